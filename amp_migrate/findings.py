@@ -1,0 +1,26 @@
+"""What is said to the user: a rule's code, a place, and what was found there."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import libcst as cst
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Finding:
+    """One thing to know about one line (from 1) of a file; `amp_migrate.rules` says why and what to do."""
+
+    line: int
+    code: str
+    message: str
+
+
+class Refusal(Exception):
+    """The unit is left alone: something on the line of `node` cannot be migrated with certainty."""
+
+    def __init__(self, code: str, node: cst.CSTNode, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.node = node
+        self.message = message

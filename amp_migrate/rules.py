@@ -1,0 +1,308 @@
+"""Every finding: its code, what it is about, why it matters, and what to do by hand.
+
+Codes are stable and never reused: AMP1xx go with a unit that is migrated, AMP9xx with one that is left alone,
+AMP99x with a file that could not be processed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+Kind = Literal["note", "attention", "refusal", "error"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """One kind of finding.
+
+    A `note` is for information, an `attention` wants a look before merging, a `refusal` says why a unit is
+    left alone, an `error` that a file could not be read, parsed or written.
+    """
+
+    code: str
+    kind: Kind
+    title: str
+    why: str
+    what_to_do: str
+
+
+_RULES = (
+    Rule(
+        "AMP101",
+        "note",
+        "O2 becomes autocast",
+        "native AMP keeps the weights in float32; there is no native O2 (more memory than with half weights)",
+        "nothing; checkpoints load unchanged, though O2 wrote weights rounded to float16",
+    ),
+    Rule(
+        "AMP102",
+        "note",
+        "O3 becomes autocast with a scaler",
+        "training in pure float16 has no native form: GradScaler refuses half gradients",
+        "nothing; expect float32 memory for the weights and better numerics",
+    ),
+    Rule(
+        "AMP103",
+        "note",
+        "an option or parameter has no effect any more",
+        "only apex read it; it stays, so that old command lines and calls still work",
+        "remove it when nobody passes it any more",
+    ),
+    Rule(
+        "AMP104",
+        "attention",
+        "gradients are clipped before they are unscaled",
+        "inside `with amp.scale_loss` gradients are still scaled, so the threshold was 65536 times too small; "
+        "this is kept, for the same training",
+        "run again with --repair-clip to unscale first, and expect larger updates",
+    ),
+    Rule(
+        "AMP105",
+        "note",
+        "one scaler serves all losses",
+        "losses that feed one optimizer must share a scale natively; apex kept one for each loss",
+        "nothing; the training is the same until apex's own scales part after an overflow",
+    ),
+    Rule(
+        "AMP106",
+        "note",
+        "a forward stays in float32",
+        "neither the guard nor the scaler is in scope there, or what it returns cannot be shown to be a tensor; "
+        "float32 is always correct",
+        "wrap it in autocast by hand if evaluation is slow, and cast its results with .float()",
+    ),
+    Rule(
+        "AMP107",
+        "attention",
+        "a checkpoint is loaded without a test of its format",
+        "apex saved {'loss_scaler0': ...}; GradScaler.load_state_dict raises KeyError for it",
+        "load old checkpoints without their amp entry; new ones work",
+    ),
+    Rule(
+        "AMP109",
+        "attention",
+        "binary cross entropy is computed in float32, outside of autocast",
+        "CUDA autocast refuses it; the sigmoid before it is not in sight, and in half it saturates from logit 8.5 on",
+        "use BCEWithLogitsLoss on the logits, or make the last sigmoid run on float32",
+    ),
+    Rule(
+        "AMP110",
+        "attention",
+        "another part of apex is still imported",
+        "apex.parallel, apex.fp16_utils and apex.amp were deleted from Apex in 2025",
+        "replace it: torch.nn.parallel.DistributedDataParallel, torch.nn.SyncBatchNorm, torch.optim",
+    ),
+    Rule(
+        "AMP111",
+        "attention",
+        "the default of a level option is not a level",
+        "apex raises for it: levels are written with the letter O",
+        "give the option the default that was meant, such as O1",
+    ),
+    Rule(
+        "AMP114",
+        "attention",
+        "keep_batchnorm_fp32 is given under O1",
+        "apex raises RuntimeError for it, so this script cannot have run as it stands",
+        "nothing natively: autocast keeps BatchNorm's weights in float32",
+    ),
+    Rule(
+        "AMP116",
+        "attention",
+        "an argument of amp.initialize has no native form",
+        "autocast keeps weights in float32 and decides casts by operation",
+        "check that nothing relies on the dtype of weights or outputs",
+    ),
+    Rule(
+        "AMP117",
+        "attention",
+        "the third argument of amp.initialize is `enabled`",
+        "the level given there is only tested for truth, and the level is the default, O1",
+        "nothing; O1 is what was run",
+    ),
+    Rule(
+        "AMP118",
+        "note",
+        "the level is known at run time only",
+        "O1, O2 and O3 all become autocast with float32 weights, O0 switches it off",
+        "nothing; the option still works",
+    ),
+    Rule(
+        "AMP901",
+        "refusal",
+        "the unit spans several files",
+        "scaler, steps and checkpoints must change together, and the rest is not in this file",
+        "migrate the files by hand as one; units across files come with a later version",
+    ),
+    Rule(
+        "AMP902",
+        "refusal",
+        "a use of apex.amp is not understood",
+        "one use left behind would keep the whole script from running",
+        "rewrite this use in one of the documented forms, or migrate it by hand",
+    ),
+    Rule(
+        "AMP903",
+        "refusal",
+        "the apex.amp module leaves the file",
+        "who receives it would have to receive a GradScaler instead",
+        "pass on what is needed of it (its state_dict, a flag) rather than the module",
+    ),
+    Rule(
+        "AMP904",
+        "refusal",
+        "gradients are used where they cannot be unscaled",
+        "natively gradients stay scaled until the step, and can be unscaled only once before it",
+        "move the use to the branch that steps, or migrate it by hand",
+    ),
+    Rule(
+        "AMP905",
+        "refusal",
+        "two guards cannot be shown to agree",
+        "one scaler has one `enabled`; with guards that differ, steps and backwards would not match",
+        "test the same condition in both places",
+    ),
+    Rule(
+        "AMP906",
+        "refusal",
+        "amp.initialize gets an argument that apex rejects",
+        "apex raises at this line, so what is meant cannot be known",
+        "correct the argument and run again",
+    ),
+    Rule(
+        "AMP907",
+        "refusal",
+        "the optimization level is not a level",
+        "apex raises at this line, so which level is meant cannot be known",
+        "write O0, O1, O2 or O3, with the letter O",
+    ),
+    Rule(
+        "AMP908",
+        "refusal",
+        "the forward is not in this file",
+        "the loss comes in from elsewhere, and its forward has to run under autocast",
+        "migrate the function that computes the loss together with this one",
+    ),
+    Rule(
+        "AMP909",
+        "refusal",
+        "a function's casts are changed",
+        "native AMP has no list of functions that can be edited",
+        "cast inside the function (`x.float()`), or run it in autocast(enabled=False), and remove the registration",
+    ),
+    Rule(
+        "AMP910",
+        "refusal",
+        "the old handle interface of apex",
+        "amp.init() has other semantics than amp.initialize",
+        "migrate by hand; this form comes with a later version",
+    ),
+    Rule(
+        "AMP911",
+        "refusal",
+        "backward and step are not joined in this file",
+        "unscale_, step and update have to be placed around both",
+        "call the step where this file can see it, or migrate by hand",
+    ),
+    Rule(
+        "AMP912",
+        "refusal",
+        "the update has no certain place",
+        "scaler.update() must run exactly once after the steps of each group",
+        "make the steps of the group run under one condition",
+    ),
+    Rule(
+        "AMP913",
+        "refusal",
+        "an optimizer is given a closure",
+        "GradScaler.step does not support closures",
+        "use an optimizer without closures, or train this part in float32",
+    ),
+    Rule(
+        "AMP914",
+        "refusal",
+        "the scaler or its condition cannot be seen where it is needed",
+        "it has to be created once, before everything that uses it",
+        "bring setup, training and checkpoints under one function, or pass the condition on",
+    ),
+    Rule(
+        "AMP915",
+        "refusal",
+        "a function cannot be given the scaler",
+        "not all of its calls can be changed along with its signature",
+        "call it directly with plain arguments, or keep the scaler where it can see it",
+    ),
+    Rule(
+        "AMP916",
+        "refusal",
+        "two loss scales for one scaler",
+        "one scaler serves all optimizers of a training",
+        "ask for the same loss scale in all calls of amp.initialize",
+    ),
+    Rule(
+        "AMP917",
+        "refusal",
+        "a name comes from apex through a star import",
+        "removing the import would leave the name undefined",
+        "import the name itself, or replace it",
+    ),
+    Rule(
+        "AMP918",
+        "refusal",
+        "an availability flag is used as a value",
+        "the flag says whether apex is installed, which does not matter any more",
+        "replace this use by what it stands for",
+    ),
+    Rule(
+        "AMP919",
+        "refusal",
+        "native AMP is used beside apex",
+        "the file supports both back ends, or is migrated already",
+        "remove the apex branch by hand where the native one is complete",
+    ),
+    Rule(
+        "AMP920",
+        "refusal",
+        "inputs are cast to half by hand",
+        "half inputs do not fit a float32 model outside of autocast",
+        "remove the cast, or pass the condition to where the model runs",
+    ),
+    Rule(
+        "AMP990",
+        "error",
+        "the file cannot be decoded",
+        "its bytes do not fit the encoding that it declares (UTF-8 where it declares none)",
+        "convert the file, or declare its encoding in the first line",
+    ),
+    Rule(
+        "AMP991",
+        "error",
+        "the file does not parse",
+        "only Python 3 that parses can be migrated",
+        "correct the line, then run again",
+    ),
+    Rule(
+        "AMP992",
+        "error",
+        "the file cannot be reproduced exactly",
+        "parsed and written back, its bytes would differ outside of what is migrated",
+        "normalise its line ends, then run again",
+    ),
+    Rule(
+        "AMP993",
+        "error",
+        "the file cannot be read or written",
+        "the operating system refused",
+        "check that it exists and its permissions",
+    ),
+    Rule(
+        "AMP999",
+        "error",
+        "internal error",
+        "what was written did not pass its own checks, or the analysis failed; the file is untouched",
+        "please report it with the file, or the part of it that is concerned",
+    ),
+)
+
+RULES = {rule.code: rule for rule in _RULES}
