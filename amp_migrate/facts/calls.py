@@ -1,0 +1,106 @@
+"""Who calls whom inside one module."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts.names import Names
+from amp_migrate.facts.objects import Objects
+from amp_migrate.facts.tree import Function, Statement, Tree
+
+
+@dataclasses.dataclass(frozen=True)
+class CallSite:
+    """A call of a function of this module."""
+
+    call: cst.Call
+    statement: Statement
+    callee: Function
+
+    @property
+    def caller(self) -> Function:
+        return self.statement.function
+
+
+class Calls:
+    """The call graph of a module, and the places where a function is used as a value instead."""
+
+    def __init__(self, tree: Tree, names: Names, objects: Objects) -> None:
+        self.tree = tree
+        self.sites: list[CallSite] = []
+        self._by_callee: dict[Function, list[CallSite]] = {}
+        self._by_statement: dict[Statement, list[CallSite]] = {}
+        self._by_call: dict[cst.Call, CallSite] = {}
+        self._values: dict[Function, list[cst.Name]] = {}
+        for statement in tree.all_statements():
+            for part in tree.expressions(statement):
+                if isinstance(part, cst.Call):
+                    callee = objects.called_function(part)
+                    if callee is not None:
+                        self._add(CallSite(part, statement, callee))
+        for variable in names.all_variables():
+            self._find_values(variable.loads, objects)
+
+    def callers(self, function: Function) -> list[CallSite]:
+        return self._by_callee.get(function, [])
+
+    def in_statement(self, statement: Statement) -> list[CallSite]:
+        return self._by_statement.get(statement, [])
+
+    def at(self, call: cst.Call) -> CallSite | None:
+        return self._by_call.get(call)
+
+    def value_uses(self, function: Function) -> list[cst.Name]:
+        """Where a function is passed on or stored rather than called: its callers are not all known."""
+        return self._values.get(function, [])
+
+    def reaches(self, function: Function, holds: Callable[[Function], bool]) -> bool:
+        """True where `holds` is true of the function or of one it calls, at any depth."""
+        return any(holds(reached) for reached in self.reachable(function))
+
+    def reachable(self, function: Function) -> Iterator[Function]:
+        """The function and everything it calls, at any depth."""
+        seen = {function}
+        stack = [function]
+        while stack:
+            current = stack.pop()
+            yield current
+            for statement in current.body.statements:
+                for inner in statement.descendants():
+                    for site in self.in_statement(inner):
+                        if site.callee not in seen:
+                            seen.add(site.callee)
+                            stack.append(site.callee)
+
+    def _add(self, site: CallSite) -> None:
+        self.sites.append(site)
+        self._by_callee.setdefault(site.callee, []).append(site)
+        self._by_statement.setdefault(site.statement, []).append(site)
+        self._by_call[site.call] = site
+
+    def _find_values(self, loads: list[cst.Name], objects: Objects) -> None:
+        for name in loads:
+            function = objects.function_named(name)
+            if function is None or function.owner is not None:
+                continue
+            parent = self.tree.parents.get(name)
+            if isinstance(parent, cst.Call) and parent.func is name:
+                continue
+            if self._is_partial(name, objects):
+                continue
+            self._values.setdefault(function, []).append(name)
+
+    def _is_partial(self, name: cst.Name, objects: Objects) -> bool:
+        """True for the first argument of a partial that a name is bound to once: its calls are known."""
+        argument = self.tree.parents.get(name)
+        call = self.tree.parents.get(argument) if argument is not None else None
+        if not isinstance(call, cst.Call) or call.args[0] is not argument:
+            return False
+        statement = self.tree.statement_of(call).node
+        if not isinstance(statement, cst.Assign) or statement.value is not call:
+            return False
+        target = statement.targets[0].target
+        return isinstance(target, cst.Name) and objects.partial_behind(target) is call

@@ -1,0 +1,100 @@
+"""Which expressions certainly have the same value: keys that are equal only where the value is.
+
+`objects` says what may be the same; here it must be. A name that is bound once to another name, attribute
+or element stands for it, and so does a parameter that every call gives the same thing:
+
+    fp16 = args.fp16              key(fp16) == key(args.fp16) == key(self.args.fp16)
+    Trainer(args)                 with  def __init__(self, args): self.args = args
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import libcst as cst
+
+from amp_migrate.facts.names import Names, Variable
+from amp_migrate.facts.objects import Objects, subscript_key
+from amp_migrate.facts.tree import Class, Function
+
+Key = tuple[Hashable, ...]
+
+
+class Identity:
+    """Keys of names, attributes and elements."""
+
+    def __init__(self, names: Names, objects: Objects) -> None:
+        self.names = names
+        self.objects = objects
+        self._open: set[Variable] = set()
+
+    def key(self, node: cst.BaseExpression) -> Key | None:
+        """A key that two expressions share only if they have the same value; None for other expressions."""
+        if isinstance(node, cst.Name):
+            variable = self.names.variable_at(node)
+            return self.variable_key(variable) if variable is not None else ("name", node.value)
+        if isinstance(node, cst.Attribute):
+            base = self.key(node.value)
+            return self._field(base, node.attr.value) if base is not None else None
+        if isinstance(node, cst.Subscript):
+            base = self.key(node.value)
+            field = subscript_key(node)
+            return self._field(base, field) if base is not None and field != "[*]" else None
+        return None
+
+    def variable_key(self, variable: Variable) -> Key:
+        if variable in self._open or len(variable.bindings) != 1:
+            return ("variable", variable)
+        self._open.add(variable)
+        try:
+            return self._resolve(variable) or self._stored(variable) or ("variable", variable)
+        finally:
+            self._open.discard(variable)
+
+    def _resolve(self, variable: Variable) -> Key | None:
+        binding = variable.bindings[0]
+        if binding.kind == "assign" and binding.value is not None and not binding.selector:
+            return self.key(binding.value)
+        if binding.kind == "import":
+            return ("import", binding.path)
+        function = variable.scope.owner
+        if binding.kind != "param" or not isinstance(function, Function) or not isinstance(binding.node, cst.Param):
+            return None
+        if function.owner is not None and function.is_method and function.parameters[0] is binding.node:
+            return ("self", self.objects.root_class(function.owner))
+        return self._argument_key(function, binding.node)
+
+    def _stored(self, variable: Variable) -> Key | None:
+        """`self.args = args` in several methods of a class: there `args` is what the class calls `self.args`."""
+        function = variable.scope.owner
+        if not isinstance(function, Function) or not function.is_method or function.owner is None:
+            return None
+        receiver: Key = ("self", self.objects.root_class(function.owner))
+        for name, stores in self.objects.all_stores():
+            for store in stores:
+                if store.statement.function is function and not store.selector and name.isidentifier():
+                    if isinstance(store.value, cst.Name) and self.names.variable_at(store.value) is variable:
+                        if self.key(store.base) == receiver:
+                            return ("field", receiver, name)
+        return None
+
+    def _argument_key(self, function: Function, param: cst.Param) -> Key | None:
+        """The key that all calls of the function agree on."""
+        keys: set[Key | None] = set()
+        for call, _ in self.objects.callers(function):
+            arg = self.objects.argument(call, function, param)
+            keys.add(self.key(arg.value) if arg is not None else None)
+        return keys.pop() if len(keys) == 1 else None
+
+    def _field(self, base: Key, field: str) -> Key:
+        if base[0] == "self" and isinstance(base[1], Class) and not field.startswith("["):
+            values = [
+                store.value
+                for store in self.objects.stores_of(field)
+                if not store.selector and self.key(store.base) == base
+            ]
+            if len(values) == 1:
+                key = self.key(values[0])
+                if key is not None:
+                    return key
+        return ("field", base, field)

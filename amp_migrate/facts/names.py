@@ -1,0 +1,330 @@
+"""Python's scoping rules over the statement tree: which variable does a name mean?"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts.tree import Class, Function, Statement, Tree, children
+
+BindingKind = str  # import, assign, augment, for, with, except, param, def, class, match
+
+
+@dataclasses.dataclass(eq=False)
+class Binding:
+    """One place that gives a variable a value.
+
+    `value` is the expression that the value comes from and `selector` the way to it: `b` in
+    `a, (b, c) = value` has the selector (1, 0). For a `for` clause the value is the iterable. `path` is the
+    dotted name that an import binds.
+    """
+
+    kind: BindingKind
+    node: cst.CSTNode
+    statement: Statement | None
+    value: cst.BaseExpression | None = None
+    selector: tuple[int, ...] = ()
+    path: str | None = None
+
+
+@dataclasses.dataclass(eq=False)
+class Variable:
+    """A name in one scope, with everything that binds it and every place that reads it."""
+
+    name: str
+    scope: Scope
+    bindings: list[Binding] = dataclasses.field(default_factory=list)
+    loads: list[cst.Name] = dataclasses.field(default_factory=list)
+
+    @property
+    def import_path(self) -> str | None:
+        """The dotted name that the variable is imported from, where all its imports agree."""
+        paths = {binding.path for binding in self.bindings if binding.kind == "import"}
+        return paths.pop() if len(paths) == 1 else None
+
+
+@dataclasses.dataclass(eq=False)
+class Scope:
+    """The module, a function, a class body, a lambda or a comprehension."""
+
+    parent: Scope | None
+    owner: Function | Class | cst.CSTNode
+    variables: dict[str, Variable] = dataclasses.field(default_factory=dict)
+    redirects: dict[str, Scope] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_class(self) -> bool:
+        return isinstance(self.owner, Class)
+
+    def variable(self, name: str) -> Variable:
+        """The variable that a binding of `name` in this scope means (`global`, `nonlocal` obeyed)."""
+        scope = self.redirects.get(name, self)
+        return scope.variables.setdefault(name, Variable(name, scope))
+
+    def lookup(self, name: str) -> Variable | None:
+        """The variable that a read of `name` in this scope means; None for builtins and star imports."""
+        if name in self.redirects:
+            return self.redirects[name].variables.get(name)
+        if name in self.variables:
+            return self.variables[name]
+        scope = self.parent
+        while scope is not None:
+            if not scope.is_class and name in scope.variables:
+                return scope.variables[name]
+            scope = scope.parent
+        return None
+
+
+class Names:
+    """The variable behind every name of a module."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.module_scope = Scope(None, tree.root)
+        self.scopes: dict[Function | Class | cst.CSTNode, Scope] = {tree.root: self.module_scope}
+        self.star_imports: list[tuple[str, cst.ImportFrom]] = []
+        self._stores: set[cst.CSTNode] = set()
+        self._variable_at: dict[cst.CSTNode, Variable] = {}
+        self._pending: list[tuple[cst.Name, Scope]] = []
+        for function in tree.functions:
+            self._declare(function)
+        for statement in tree.all_statements():
+            self._visit_statement(statement)
+        for name, scope in self._pending:
+            variable = scope.lookup(name.value)
+            if variable is not None:
+                self._variable_at[name] = variable
+                variable.loads.append(name)
+
+    def variable_at(self, name: cst.CSTNode) -> Variable | None:
+        """The variable that a name node reads or binds; None for builtins and unresolved names."""
+        return self._variable_at.get(name)
+
+    def scope_of(self, function: Function) -> Scope:
+        return self.scopes[function]
+
+    def visible(self, name: str, function: Function) -> Variable | None:
+        """What `name` would mean if it were read in `function`."""
+        return self.scope_of(function).lookup(name)
+
+    def dotted(self, node: cst.CSTNode) -> str | None:
+        """The full dotted name of an imported thing: `nn.Linear` -> `torch.nn.Linear`."""
+        if isinstance(node, cst.Name):
+            variable = self.variable_at(node)
+            return variable.import_path if variable is not None else None
+        if isinstance(node, cst.Attribute):
+            base = self.dotted(node.value)
+            return f"{base}.{node.attr.value}" if base is not None else None
+        return None
+
+    def all_variables(self) -> Iterator[Variable]:
+        for scope in self.scopes.values():
+            yield from scope.variables.values()
+
+    def _declare(self, function: Function) -> None:
+        if function.is_module:
+            return
+        assert function.parent is not None and isinstance(function.node, cst.FunctionDef)
+        parent = self._holder_scope(function)
+        scope = Scope(parent, function)
+        self.scopes[function] = scope
+        for declaration in _declarations(function):
+            target = self.module_scope
+            if isinstance(declaration, cst.Nonlocal) and parent is not None:
+                target = parent
+            for item in declaration.names:
+                scope.redirects[item.name.value] = target
+        params = function.node.params
+        stars = [star for star in (params.star_arg, params.star_kwarg) if isinstance(star, cst.Param)]
+        for param in (*function.parameters, *stars):
+            self._bind(scope, param.name, Binding("param", param, None, param.default))
+
+    def _holder_scope(self, function: Function) -> Scope | None:
+        if function.owner is not None:
+            return self._class_scope(function.owner)
+        return self.scopes[function.parent] if function.parent is not None else None
+
+    def _class_scope(self, owner: Class) -> Scope:
+        if owner not in self.scopes:
+            self.scopes[owner] = Scope(self.scopes[owner.scope], owner)
+        return self.scopes[owner]
+
+    def _scope_at(self, statement: Statement) -> Scope:
+        block = statement.block
+        while block.owner is not None:
+            if isinstance(block.owner.node, cst.ClassDef):
+                return self._class_scope(self.tree.class_at[block.owner.node])
+            block = block.owner.block
+        return self.scopes[statement.function]
+
+    def _bind(self, scope: Scope, name: cst.Name, binding: Binding) -> None:
+        variable = scope.variable(name.value)
+        variable.bindings.append(binding)
+        self._variable_at[name] = variable
+        self._stores.add(name)
+
+    def _visit_statement(self, statement: Statement) -> None:
+        scope = self._scope_at(statement)
+        node = statement.node
+        if isinstance(node, (cst.Import, cst.ImportFrom)):
+            self._bind_import(scope, node, statement)
+            return
+        if isinstance(node, (cst.Global, cst.Nonlocal)):
+            return
+        if isinstance(node, cst.Assign):
+            for assign_target in node.targets:
+                self._bind_target(scope, assign_target.target, "assign", statement, node.value)
+        elif isinstance(node, cst.AnnAssign) and node.value is not None:
+            self._bind_target(scope, node.target, "assign", statement, node.value)
+        elif isinstance(node, cst.AugAssign):
+            self._bind_target(scope, node.target, "augment", statement, node.value)
+        elif isinstance(node, cst.For):
+            self._bind_target(scope, node.target, "for", statement, node.iter)
+        elif isinstance(node, cst.With):
+            for item in node.items:
+                if item.asname is not None:
+                    self._bind_target(scope, item.asname.name, "with", statement, item.item)
+        elif isinstance(node, (cst.Try, cst.TryStar)):
+            for handler in node.handlers:
+                if handler.name is not None:
+                    self._bind_target(scope, handler.name.name, "except", statement, None)
+        elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            kind = "def" if isinstance(node, cst.FunctionDef) else "class"
+            self._bind(scope, node.name, Binding(kind, node, statement))
+        for part in self.tree.expressions(statement):
+            if isinstance(part, (cst.MatchAs, cst.MatchStar)) and part.name is not None:
+                self._bind(scope, part.name, Binding("match", part, statement))
+        self._visit_reads(node, scope, statement)
+
+    def _visit_reads(self, node: cst.CSTNode, scope: Scope, statement: Statement) -> None:
+        for child in children(node):
+            if isinstance(child, (cst.BaseSuite, cst.Else, cst.Finally)):
+                continue
+            if isinstance(child, cst.If) and isinstance(node, cst.If):
+                continue
+            self._visit_expression(child, scope, statement)
+
+    def _visit_expression(self, node: cst.CSTNode, scope: Scope, statement: Statement) -> None:
+        """Queue the reads below `node`; comprehensions and lambdas open scopes of their own."""
+        if isinstance(node, cst.Name):
+            if node not in self._stores:
+                self._pending.append((node, scope))
+        elif isinstance(node, (cst.Attribute, cst.Arg)):
+            self._visit_expression(node.value, scope, statement)
+        elif isinstance(node, cst.Param):
+            for part in (node.default, node.annotation):
+                if part is not None:
+                    self._visit_expression(part, scope, statement)
+        elif isinstance(node, cst.NamedExpr):
+            self._visit_expression(node.value, scope, statement)
+            self._bind_target(_statement_scope(scope), node.target, "assign", statement, node.value)
+        elif isinstance(node, cst.Lambda):
+            inner = Scope(scope, node)
+            self.scopes[node] = inner
+            for param in (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params):
+                self._bind(inner, param.name, Binding("param", param, statement, param.default))
+                if param.default is not None:
+                    self._visit_expression(param.default, scope, statement)
+            for star in (node.params.star_arg, node.params.star_kwarg):
+                if isinstance(star, cst.Param):
+                    self._bind(inner, star.name, Binding("param", star, statement))
+            self._visit_expression(node.body, inner, statement)
+        elif isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+            self._visit_comprehension(node, scope, statement)
+        else:
+            if isinstance(node, (cst.ExceptHandler, cst.ExceptStarHandler)):
+                if node.type is not None:
+                    self._visit_expression(node.type, scope, statement)
+                return
+            for child in children(node):
+                if not isinstance(child, (cst.BaseSuite, cst.BaseCompoundStatement)):
+                    self._visit_expression(child, scope, statement)
+
+    def _visit_comprehension(
+        self,
+        node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp,
+        scope: Scope,
+        statement: Statement,
+    ) -> None:
+        inner = Scope(scope, node)
+        self.scopes[node] = inner
+        clause: cst.CompFor | None = node.for_in
+        outer = scope
+        while clause is not None:
+            self._visit_expression(clause.iter, outer, statement)
+            self._bind_target(inner, clause.target, "for", statement, clause.iter)
+            self._visit_expression(clause.target, inner, statement)
+            for condition in clause.ifs:
+                self._visit_expression(condition.test, inner, statement)
+            clause = clause.inner_for_in
+            outer = inner
+        parts = (node.key, node.value) if isinstance(node, cst.DictComp) else (node.elt,)
+        for part in parts:
+            self._visit_expression(part, inner, statement)
+
+    def _bind_target(
+        self,
+        scope: Scope,
+        target: cst.CSTNode,
+        kind: BindingKind,
+        statement: Statement,
+        value: cst.BaseExpression | None,
+        selector: tuple[int, ...] = (),
+    ) -> None:
+        if isinstance(target, cst.Name):
+            self._bind(scope, target, Binding(kind, target, statement, value, selector))
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            known = value
+            for index, element in enumerate(target.elements):
+                if isinstance(element, cst.StarredElement):
+                    known = None  # what follows a star has no fixed position
+                self._bind_target(scope, element.value, kind, statement, known, (*selector, index))
+
+    def _bind_import(self, scope: Scope, node: cst.Import | cst.ImportFrom, statement: Statement) -> None:
+        if isinstance(node, cst.Import):
+            for alias in node.names:
+                path = dotted_text(alias.name)
+                name = alias.asname.name if alias.asname is not None else _first_name(alias.name)
+                if alias.asname is None:
+                    path = path.split(".")[0]
+                if isinstance(name, cst.Name):
+                    self._bind(scope, name, Binding("import", node, statement, path=path))
+            return
+        module = "." * len(node.relative) + (dotted_text(node.module) if node.module is not None else "")
+        if isinstance(node.names, cst.ImportStar):
+            self.star_imports.append((module, node))
+            return
+        for alias in node.names:
+            name = alias.asname.name if alias.asname is not None else alias.name
+            if isinstance(name, cst.Name):
+                path = f"{module}.{dotted_text(alias.name)}"
+                self._bind(scope, name, Binding("import", node, statement, path=path))
+
+
+def dotted_text(node: cst.BaseExpression) -> str:
+    """`a.b.c` for the attribute chain a.b.c as written."""
+    if isinstance(node, cst.Attribute):
+        return f"{dotted_text(node.value)}.{node.attr.value}"
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _first_name(node: cst.BaseExpression) -> cst.BaseExpression:
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node
+
+
+def _statement_scope(scope: Scope) -> Scope:
+    """A walrus in a comprehension binds in the scope around it (PEP 572)."""
+    while not isinstance(scope.owner, (Function, Class)) and scope.parent is not None:
+        scope = scope.parent
+    return scope
+
+
+def _declarations(function: Function) -> Iterator[cst.Global | cst.Nonlocal]:
+    for statement in function.body.statements:
+        for inner in statement.descendants():
+            if isinstance(inner.node, (cst.Global, cst.Nonlocal)):
+                yield inner.node

@@ -1,0 +1,288 @@
+"""Control flow of one function with the functions it calls put in place, and questions about its paths.
+
+    for i, batch in enumerate(loader):           Is there a way from the clip to the next backward
+        loss.backward()                          that does not pass the step?  Yes: through the end of
+        clip_grad_norm_(params, 1.0)             the `if`.  So the clip runs on every micro-batch.
+        if (i + 1) % 4 == 0:
+            optimizer.step()
+
+Conditions that stand more than once are remembered along a path, so that two `if (i + 1) % 4 == 0:` in a
+row are taken together or not at all, until something that they read is assigned again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.calls import CallSite
+from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.tree import Block, Function, Statement, names_in
+
+Frames = tuple[CallSite, ...]
+Decide = Callable[[cst.BaseExpression], bool | None]
+Environment = frozenset[tuple[str, bool]]
+
+
+@dataclasses.dataclass(eq=False)
+class Point:
+    """One statement (for a compound statement: its header) in one chain of calls."""
+
+    statement: Statement | None
+    frames: Frames
+    edges: list[Edge] = dataclasses.field(default_factory=list)
+
+    def trail(self) -> list[Statement]:
+        """The statements around this point from the root function's body inwards, through the calls."""
+        chain: list[Statement] = []
+        for site in self.frames:
+            chain.extend(site.statement.path())
+        if self.statement is not None:
+            chain.extend(self.statement.path())
+        return chain
+
+
+@dataclasses.dataclass(frozen=True)
+class Edge:
+    """A way to `target`; where `key` is set, only when that condition has this `value`."""
+
+    target: Point
+    key: str | None = None
+    value: bool = True
+
+
+class Graph:
+    """The control flow of `root`, functions accepted by `inline` put in place of their calls.
+
+    `decide` settles tests whose value is known (a guard, in the world where mixed precision is on).
+    With `called_again`, the end of the root leads back to its start.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        root: Function,
+        inline: Callable[[Function], bool],
+        decide: Decide,
+        *,
+        called_again: bool,
+    ) -> None:
+        self.facts = facts
+        self.root = root
+        self._inline = inline
+        self._decide = decide
+        self.points: list[Point] = []
+        self._at: dict[Statement, list[Point]] = {}
+        self._reads: dict[str, frozenset[str]] = {}
+        self._key_counts: dict[str, set[Statement]] = {}
+        self.start = self._point(None, ())
+        end = self._point(None, ())
+        self.start.edges.append(Edge(self._block(root.body, end, _Targets(end), ())))
+        if called_again:
+            end.edges.append(Edge(self.start))
+        self._repeated = {key for key, statements in self._key_counts.items() if len(statements) > 1}
+
+    no_conditions: Environment = frozenset()
+
+    def follow(self, point: Point, environment: Environment) -> Iterator[tuple[Point, Environment]]:
+        """The next points, with the conditions known on the way to them."""
+        written = _written(point.statement) if point.statement is not None else frozenset()
+        if written:
+            environment = frozenset(item for item in environment if not (self._reads[item[0]] & written))
+        for edge in point.edges:
+            if edge.key is None or edge.key not in self._repeated:
+                yield edge.target, environment
+            elif (edge.key, not edge.value) not in environment:
+                yield edge.target, environment | {(edge.key, edge.value)}
+
+    def at(self, statement: Statement) -> list[Point]:
+        """The points of a statement: one for each chain of calls that leads to it."""
+        return self._at.get(statement, [])
+
+    def path_exists(
+        self, sources: Iterable[Point], goal: Callable[[Point], bool], avoid: Callable[[Point], bool]
+    ) -> bool:
+        """True where some path of one step or more leads from a source to a goal, never through `avoid`."""
+        return next(self.reached(sources, goal, avoid), None) is not None
+
+    def reached(
+        self, sources: Iterable[Point], goal: Callable[[Point], bool], avoid: Callable[[Point], bool]
+    ) -> Iterator[Point]:
+        """The goals that a path from a source meets first; paths end at goals and at `avoid`."""
+        seen: set[tuple[Point, Environment]] = set()
+        found: set[Point] = set()
+        stack: list[tuple[Point, Environment]] = []
+        for source in sources:
+            stack.extend(self.follow(source, self._standing(source)))
+        while stack:
+            state = stack.pop()
+            if state in seen:
+                continue
+            seen.add(state)
+            point, environment = state
+            if goal(point):
+                if point not in found:
+                    found.add(point)
+                    yield point
+                continue
+            if not avoid(point):
+                stack.extend(self.follow(point, environment))
+
+    # -- paths --------------------------------------------------------------------------------------
+
+    def _standing(self, point: Point) -> Environment:
+        """The conditions that hold at a point because it lies in the arms of their `if`."""
+        held = set()
+        frames = point.frames
+        statements = [(site.statement, frames[:depth]) for depth, site in enumerate(frames)]
+        if point.statement is not None:
+            statements.append((point.statement, frames))
+        for statement, chain in statements:
+            for outer in statement.path()[:-1]:
+                if isinstance(outer.node, cst.If):
+                    key = self._key(outer.node.test, outer, chain)
+                    arm = statement.arm_of(outer.node)
+                    if key in self._repeated and arm is not None:
+                        held.add((key, arm == "body"))
+        return frozenset(held)
+
+    def _key(self, test: cst.BaseExpression, statement: Statement, frames: Frames) -> str:
+        key = f"{statement.function.name}/{len(frames)}/{id(frames[-1]) if frames else 0}/{source_key(test)}"
+        self._reads.setdefault(key, frozenset(names_in(test)))
+        return key
+
+    # -- construction: every block is built backwards, from what follows it ---------------------------
+
+    def _point(self, statement: Statement | None, frames: Frames) -> Point:
+        point = Point(statement, frames)
+        self.points.append(point)
+        if statement is not None:
+            self._at.setdefault(statement, []).append(point)
+        return point
+
+    def _block(self, block: Block, following: Point, targets: _Targets, frames: Frames) -> Point:
+        for statement in reversed(block.statements):
+            following = self._statement(statement, following, targets, frames)
+        return following
+
+    def _statement(self, statement: Statement, following: Point, targets: _Targets, frames: Frames) -> Point:
+        point = self._point(statement, frames)
+        node = statement.node
+        entry = point if isinstance(node, cst.For) else self._calls(statement, point, frames)
+        arms = {block.arm: block for block in statement.blocks}
+        if isinstance(node, cst.If):
+            body = self._block(arms["body"], following, targets, frames)
+            other = self._block(arms["else"], following, targets, frames) if "else" in arms else following
+            self._branch(point, node.test, statement, body, other, frames)
+        elif isinstance(node, (cst.For, cst.While)):
+            after = self._block(arms["else"], following, targets, frames) if "else" in arms else following
+            again = entry if isinstance(node, cst.While) else point
+            inner = dataclasses.replace(targets, breaks=following, continues=again)
+            body = self._block(arms["body"], again, inner, frames)
+            if isinstance(node, cst.While):
+                self._branch(point, node.test, statement, body, after, frames)
+            else:
+                entry = self._for(statement, point, body, after, frames)
+        elif isinstance(node, (cst.Try, cst.TryStar)):
+            point.edges.extend(self._try(arms, following, targets, frames))
+        elif isinstance(node, cst.Match):
+            point.edges += [Edge(self._block(arm, following, targets, frames)) for arm in arms.values()]
+            point.edges.append(Edge(following))
+        elif isinstance(node, (cst.With, cst.ClassDef)):
+            name = "body" if isinstance(node, cst.With) else "class"
+            point.edges.append(Edge(self._block(arms[name], following, targets, frames)))
+        elif isinstance(node, cst.Return):
+            point.edges.append(Edge(targets.returns))
+        elif isinstance(node, cst.Raise):
+            if targets.raises is not None:
+                point.edges.append(Edge(targets.raises))
+        elif isinstance(node, cst.Break) and targets.breaks is not None:
+            point.edges.append(Edge(targets.breaks))
+        elif isinstance(node, cst.Continue) and targets.continues is not None:
+            point.edges.append(Edge(targets.continues))
+        else:
+            point.edges.append(Edge(following))
+        return entry
+
+    def _for(self, statement: Statement, again: Point, body: Point, after: Point, frames: Frames) -> Point:
+        """A `for` is taken to run at least once: its first round has a header of its own."""
+        again.edges += [Edge(body), Edge(after)]
+        first = self._point(statement, frames)
+        first.edges.append(Edge(body))
+        return self._calls(statement, first, frames)
+
+    def _try(self, arms: dict[str, Block], following: Point, targets: _Targets, frames: Frames) -> Iterator[Edge]:
+        """The body, or a handler entered before the body did anything: an exception half way through a
+        training step is no path that a migration can serve.
+        """
+        after = self._block(arms["finally"], following, targets, frames) if "finally" in arms else following
+        handlers = [self._block(arm, after, targets, frames) for name, arm in arms.items() if name[:6] == "except"]
+        inner = dataclasses.replace(targets, raises=handlers[0]) if handlers else targets
+        done = self._block(arms["else"], after, targets, frames) if "else" in arms else after
+        yield Edge(self._block(arms["body"], done, inner, frames))
+        for handler in handlers:
+            yield Edge(handler)
+
+    def _branch(
+        self,
+        point: Point,
+        test: cst.BaseExpression,
+        statement: Statement,
+        body: Point,
+        other: Point,
+        frames: Frames,
+    ) -> None:
+        decided = self._decide(test)
+        key = self._key(test, statement, frames)
+        self._key_counts.setdefault(key, set()).add(statement)
+        if decided is not False:
+            point.edges.append(Edge(body, key, True))
+        if decided is not True:
+            point.edges.append(Edge(other, key, False))
+
+    def _calls(self, statement: Statement, point: Point, frames: Frames) -> Point:
+        entry = point
+        open_functions = {site.callee for site in frames} | {self.root}
+        for site in reversed(self.facts.calls.in_statement(statement)):
+            if site.callee in open_functions or not self._inline(site.callee):
+                continue
+            inner = (*frames, site)
+            leave = self._point(None, inner)
+            leave.edges.append(Edge(entry))
+            entry = self._block(site.callee.body, leave, _Targets(leave), inner)
+        return entry
+
+
+@dataclasses.dataclass(frozen=True)
+class _Targets:
+    """Where jumps lead to."""
+
+    returns: Point
+    breaks: Point | None = None
+    continues: Point | None = None
+    raises: Point | None = None
+
+
+def _written(statement: Statement) -> frozenset[str]:
+    """The names that a statement itself assigns; for `self.x = ...` the name `x` is meant."""
+    node = statement.node
+    targets: list[cst.BaseExpression] = []
+    if isinstance(node, cst.Assign):
+        targets = [target.target for target in node.targets]
+    elif isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.For)):
+        targets = [node.target]
+    elif isinstance(node, cst.With):
+        targets = [item.asname.name for item in node.items if item.asname is not None]
+    names: set[str] = set()
+    while targets:
+        target = targets.pop()
+        if isinstance(target, (cst.Tuple, cst.List)):
+            targets.extend(element.value for element in target.elements)
+        elif isinstance(target, cst.Name):
+            names.add(target.value)
+        elif isinstance(target, cst.Attribute):
+            names.add(target.attr.value)
+    return frozenset(names)

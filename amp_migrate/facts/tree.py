@@ -1,0 +1,331 @@
+"""The statement tree of one module: blocks, statements, functions and classes over a LibCST tree.
+
+LibCST's own metadata providers cost ten times the parse, so the few relations that the analysis needs
+are collected here in one walk: the parent of every node, the statement that holds it, and the block,
+function and class that hold the statement.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import libcst as cst
+
+_NOT_SYNTAX = frozenset(
+    "lpar rpar comma semicolon leading_lines lines_after_decorators header footer trailing_whitespace "
+    "indent equal lbracket rbracket lbrace rbrace dot colon first_colon second_colon star "
+    "posonly_ind separator".split()
+)
+
+
+@cache
+def _syntax_fields(cls: type[cst.CSTNode]) -> tuple[str, ...]:
+    """The fields of a node class that hold syntax rather than whitespace and punctuation."""
+    return tuple(
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.name not in _NOT_SYNTAX and not field.name.startswith("whitespace")
+    )
+
+
+def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The syntactic children of `node`, whitespace and punctuation left out."""
+    for name in _syntax_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from (item for item in value if isinstance(item, cst.CSTNode))
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """`node` and everything below it, in pre-order."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(list(children(current))))
+
+
+def names_in(node: cst.CSTNode) -> set[str]:
+    """The plain names below `node`."""
+    return {part.value for part in walk(node) if isinstance(part, cst.Name)}
+
+
+@dataclasses.dataclass(eq=False)
+class Class:
+    """A class statement; `methods` maps names to the functions defined directly in its body."""
+
+    node: cst.ClassDef
+    scope: Function
+    methods: dict[str, Function] = dataclasses.field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.node.name.value
+
+
+@dataclasses.dataclass(eq=False)
+class Function:
+    """A function, a method, or the module itself (then `node` is the module and `parent` is None)."""
+
+    node: cst.FunctionDef | cst.Module
+    parent: Function | None
+    owner: Class | None = None
+    body: Block = dataclasses.field(init=False)
+
+    @property
+    def name(self) -> str:
+        return self.node.name.value if isinstance(self.node, cst.FunctionDef) else "<module>"
+
+    @property
+    def is_module(self) -> bool:
+        return isinstance(self.node, cst.Module)
+
+    @property
+    def parameters(self) -> tuple[cst.Param, ...]:
+        """Every parameter that can be given by name or position; `*args` and `**kwargs` left out."""
+        if isinstance(self.node, cst.Module):
+            return ()
+        params = self.node.params
+        return (*params.posonly_params, *params.params, *params.kwonly_params)
+
+    @property
+    def is_static(self) -> bool:
+        return self.has_decorator("staticmethod")
+
+    @property
+    def is_method(self) -> bool:
+        """True where the first parameter is the instance (or the class)."""
+        return self.owner is not None and not self.is_static
+
+    def has_decorator(self, name: str) -> bool:
+        if isinstance(self.node, cst.Module):
+            return False
+        return any(
+            isinstance(decorator.decorator, cst.Name) and decorator.decorator.value == name
+            for decorator in self.node.decorators
+        )
+
+    def encloses(self, other: Function) -> bool:
+        """True where `other` is this function or is defined inside it."""
+        current: Function | None = other
+        while current is not None:
+            if current is self:
+                return True
+            current = current.parent
+        return False
+
+
+@dataclasses.dataclass(eq=False)
+class Block:
+    """A list of statements with one owner: a compound statement's arm, a function's body, the module."""
+
+    function: Function
+    owner: Statement | None
+    arm: str
+    node: cst.CSTNode
+    statements: list[Statement] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(eq=False)
+class Statement:
+    """One small statement or one compound statement.
+
+    `line` is the LibCST statement that the edit machinery replaces: for a small statement the line that
+    holds it (several small statements can share one), for a compound statement the node itself.
+    """
+
+    node: cst.BaseSmallStatement | cst.BaseCompoundStatement
+    line: cst.CSTNode
+    block: Block
+    index: int
+    blocks: list[Block] = dataclasses.field(default_factory=list)
+
+    @property
+    def function(self) -> Function:
+        return self.block.function
+
+    def path(self) -> list[Statement]:
+        """The statements from the outermost of the function down to this one."""
+        chain: list[Statement] = []
+        current: Statement | None = self
+        while current is not None:
+            chain.append(current)
+            current = current.block.owner
+        return chain[::-1]
+
+    def inside(self, other: Statement) -> bool:
+        """True where this statement is `other` or lies somewhere in its blocks."""
+        current: Statement | None = self
+        while current is not None:
+            if current is other:
+                return True
+            current = current.block.owner
+        return False
+
+    def arm_of(self, node: cst.CSTNode) -> str | None:
+        """Which arm of the compound statement `node` this statement lies in, if any."""
+        current: Statement | None = self
+        while current is not None:
+            owner = current.block.owner
+            if owner is not None and owner.node is node:
+                return current.block.arm
+            current = owner
+        return None
+
+    def next_siblings(self) -> list[Statement]:
+        return self.block.statements[self.index + 1 :]
+
+    def descendants(self) -> Iterator[Statement]:
+        """This statement and every statement in its blocks, in source order."""
+        yield self
+        for block in self.blocks:
+            for statement in block.statements:
+                yield from statement.descendants()
+
+
+class Tree:
+    """Parents, statements, functions and classes of a module."""
+
+    def __init__(self, module: cst.Module) -> None:
+        self.module = module
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.functions: list[Function] = []
+        self.classes: list[Class] = []
+        self.statements: dict[cst.CSTNode, Statement] = {}
+        self._holder: dict[cst.CSTNode, Statement] = {}
+        self.function_at: dict[cst.CSTNode, Function] = {}
+        self.class_at: dict[cst.CSTNode, Class] = {}
+        self.root = Function(module, None)
+        self.functions.append(self.root)
+        self.root.body = Block(self.root, None, "body", module)
+        self._fill(self.root.body, module.body, None)
+
+    def statement_of(self, node: cst.CSTNode) -> Statement:
+        """The statement whose own expressions hold `node` (a compound statement for its header)."""
+        current = node
+        while current not in self._holder:
+            current = self.parents[current]
+        return self._holder[current]
+
+    def function_of(self, node: cst.CSTNode) -> Function:
+        return self.statement_of(node).function
+
+    def all_statements(self) -> Iterator[Statement]:
+        """Every statement of the module, function bodies included, in source order of their blocks."""
+        for function in self.functions:
+            for statement in function.body.statements:
+                yield from statement.descendants()
+
+    def expressions(self, statement: Statement) -> Iterator[cst.CSTNode]:
+        """Every node that belongs to the statement itself: not to its blocks, not to nested functions."""
+        for part in _own_parts(statement.node):
+            yield from walk(part)
+
+    def _fill(self, block: Block, body: object, owner: Class | None) -> None:
+        assert isinstance(body, (list, tuple))
+        for line in body:
+            if isinstance(line, cst.SimpleStatementLine):
+                for small in line.body:
+                    self._add(block, small, line, owner)
+            else:
+                self._add(block, line, line, owner)
+
+    def _add(self, block: Block, node: cst.CSTNode, line: cst.CSTNode, owner: Class | None) -> None:
+        assert isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement))
+        statement = Statement(node, line, block, len(block.statements))
+        block.statements.append(statement)
+        self.statements[node] = statement
+        self._holder[node] = statement
+        for part in _own_parts(node):
+            self._relate(part, node, statement)
+        if isinstance(node, cst.FunctionDef):
+            self._add_function(node, block, owner)
+        elif isinstance(node, cst.ClassDef):
+            self._add_class(node, statement)
+        else:
+            for arm, suite in _arms(node):
+                child = Block(block.function, statement, arm, suite)
+                statement.blocks.append(child)
+                if isinstance(suite, cst.If):
+                    self._add(child, suite, suite, owner)
+                else:
+                    self._fill_suite(child, suite, owner)
+
+    def _fill_suite(self, block: Block, suite: cst.CSTNode, owner: Class | None) -> None:
+        if isinstance(suite, cst.SimpleStatementSuite):
+            for small in suite.body:
+                self._add(block, small, suite, owner)
+        elif isinstance(suite, cst.IndentedBlock):
+            self._fill(block, suite.body, owner)
+
+    def _add_function(self, node: cst.FunctionDef, block: Block, owner: Class | None) -> None:
+        function = Function(node, block.function, owner)
+        self.functions.append(function)
+        self.function_at[node] = function
+        if owner is not None:
+            owner.methods.setdefault(function.name, function)
+        function.body = Block(function, None, "body", node.body)
+        self._fill_suite(function.body, node.body, None)
+
+    def _add_class(self, node: cst.ClassDef, statement: Statement) -> None:
+        owner = Class(node, statement.function)
+        self.classes.append(owner)
+        self.class_at[node] = owner
+        child = Block(statement.function, statement, "class", node.body)
+        statement.blocks.append(child)
+        self._fill_suite(child, node.body, owner)
+
+    def _relate(self, part: cst.CSTNode, parent: cst.CSTNode, statement: Statement) -> None:
+        self.parents[part] = parent
+        stack = [part]
+        while stack:
+            current = stack.pop()
+            self._holder[current] = statement
+            for child in children(current):
+                self.parents[child] = current
+                stack.append(child)
+
+
+def _arms(node: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
+    """The arms of a compound statement with their suites; an `elif` is an `else` holding an `if`."""
+    if isinstance(node, (cst.If, cst.For, cst.While, cst.With, cst.Try, cst.TryStar)):
+        yield "body", node.body
+    if isinstance(node, (cst.Try, cst.TryStar)):
+        handlers: Sequence[cst.ExceptHandler | cst.ExceptStarHandler] = node.handlers
+        for number, handler in enumerate(handlers):
+            yield f"except {number}", handler.body
+    if isinstance(node, (cst.If, cst.For, cst.While, cst.Try, cst.TryStar)) and node.orelse is not None:
+        orelse = node.orelse
+        yield "else", orelse if isinstance(orelse, cst.If) else orelse.body
+    if isinstance(node, (cst.Try, cst.TryStar)) and node.finalbody is not None:
+        yield "finally", node.finalbody.body
+    if isinstance(node, cst.Match):
+        for number, case in enumerate(node.cases):
+            yield f"case {number}", case.body
+
+
+def _own_parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The parts of a statement that run with it: everything but the blocks."""
+    if isinstance(node, cst.Match):
+        yield node.subject
+        for case in node.cases:
+            yield case.pattern
+            if case.guard is not None:
+                yield case.guard
+        return
+    for child in children(node):
+        if isinstance(child, (cst.BaseSuite, cst.Else, cst.Finally)):
+            continue
+        if isinstance(child, cst.If) and isinstance(node, cst.If):
+            continue
+        if isinstance(child, (cst.ExceptHandler, cst.ExceptStarHandler)):
+            if child.type is not None:
+                yield child.type
+            if child.name is not None:
+                yield child.name
+            continue
+        yield child
