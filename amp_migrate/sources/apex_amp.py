@@ -1,0 +1,332 @@
+"""The front end for `apex.amp` (O0 to O3, `initialize` and `scale_loss`).
+
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+
+Every expression that can mean `apex.amp` or something in it must be understood: as a setup, a backward, the
+optimizer's parameters, the scaler's state, a carrier that only hands the module on, or a test of one. A
+single one that is not refuses the unit, so that nothing is left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.findings import Finding, Refusal
+from amp_migrate.plan.model import (
+    Backward,
+    ParameterAccess,
+    Recognition,
+    ScaleAccess,
+    StateAccess,
+)
+from amp_migrate.sources.initialize import read_setup
+
+FORM = "apex.amp"
+
+_NATIVE = ("torch.cuda.amp.", "torch.amp.", "torch.autocast", "torch.cpu.amp.", "torch.GradScaler")
+
+# Functions that native autocast runs in the precision that the registration asks for, so that it can go
+# ([T2.13:include/ATen/autocast_mode.h]; einsum ends in bmm, which is on the fp16 list).
+_NATIVE_HALF = frozenset(
+    "einsum matmul mm mv bmm baddbmm addmm addmv addbmm addr chain_matmul linear conv1d conv2d conv3d prelu".split()
+)
+_NATIVE_FLOAT = frozenset(
+    "softmax log_softmax layer_norm group_norm exp expm1 log log10 log2 pow prod cumprod cumsum dist norm sum "
+    "rsqrt reciprocal cosine_similarity softplus nll_loss cross_entropy mse_loss l1_loss smooth_l1_loss kl_div".split()
+)
+
+
+def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
+    """Everything of apex.amp in the module, and every reason why it cannot all be migrated."""
+    return _Reader(facts).read()
+
+
+class _Reader:
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.found = Recognition(FORM)
+        self.refusals: list[Refusal] = []
+        self._calls: dict[str, Callable[[cst.Call, Statement], None]] = {
+            "initialize": self._initialize,
+            "scale_loss": self._scale_loss,
+            "master_params": self._master_params,
+            "state_dict": self._state_dict,
+            "load_state_dict": self._load_state_dict,
+            "disable_casts": self._disable_casts,
+            "register_half_function": self._register,
+            "register_float_function": self._register,
+            "register_promote_function": self._register,
+        }
+
+    def read(self) -> tuple[Recognition, list[Refusal]]:
+        native = self._native_amp()
+        for statement in self.facts.tree.all_statements():
+            if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
+                if _imports_apex(statement.node):
+                    self.found.imports.append(statement)
+                continue
+            if isinstance(statement.node, (cst.Global, cst.Nonlocal)):
+                continue
+            for node, name in self._references(statement):
+                self.found.sites += 1
+                try:
+                    self._reference(node, name, statement)
+                except Refusal as refusal:
+                    self.refusals.append(refusal)
+        if native is not None and self.found.sites:
+            self.refusals.insert(0, native)
+        return self.found, self.refusals
+
+    def _native_amp(self) -> Refusal | None:
+        """Native AMP beside apex: the file is migrated already, or supports both (rule J4)."""
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, (cst.Name, cst.Attribute)) and not isinstance(
+                    statement.node, (cst.Import, cst.ImportFrom)
+                ):
+                    for path in self.facts.objects.import_paths(part):
+                        if path.startswith(_NATIVE):
+                            text = self.facts.text(part)
+                            return Refusal("AMP919", part, f"{text} is native AMP already, beside apex's")
+        return None
+
+    def _references(self, statement: Statement) -> Iterator[tuple[cst.BaseExpression, str]]:
+        """The longest attribute chains that mean apex.amp (name "") or something in it ("scale_loss")."""
+        parents = self.facts.tree.parents
+        for part in self.facts.tree.expressions(statement):
+            if not isinstance(part, (cst.Name, cst.Attribute)) or _is_label(part, parents.get(part)):
+                continue
+            name = self._amp_name(part)
+            if name is None:
+                continue
+            parent = parents.get(part)
+            if isinstance(parent, cst.Attribute) and parent.value is part and self._amp_name(parent) is not None:
+                continue
+            if name.endswith("._loss_scale") and isinstance(part, cst.Name):
+                continue  # a number read from apex's state, no part of that state
+            yield part, name
+
+    def _amp_name(self, node: cst.BaseExpression) -> str | None:
+        for path in self.facts.objects.import_paths(node):
+            if path == "apex.amp":
+                return ""
+            if path.startswith("apex.amp."):
+                return path.removeprefix("apex.amp.")
+        return None
+
+    def _reference(self, node: cst.BaseExpression, name: str, statement: Statement) -> None:
+        parent = self.facts.tree.parents.get(node)
+        if not name:
+            self._handle(node, parent, statement)
+        elif name.startswith("_amp_state"):
+            self._state_internals(node, statement)
+        elif isinstance(parent, cst.Call) and parent.func is node and name in self._calls:
+            self._calls[name](parent, statement)
+        elif name in ("half_function", "float_function", "promote_function"):
+            text = self.facts.text(node)
+            raise Refusal("AMP909", node, f"{text} changes the casts of a function of this project")
+        elif name == "init":
+            raise Refusal("AMP910", node, "amp.init is apex's old handle interface")
+        else:
+            raise Refusal("AMP902", node, f"this use of {self.facts.text(node)} is not understood")
+
+    # -- the handle itself --------------------------------------------------------------------------
+
+    def _handle(self, node: cst.BaseExpression, parent: cst.CSTNode | None, statement: Statement) -> None:
+        """The module as a value: assigned, passed on inside the file, or tested."""
+        if isinstance(parent, (cst.AssignTarget, cst.Param)):
+            self._carrier(node)
+        elif isinstance(parent, cst.Assign) and parent.value is node:
+            if not isinstance(parent.targets[0].target, (cst.Name, cst.Attribute)):
+                raise Refusal("AMP902", node, "the apex.amp module is stored where it cannot be followed")
+            self._carrier(node)
+        elif (isinstance(parent, cst.Arg) and self._stays_here(parent)) or _is_test(node, parent, statement):
+            self._carrier(node)
+        else:
+            text = self.facts.text(node)
+            raise Refusal("AMP903", node, f"the apex.amp module leaves this file as {text}")
+
+    def _carrier(self, node: cst.BaseExpression) -> None:
+        self.found.carriers.append(node)
+
+    def _stays_here(self, arg: cst.Arg) -> bool:
+        """True where the argument goes to a parameter of a function of this file."""
+        call = self.facts.tree.parents[arg]
+        if not isinstance(call, cst.Call):
+            return False
+        function = self.facts.objects.called_function(call)
+        if function is None:
+            return False
+        return any(given is arg for _, given in self.facts.objects.arguments(call, function))
+
+    # -- calls --------------------------------------------------------------------------------------
+
+    def _initialize(self, call: cst.Call, statement: Statement) -> None:
+        setup, findings = read_setup(self.facts, call, statement)
+        self.found.setups.append(setup)
+        self.found.findings.extend(findings)
+
+    def _scale_loss(self, call: cst.Call, statement: Statement) -> None:
+        item = self.facts.tree.parents.get(call)
+        if not isinstance(item, cst.WithItem) or not isinstance(statement.node, cst.With):
+            raise Refusal("AMP902", call, "amp.scale_loss is not used in a with statement")
+        given = _by_name(call, ("loss", "optimizers", "loss_id", "model", "delay_unscale", "delay_overflow_check"))
+        if given is None or "loss" not in given or "optimizers" not in given:
+            raise Refusal("AMP902", call, "the arguments of amp.scale_loss cannot be read")
+        if "delay_overflow_check" in given and literal_value(given["delay_overflow_check"]) is not False:
+            raise Refusal("AMP902", call, "delay_overflow_check has no native form")
+        if item.asname is None or not isinstance(item.asname.name, cst.Name):
+            raise Refusal("AMP902", call, "the scaled loss has no plain name, so its backward cannot be found")
+        if literal_value(given.get("loss_id", cst.Integer("0"))) != 0:
+            line = self.facts.line(call)
+            self.found.findings.append(Finding(line, "AMP105", "this loss has a loss scale of its own"))
+        name = item.asname.name
+        variable = self.facts.names.variable_at(name)
+        loads = variable.loads if variable is not None else []
+        self.found.backwards.append(
+            Backward(
+                statement=statement,
+                item=item,
+                loss=given["loss"],
+                optimizers=_elements(given["optimizers"]),
+                scaled=name.value,
+                uses=[load for load in loads if self.facts.tree.statement_of(load).inside(statement)],
+            )
+        )
+
+    def _master_params(self, call: cst.Call, statement: Statement) -> None:
+        given = _by_name(call, ("optimizer",))
+        if given is None or "optimizer" not in given:
+            raise Refusal("AMP902", call, "the argument of amp.master_params cannot be read")
+        self.found.parameters.append(ParameterAccess(call, given["optimizer"], statement))
+
+    def _state_dict(self, call: cst.Call, statement: Statement) -> None:
+        if call.args:
+            raise Refusal("AMP902", call, "amp.state_dict(destination) has no native form")
+        self.found.saves.append(StateAccess(call, statement, None))
+
+    def _load_state_dict(self, call: cst.Call, statement: Statement) -> None:
+        given = _by_name(call, ("state_dict",))
+        if given is None or "state_dict" not in given:
+            raise Refusal("AMP902", call, "the argument of amp.load_state_dict cannot be read")
+        self.found.loads.append(StateAccess(call, statement, given["state_dict"]))
+
+    def _disable_casts(self, call: cst.Call, statement: Statement) -> None:
+        self.found.no_casts.append(call)
+
+    def _register(self, call: cst.Call, statement: Statement) -> None:
+        """A registration goes where native autocast does the same for that function anyway."""
+        given = _by_name(call, ("module", "name"))
+        name = literal_value(given["name"]) if given is not None and "name" in given else UNKNOWN
+        module = self.facts.names.dotted(given["module"]) if given is not None and "module" in given else None
+        text = self.facts.text(call)
+        native = _NATIVE_HALF if "half" in self.facts.text(call.func) else _NATIVE_FLOAT
+        in_torch = module in ("torch", "torch.nn.functional")
+        if "promote" in self.facts.text(call.func) or not in_torch or name not in native:
+            raise Refusal("AMP909", call, f"{text} changes how a function is cast")
+        if not isinstance(statement.node, cst.Expr):
+            raise Refusal("AMP902", call, f"{text} is used inside a larger expression")
+        self.found.removed.append(statement)
+
+    # -- internals ----------------------------------------------------------------------------------
+
+    def _state_internals(self, node: cst.BaseExpression, statement: Statement) -> None:
+        """`_amp_state.loss_scalers[0]`: its scale, read anywhere or written before the loop."""
+        whole = self._chain(node)
+        text = self.facts.text(whole)
+        scale = text.endswith((".loss_scale()", "._loss_scale"))
+        if ".loss_scalers[" not in text or not scale:
+            raise Refusal("AMP904", node, f"{text} reads apex's internal state")
+        parent = self.facts.tree.parents.get(whole)
+        if isinstance(parent, cst.AssignTarget):
+            self._initial_scale(statement)
+        elif isinstance(statement.node, cst.AugAssign) and statement.node.target is whole:
+            raise Refusal("AMP904", node, f"{text} is changed while training")
+        else:
+            self.found.scale_reads.append(ScaleAccess(whole, statement))
+
+    def _chain(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The whole of an attribute, subscript and call chain that starts with `node`."""
+        current: cst.BaseExpression = node
+        while True:
+            parent = self.facts.tree.parents.get(current)
+            if (
+                (isinstance(parent, cst.Attribute) and parent.value is current)
+                or (isinstance(parent, cst.Subscript) and parent.value is current)
+                or (isinstance(parent, cst.Call) and parent.func is current)
+            ):
+                current = parent
+            else:
+                return current
+
+    def _initial_scale(self, statement: Statement) -> None:
+        """A write of the scale right beside `initialize` is the initial scale; later it is not."""
+        node = statement.node
+        assert isinstance(node, cst.Assign)
+        before = [setup for setup in self.found.setups if setup.statement.block is statement.block]
+        if not before or len(node.targets) != 1:
+            raise Refusal("AMP904", node, "the loss scale is written away from amp.initialize")
+        setup = before[-1]
+        if setup.loss_scale.static is not None or setup.loss_scale.runtime is not None:
+            raise Refusal("AMP904", node, "the loss scale is written after initialize was given one")
+        setup.loss_scale = type(setup.loss_scale)(
+            initial=node.value, minimum=setup.loss_scale.minimum, maximum=setup.loss_scale.maximum
+        )
+        self.found.removed.append(statement)
+
+
+def _imports_apex(node: cst.Import | cst.ImportFrom) -> bool:
+    if isinstance(node, cst.ImportFrom):
+        return node.module is not None and not node.relative and _root(node.module) == "apex"
+    return any(_root(alias.name) == "apex" for alias in node.names)
+
+
+def _root(node: cst.BaseExpression) -> str:
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _is_label(node: cst.CSTNode, parent: cst.CSTNode | None) -> bool:
+    """Attribute names and argument keywords are no expressions of their own."""
+    if isinstance(parent, cst.Attribute):
+        return parent.attr is node
+    return isinstance(parent, cst.Arg) and parent.keyword is node
+
+
+def _is_test(node: cst.BaseExpression, parent: cst.CSTNode | None, statement: Statement) -> bool:
+    """True where only the truth of `node`, or whether it is None, is asked for."""
+    if isinstance(parent, cst.Comparison):
+        operators = (target.operator for target in parent.comparisons)
+        return all(isinstance(operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual)) for operator in operators)
+    if isinstance(parent, (cst.BooleanOperation, cst.UnaryOperation)):
+        return True
+    if isinstance(parent, cst.IfExp):
+        return parent.test is node
+    return isinstance(statement.node, (cst.If, cst.While, cst.Assert)) and parent is statement.node
+
+
+def _elements(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return [element.value for element in node.elements]
+    return [node]
+
+
+def _by_name(call: cst.Call, names: tuple[str, ...]) -> dict[str, cst.BaseExpression] | None:
+    """The arguments of a call by parameter name; None where they cannot be read."""
+    given: dict[str, cst.BaseExpression] = {}
+    for index, arg in enumerate(call.args):
+        if arg.star or (arg.keyword is None and index >= len(names)):
+            return None
+        name = names[index] if arg.keyword is None else arg.keyword.value
+        if name not in names or name in given:
+            return None
+        given[name] = arg.value
+    return given

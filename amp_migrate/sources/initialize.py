@@ -1,0 +1,312 @@
+"""Reading the arguments of `amp.initialize` ([A:apex/amp/frontend.py]).
+
+initialize(models, optimizers=None, enabled=True, opt_level="O1", cast_model_type=None,
+patch_torch_functions=None, keep_batchnorm_fp32=None, master_weights=None, loss_scale=None,
+cast_model_outputs=None, num_losses=1, verbosity=1, min_loss_scale=None, max_loss_scale=2.**24)
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.findings import Finding, Refusal
+from amp_migrate.plan.model import Condition, LossScale, Setup
+
+_PARAMETERS = (
+    "models optimizers enabled opt_level cast_model_type patch_torch_functions keep_batchnorm_fp32 "
+    "master_weights loss_scale cast_model_outputs num_losses verbosity min_loss_scale max_loss_scale"
+).split()
+_LEVELS = ("O0", "O1", "O2", "O3")
+# O3 has no loss scaling in apex; natively half gradients need it (rule B4).
+_DEFAULT_SCALE = {"O0": 1.0}
+_LARGEST_SCALE = 2.0**24
+
+Arguments = dict[str, cst.BaseExpression]
+
+
+def read_setup(facts: Facts, call: cst.Call, statement: Statement) -> tuple[Setup, list[Finding]]:
+    """What one `amp.initialize` call asks for, and what there is to say about it.
+
+    Raises Refusal for calls that apex itself rejects and for arguments that cannot be read.
+    """
+    given = _arguments(facts, call)
+    findings = _traps(facts, call, given)
+    level = _Level(facts, given)
+    conditions = [*_enabled(facts, given, findings, call), *level.conditions]
+    always_off = level.always_off or _literal(given, "enabled") is False
+    models, optimizers = given.get("models"), given.get("optimizers")
+    if models is None:
+        raise Refusal("AMP902", call, "amp.initialize is called without models")
+    if optimizers is not None and literal_value(optimizers) is None:
+        optimizers = None
+    setup = Setup(
+        statement=statement,
+        call=call,
+        models=_items(models),
+        optimizers=_items(optimizers) if optimizers is not None else [],
+        aliases=_aliases(facts, call, statement, models, optimizers),
+        conditions=conditions,
+        loss_scale=_loss_scale(facts, given, level.literal),
+        always_off=always_off,
+        level=level.literal,
+    )
+    findings += level.findings(facts, call, trains=bool(setup.optimizers))
+    return setup, findings
+
+
+def _arguments(facts: Facts, call: cst.Call) -> Arguments:
+    given: Arguments = {}
+    for name, arg in zip(_PARAMETERS, call.args, strict=False):
+        if arg.keyword is not None or arg.star:
+            break
+        given[name] = arg.value
+    for arg in call.args:
+        if arg.star == "**":
+            given.update(_unpacked(facts, arg.value, call))
+        elif arg.star == "*":
+            raise Refusal("AMP902", call, "amp.initialize is called with *arguments that cannot be read")
+        elif arg.keyword is not None:
+            given[arg.keyword.value] = arg.value
+    for name in given:
+        if name not in _PARAMETERS:
+            hint = " (did you mean loss_scale=?)" if name == "scale_loss" else ""
+            raise Refusal("AMP906", call, f"amp.initialize has no argument {name}=: apex raises TypeError here{hint}")
+    return given
+
+
+def _unpacked(facts: Facts, node: cst.BaseExpression, call: cst.Call) -> Arguments:
+    """The entries of a `dict(...)` or `{...}` that is built once and unpacked into the call."""
+    values = facts.objects.values_of(node)
+    if isinstance(node, (cst.Dict, cst.Call)):
+        values = [node]
+    if len(values) != 1 or not isinstance(node, (cst.Name, cst.Dict, cst.Call)):
+        raise Refusal("AMP902", call, f"the arguments in **{facts.text(node)} cannot be read")
+    entries: Arguments = {}
+    value = values[0]
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value == "dict":
+        for arg in value.args:
+            if arg.keyword is None:
+                raise Refusal("AMP902", call, f"the arguments in **{facts.text(node)} cannot be read")
+            entries[arg.keyword.value] = arg.value
+        return entries
+    if isinstance(value, cst.Dict):
+        for element in value.elements:
+            key = literal_value(element.key) if isinstance(element, cst.DictElement) else UNKNOWN
+            if not isinstance(key, str):
+                raise Refusal("AMP902", call, f"the arguments in **{facts.text(node)} cannot be read")
+            entries[key] = element.value
+        return entries
+    raise Refusal("AMP902", call, f"the arguments in **{facts.text(node)} cannot be read")
+
+
+def _literal(given: Arguments, name: str) -> object:
+    return literal_value(given[name]) if name in given else None
+
+
+def _traps(facts: Facts, call: cst.Call, given: Arguments) -> list[Finding]:
+    """Arguments that have no native form, or that mean something else than they seem to."""
+    line = facts.line(call)
+    findings = []
+    level = _literal(given, "opt_level") if "opt_level" in given else "O1"
+    batchnorm = _literal(given, "keep_batchnorm_fp32")
+    if level == "O1" and batchnorm is not None and batchnorm is not UNKNOWN:
+        findings.append(Finding(line, "AMP114", "keep_batchnorm_fp32 is given under O1: apex raises here"))
+    for name in ("cast_model_type", "patch_torch_functions", "master_weights", "cast_model_outputs"):
+        if _literal(given, name) is not None:
+            text = facts.text(given[name])
+            findings.append(Finding(line, "AMP116", f"{name}={text} has no native form and is dropped"))
+    losses = _literal(given, "num_losses")
+    if losses not in (None, 1):
+        findings.append(Finding(line, "AMP105", "num_losses asks for one loss scale per loss"))
+    return findings
+
+
+def _enabled(facts: Facts, given: Arguments, findings: list[Finding], call: cst.Call) -> list[Condition]:
+    node = given.get("enabled")
+    if node is None:
+        return []
+    literal = literal_value(node)
+    if isinstance(literal, str) or "opt_level" in facts.text(node):
+        findings.append(
+            Finding(
+                facts.line(call),
+                "AMP117",
+                f"the third argument {facts.text(node)} is `enabled`, not the level: apex runs O1 here",
+            )
+        )
+    if literal is not UNKNOWN:
+        return []
+    return [Condition(node, facts.conditions.compile(node))]
+
+
+class _Level:
+    """The optimization level: a literal one, or the condition that a level known at run time is not O0."""
+
+    def __init__(self, facts: Facts, given: Arguments) -> None:
+        self.node = given.get("opt_level")
+        self.literal: str | None = "O1"
+        self.always_off = False
+        self.conditions: list[Condition] = []
+        self._option_line: int | None = None
+        if self.node is not None:
+            self.literal = None
+            self._read(facts, self.node)
+
+    def _read(self, facts: Facts, node: cst.BaseExpression) -> None:
+        value = facts.values.constant(node)
+        if value is not UNKNOWN:
+            if value not in _LEVELS:
+                raise Refusal(
+                    "AMP907", node, f"opt_level={facts.text(node)} is no level: apex raises here{_letter(value)}"
+                )
+            self.literal = str(value)
+            self.always_off = value == "O0"
+            return
+        option = facts.values.option(node)
+        if option is not None and isinstance(option.default, str) and option.default not in (*_LEVELS, ""):
+            self._option_line = facts.line(option.node)
+        if option is not None and option.choices and "O0" not in option.choices:
+            return
+        chosen = _definition(facts, node)
+        if isinstance(chosen, cst.IfExp):
+            arms = [facts.values.constant(chosen.body), facts.values.constant(chosen.orelse)]
+            if all(arm in _LEVELS for arm in arms):
+                self._choose(facts, chosen, [arm == "O0" for arm in arms])
+                return
+        number = _formatted_number(node)
+        if number is not None:
+            self.conditions.append(_compared(facts, number, "0"))
+        else:
+            self.conditions.append(_compared(facts, node, facts.quoted("O0")))
+
+    def _choose(self, facts: Facts, node: cst.IfExp, off: list[bool]) -> None:
+        """`'O2' if c else 'O0'` is the condition `c`."""
+        if all(off):
+            self.always_off = True
+        elif any(off):
+            formula = facts.conditions.compile(node.test)
+            self.conditions.append(Condition(node.test, formula, negated=off[0]))
+
+    def findings(self, facts: Facts, call: cst.Call, *, trains: bool) -> list[Finding]:
+        line = facts.line(call)
+        found = []
+        if self._option_line is not None:
+            found.append(
+                Finding(self._option_line, "AMP111", "the default of this option is no level of apex: it raises")
+            )
+        if self.literal == "O2" and trains:
+            found.append(Finding(line, "AMP101", "opt_level O2 becomes autocast with fp32 weights"))
+        if self.literal == "O3" and trains:
+            found.append(Finding(line, "AMP102", "opt_level O3 becomes autocast with a scaled loss"))
+        return found
+
+
+def _definition(facts: Facts, node: cst.BaseExpression) -> cst.BaseExpression:
+    """The expression behind a name that is bound once, else the node itself."""
+    if isinstance(node, cst.Name):
+        variable = facts.names.variable_at(node)
+        if variable is not None and len(variable.bindings) == 1 and variable.bindings[0].kind == "assign":
+            return variable.bindings[0].value or node
+    return node
+
+
+def _letter(value: object) -> str:
+    if isinstance(value, str) and value[:1] == "0":
+        return " (the first character must be the letter O, not a zero)"
+    return ""
+
+
+def _compared(facts: Facts, node: cst.BaseExpression, literal: str) -> Condition:
+    comparison = cst.Comparison(node, [cst.ComparisonTarget(cst.NotEqual(), cst.parse_expression(literal))])
+    compiled = facts.conditions.compile(comparison)
+    return Condition(node, compiled, suffix=f" != {literal}")
+
+
+def _formatted_number(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The number n in `'O%i' % n`."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+        if literal_value(node.left) in ("O%i", "O%d"):
+            right = node.right
+            if isinstance(right, cst.Tuple) and len(right.elements) == 1:
+                return right.elements[0].value
+            return None if isinstance(right, cst.Tuple) else right
+    return None
+
+
+def _loss_scale(facts: Facts, given: Arguments, level: str | None) -> LossScale:
+    minimum = given.get("min_loss_scale")
+    maximum = given.get("max_loss_scale")
+    if minimum is not None and not literal_value(minimum):
+        minimum = None  # None and 0 are no floor
+    if maximum is not None and literal_value(maximum) in (None, _LARGEST_SCALE):
+        maximum = None
+    node = given.get("loss_scale")
+    value = facts.values.constant(node) if node is not None else None
+    if value is UNKNOWN:
+        return LossScale(runtime=node, minimum=minimum, maximum=maximum)
+    if value is None:
+        return LossScale(static=_DEFAULT_SCALE.get(level or ""), minimum=minimum, maximum=maximum)
+    if value == "dynamic":
+        return LossScale(minimum=minimum, maximum=maximum)
+    try:
+        return LossScale(static=float(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        assert node is not None
+        raise Refusal("AMP906", node, f"loss_scale={facts.text(node)} is no number: apex raises here") from None
+
+
+def _items(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The elements of a list or tuple display, however nested; another expression is its own item."""
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return [item for element in node.elements for item in _items(element.value)]
+    return [node]
+
+
+def _aliases(
+    facts: Facts,
+    call: cst.Call,
+    statement: Statement,
+    models: cst.BaseExpression,
+    optimizers: cst.BaseExpression | None,
+) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """The pairs of target and value that are not the same name: `net, opt = initialize(model, opt)`."""
+    node = statement.node
+    if isinstance(node, cst.Assign) and node.value is call:
+        if len(node.targets) != 1:
+            raise Refusal("AMP902", call, "the result of amp.initialize is assigned to several targets at once")
+        target = node.targets[0].target
+        if optimizers is None:
+            return _pairs(facts, target, models)
+        if isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 2:
+            first, second = (element.value for element in target.elements)
+            return [*_pairs(facts, first, models), *_pairs(facts, second, optimizers)]
+        both = cst.Tuple([cst.Element(models), cst.Element(optimizers)])
+        return [(target, both)]
+    if isinstance(node, cst.Expr) and node.value is call:
+        given = [models] if optimizers is None else [models, optimizers]
+        return [(cst.Name("_"), value) for value in given if isinstance(value, cst.Call)]
+    if isinstance(node, cst.Return) and node.value is call:
+        return []
+    raise Refusal("AMP902", call, "the result of amp.initialize is used inside a larger expression")
+
+
+def _pairs(
+    facts: Facts, target: cst.BaseExpression, value: cst.BaseExpression
+) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    if facts.text(target) == facts.text(value):
+        return []
+    if isinstance(target, (cst.Tuple, cst.List)) and isinstance(value, (cst.Tuple, cst.List)):
+        if len(target.elements) == len(value.elements):
+            return [
+                pair
+                for left, right in zip(target.elements, value.elements, strict=True)
+                for pair in _pairs(facts, left.value, right.value)
+            ]
+    if isinstance(target, cst.Name):
+        variable = facts.names.variable_at(target)
+        if (variable is None or not variable.loads) and not isinstance(value, cst.Call):
+            return []
+    return [(target, value)]

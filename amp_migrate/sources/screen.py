@@ -1,0 +1,15 @@
+"""The byte search that decides, before any parsing, that a file holds no source form.
+
+It imports nothing but `re`, so that a tree with nothing to do costs reading its files and no more.
+"""
+
+from __future__ import annotations
+
+import re
+
+_IMPORT = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bapex\b|import_module\([^)]*apex")
+
+
+def may_hold_apex_amp(source: bytes) -> bool:
+    """False only for files that certainly use no apex.amp."""
+    return b"apex" in source and b"amp" in source and _IMPORT.search(source) is not None
