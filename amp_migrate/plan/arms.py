@@ -1,0 +1,194 @@
+"""Guarded arms: where both arms of a guard are the same step up to mixed precision, one is enough (rule B3).
+
+    if args.fp16:
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        clip_grad_norm_(amp.master_params(optimizer), 1.0)
+    else:
+        loss.backward()
+        clip_grad_norm_(model.parameters(), 1.0)
+
+The arms are compared as syntax, with the scaled loss put back to the loss and the optimizer's parameters
+written alike, wherever a parameter list is proven to be the optimizer's.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import textwrap
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.tree import Block, Statement
+from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
+from amp_migrate.plan.parameters import Models, Parameters
+
+
+@dataclasses.dataclass(frozen=True)
+class Collapse:
+    """An `if` (or a conditional expression) of which only `arm` remains."""
+
+    statement: Statement
+    node: cst.If | cst.IfExp
+    arm: str
+
+
+def find_collapses(facts: Facts, found: Recognition, parameters: Parameters) -> list[Collapse]:
+    """The guards whose two arms are the same step; sets the replacement of the accesses in them."""
+    comparer = _Comparer(facts, found, parameters)
+    collapses = [*comparer.statements(), *comparer.expressions()]
+    collapsed = {collapse.node for collapse in collapses}
+    for backward in found.backwards:
+        backward.collapsed = backward.guard is not None and backward.guard.statement.node in collapsed
+    return collapses
+
+
+class _Comparer:
+    def __init__(self, facts: Facts, found: Recognition, parameters: Parameters) -> None:
+        self.facts = facts
+        self.found = found
+        self.parameters = parameters
+        self._scaled = {backward.statement: backward for backward in found.backwards}
+
+    def statements(self) -> Iterator[Collapse]:
+        for statement in self._guards():
+            arms = {block.arm: block for block in statement.blocks}
+            if set(arms) != {"body", "else"} or not isinstance(statement.node, cst.If):
+                continue
+            for arm, other in (("body", "else"), ("else", "body")):
+                if self._holds_form(arms[arm]) and not self._holds_form(arms[other]):
+                    if self._equal(arms[arm], arms[other]):
+                        yield Collapse(statement, statement.node, arm)
+
+    def expressions(self) -> Iterator[Collapse]:
+        """`amp.master_params(optimizer) if args.fp16 else model.parameters()`."""
+        for access in self.found.parameters:
+            node = self.facts.tree.parents.get(access.node)
+            if not isinstance(node, cst.IfExp):
+                continue
+            arm, other = ("body", node.orelse) if node.body is access.node else ("else", node.body)
+            if node.test is not access.node and self._same_parameters(access, other):
+                access.replacement = self.facts.text(other)
+                yield Collapse(access.statement, node, arm)
+
+    def _guards(self) -> list[Statement]:
+        """Every `if` with a part of the form in an arm, the innermost first."""
+        places = [backward.statement for backward in self.found.backwards]
+        places += [access.statement for access in self.found.parameters]
+        guards: list[Statement] = []
+        for place in places:
+            for outer in reversed(place.path()[:-1]):
+                if isinstance(outer.node, cst.If) and outer not in guards:
+                    guards.append(outer)
+        return guards
+
+    def _holds_form(self, block: Block) -> bool:
+        places = {backward.statement for backward in self.found.backwards}
+        places |= {access.statement for access in self.found.parameters}
+        return any(inner in places for statement in block.statements for inner in statement.descendants())
+
+    # -- comparison -----------------------------------------------------------------------------------
+
+    def _equal(self, block: Block, plain: Block) -> bool:
+        """Compare the arms; on success every access in `block` takes the plain arm's expression."""
+        wanted = self._plain_lists(plain)
+        accesses = [
+            access
+            for access in self.found.parameters
+            if any(access.statement.inside(statement) for statement in block.statements)
+        ]
+        matches: dict[ParameterAccess, str] = {}
+        for access in accesses:
+            models = self.parameters.models_of_optimizer(access.optimizer)
+            text = next((text for text, found in wanted if models is not None and found == models), None)
+            if text is None:
+                return False
+            matches[access] = text
+        if self._dump(block, matches) != self._dump(plain, {}):
+            return False
+        for access, text in matches.items():
+            access.replacement = text
+        return True
+
+    def _plain_lists(self, block: Block) -> list[tuple[str, Models]]:
+        """The parameter lists of an arm that are complete for some models, as written."""
+        lists = []
+        for statement in block.statements:
+            for inner in statement.descendants():
+                for part in self.facts.tree.expressions(inner):
+                    if isinstance(part, (cst.Call, cst.Name, cst.ListComp, cst.GeneratorExp)):
+                        models = self.parameters.models_of_parameters(part)
+                        if models is not None:
+                            lists.append((self.facts.text(part), models))
+        return sorted(lists, key=lambda found: -len(found[0]))
+
+    def _same_parameters(self, access: ParameterAccess, other: cst.BaseExpression) -> bool:
+        models = self.parameters.models_of_optimizer(access.optimizer)
+        return models is not None and self.parameters.models_of_parameters(other) == models
+
+    def _dump(self, block: Block, matches: dict[ParameterAccess, str]) -> list[str]:
+        texts = {source_key(access.node): text for access, text in matches.items()}
+        dumped: list[str] = []
+        for statement in block.statements:
+            code = textwrap.dedent(self._code(statement))
+            rewritten = _Plain(texts, self._scaled_below(statement)).visit(ast.parse(code))
+            dumped.extend(ast.dump(node) for node in rewritten.body)
+        return dumped
+
+    def _code(self, statement: Statement) -> str:
+        node = statement.node
+        if isinstance(node, cst.BaseSmallStatement):
+            return self.facts.text(node)
+        return self.facts.text(node.with_changes(leading_lines=()))
+
+    def _scaled_below(self, statement: Statement) -> dict[str, Backward]:
+        return {
+            source_key(backward.item.item): backward
+            for backward in self.found.backwards
+            if backward.statement.inside(statement)
+        }
+
+
+class _Plain(ast.NodeTransformer):
+    """Rewrites an arm to its plain form: no `with scale_loss`, the loss for its scaled name."""
+
+    def __init__(self, texts: dict[str, str], scaled: dict[str, Backward]) -> None:
+        self._texts = {_normal(key): text for key, text in texts.items()}
+        self._scaled = {_normal(key): backward for key, backward in scaled.items()}
+        self._losses: dict[str, ast.expr] = {}
+
+    def visit_With(self, node: ast.With) -> object:
+        kept = []
+        for item in node.items:
+            backward = self._scaled.get(ast.unparse(item.context_expr))
+            if backward is None:
+                kept.append(item)
+            else:
+                self._losses[backward.scaled] = _parse(source_key(backward.loss))
+        self.generic_visit(node)
+        if kept:
+            node.items = kept
+            return node
+        return node.body
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        text = self._texts.get(ast.unparse(node))
+        if text is not None:
+            return _parse(text)
+        self.generic_visit(node)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._losses.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
+
+
+def _parse(text: str) -> ast.expr:
+    return ast.parse(text.strip(), mode="eval").body
+
+
+def _normal(text: str) -> str:
+    return ast.unparse(_parse(text))

@@ -1,0 +1,154 @@
+"""Binary cross entropy, which CUDA autocast refuses to run (rule E4).
+
+`binary_cross_entropy` raises inside an enabled region, whatever the dtype of its inputs. It is computed
+outside of autocast, on float32 inputs; a sigmoid in sight that feeds it runs in float32 too, since in half
+it saturates from 8.5 on and its gradient is NaN.
+
+    with autocast(...):                               with autocast(...):
+        output = model(x)                   =>            output = torch.sigmoid(model(x).float())
+        loss = bce(torch.sigmoid(output), y)          loss = bce(output, y)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.dataflow import writes
+from amp_migrate.facts.tree import Class, Function, Statement, walk
+from amp_migrate.plan.forwards import called_name, own_calls
+from amp_migrate.plan.regions import Region
+
+_SIGMOIDS = frozenset(("sigmoid", "softmax"))
+
+
+@dataclasses.dataclass(eq=False)
+class BceSite:
+    """One binary cross entropy under autocast.
+
+    `floats` are the expressions that get `.float()`; `islands` the statement that needs an
+    `autocast(enabled=False)` of its own, None where its region simply ends before it. `sigmoid_in_sight`
+    tells whether the probabilities are certainly computed in float32.
+    """
+
+    call: cst.Call
+    statement: Statement
+    floats: list[cst.BaseExpression]
+    island: Statement | None
+    sigmoid_in_sight: bool
+
+
+def plan_bce(facts: Facts, regions: list[Region]) -> list[BceSite]:
+    """The binary cross entropies that the regions reach; regions that can are cut before theirs."""
+    finder = _Finder(facts, regions)
+    return finder.find()
+
+
+class _Finder:
+    def __init__(self, facts: Facts, regions: list[Region]) -> None:
+        self.facts = facts
+        self.regions = regions
+
+    def find(self) -> list[BceSite]:
+        sites: list[BceSite] = []
+        seen: set[cst.Call] = set()
+        for region in self.regions:
+            statements = [inner for statement in region.statements() for inner in statement.descendants()]
+            for statement in [*statements, *self._reached(statements)]:
+                for call in own_calls(self.facts, statement):
+                    if call not in seen and self._is_bce(call):
+                        seen.add(call)
+                        sites.append(self._site(call, statement, region))
+        return sites
+
+    def _is_bce(self, call: cst.Call) -> bool:
+        if (self.facts.names.dotted(call.func) or "") == "torch.nn.functional.binary_cross_entropy":
+            return True
+        if called_name(call) == "binary_cross_entropy":
+            return True
+        if not isinstance(call.func, (cst.Name, cst.Attribute)):
+            return False
+        origins = [one.origin for one in self.facts.objects.objects(call.func)]
+        return any(isinstance(origin, cst.Call) and called_name(origin) == "BCELoss" for origin in origins)
+
+    def _reached(self, statements: list[Statement]) -> Iterator[Statement]:
+        """The statements of the functions and loss classes of this file that the region runs."""
+        seen: set[Function] = set()
+        waiting = [function for statement in statements for function in self._called(statement)]
+        while waiting:
+            function = waiting.pop()
+            if function in seen:
+                continue
+            seen.add(function)
+            for statement in function.body.statements:
+                for inner in statement.descendants():
+                    yield inner
+                    waiting.extend(self._called(inner))
+
+    def _called(self, statement: Statement) -> Iterator[Function]:
+        for call in own_calls(self.facts, statement):
+            function = self.facts.objects.called_function(call)
+            if function is not None and function.name != "__init__":
+                yield function
+            elif isinstance(call.func, (cst.Name, cst.Attribute)):
+                for one in self.facts.objects.objects(call.func):
+                    if one.kind == "instance" and isinstance(one.origin, Class):
+                        forward = one.origin.methods.get("forward")
+                        if forward is not None:
+                            yield forward
+
+    # -- one site ---------------------------------------------------------------------------------------
+
+    def _site(self, call: cst.Call, statement: Statement, region: Region) -> BceSite:
+        floats: list[cst.BaseExpression] = []
+        in_sight = False
+        for index, arg in enumerate(call.args[:2]):
+            value = arg.value
+            sigmoid = self._sigmoid(value, statement)
+            if sigmoid is not None:
+                floats.append(sigmoid)
+                in_sight = in_sight or index == 0
+            elif index == 0 or self._is_made_by(value, region):
+                floats.append(value)
+        island: Statement | None = statement
+        if statement.block is region.block and region.last is statement and region.first is not statement:
+            region.last = region.block.statements[statement.index - 1]
+            island = None
+        return BceSite(call, statement, floats, island, in_sight)
+
+    def _sigmoid(self, value: cst.BaseExpression, at: Statement) -> cst.BaseExpression | None:
+        """What a sigmoid takes: in the argument itself, or in the statement that made the name."""
+        direct = _sigmoid_argument(value)
+        if direct is not None:
+            return direct
+        if not isinstance(value, cst.Name):
+            return None
+        for earlier in reversed(at.block.statements[: at.index]):
+            if (value.value,) in writes(earlier) and isinstance(earlier.node, cst.Assign):
+                return _sigmoid_argument(earlier.node.value)
+        return None
+
+    def _is_made_by(self, value: cst.BaseExpression, region: Region) -> bool:
+        names = {part.value for part in walk(value) if isinstance(part, cst.Name)}
+        made = {
+            path[0] for statement in region.statements() for inner in statement.descendants() for path in writes(inner)
+        }
+        return bool(names & made) and isinstance(value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+
+
+def _sigmoid_argument(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """X in `torch.sigmoid(x)`, `F.softmax(x, dim=1)` and `x.sigmoid()`, subscripts on the way included."""
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    if not isinstance(node, cst.Call) or called_name(node) not in _SIGMOIDS:
+        return None
+    if node.args and node.args[0].keyword is None and isinstance(node.func, cst.Attribute):
+        root = node.func.value
+        is_module = isinstance(root, cst.Name) and root.value in ("torch", "F", "nn")
+        is_module = is_module or isinstance(root, cst.Attribute)
+        if is_module:
+            return node.args[0].value
+    return node.func.value if isinstance(node.func, cst.Attribute) else None

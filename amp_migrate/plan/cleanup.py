@@ -1,0 +1,277 @@
+"""What becomes unnecessary with the source form: imports, availability flags, conditions that are settled.
+
+try:                                    (all of it goes)
+from apex import amp
+APEX_AVAILABLE = True
+except ImportError:
+APEX_AVAILABLE = False
+assert not fp16 or APEX_AVAILABLE       (cannot fail any more: goes)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.names import Variable, dotted_text
+from amp_migrate.facts.tree import Statement, walk
+from amp_migrate.facts.values import literal_value
+from amp_migrate.findings import Finding, Refusal
+from amp_migrate.plan.flags import availability_flags
+from amp_migrate.plan.model import Recognition
+
+# What `from apex.fp16_utils import *` brings ([A:apex/fp16_utils/__init__.py]).
+_STAR_NAMES = {
+    "apex.fp16_utils": frozenset(
+        "BN_convert_float network_to_half prep_param_lists model_grads_to_master_grads clip_grad_norm "
+        "master_params_to_model_params tofp16 to_python_float convert_module convert_network FP16Model "
+        "FP16_Optimizer LossScaler DynamicLossScaler fp16util fp16_optimizer loss_scaler".split()
+    ),
+    "apex": frozenset("amp parallel optimizers normalization fp16_utils multi_tensor_apply RNN".split()),
+}
+
+
+@dataclasses.dataclass
+class Cleanup:
+    """Statements that go, import names that go from statements that stay, and tests with a fixed answer."""
+
+    statements: list[Statement] = dataclasses.field(default_factory=list)
+    aliases: dict[Statement, list[cst.ImportAlias]] = dataclasses.field(default_factory=dict)
+    tests: dict[Statement, bool | cst.BaseExpression] = dataclasses.field(default_factory=dict)
+    replaced: dict[cst.Call, str] = dataclasses.field(default_factory=dict)
+    findings: list[Finding] = dataclasses.field(default_factory=list)
+
+
+def plan_cleanup(facts: Facts, found: Recognition) -> Cleanup:
+    """Decide what goes beside the source form's own sites. Raises Refusal for star imports in use."""
+    return _Cleaner(facts, found).plan()
+
+
+class _Cleaner:
+    def __init__(self, facts: Facts, found: Recognition) -> None:
+        self.facts = facts
+        self.found = found
+        self.cleanup = Cleanup()
+        self.flags = availability_flags(facts, found.imports)
+
+    def plan(self) -> Cleanup:
+        for statement in self.found.imports:
+            self._import(statement)
+        gone = set(self.cleanup.statements)
+        emptied = self._emptied_attempts(gone)
+        self.cleanup.statements.extend(emptied)
+        self._carrier_bindings()
+        self._settled_tests(emptied)
+        self._kept_imports()
+        return self.cleanup
+
+    # -- imports ----------------------------------------------------------------------------------------
+
+    def _import(self, statement: Statement) -> None:
+        node = statement.node
+        assert isinstance(node, (cst.Import, cst.ImportFrom))
+        if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
+            self._star_import(statement, node)
+            return
+        assert not isinstance(node.names, cst.ImportStar)
+        goes = [alias for alias in node.names if self._is_unneeded(statement, alias)]
+        if len(goes) == len(node.names):
+            self.cleanup.statements.append(statement)
+        elif goes:
+            self.cleanup.aliases[statement] = goes
+
+    def _is_unneeded(self, statement: Statement, alias: cst.ImportAlias) -> bool:
+        name: cst.BaseExpression = alias.asname.name if alias.asname is not None else alias.name
+        while isinstance(name, cst.Attribute):
+            name = name.value
+        if not isinstance(name, cst.Name):
+            return False
+        variable = self.facts.names.variable_at(name)
+        if variable is None:
+            return False
+        path = dotted_text(alias.name)
+        if isinstance(statement.node, cst.ImportFrom) and statement.node.module is not None:
+            path = f"{dotted_text(statement.node.module)}.{path}"
+        if path == "apex.amp" or path.startswith("apex.amp."):
+            return True
+        return all(self._goes_through_amp(load) for load in variable.loads)
+
+    def _goes_through_amp(self, load: cst.Name) -> bool:
+        """`apex` in `apex.amp.scale_loss(...)`: that use is rewritten."""
+        parent = self.facts.tree.parents.get(load)
+        return isinstance(parent, cst.Attribute) and "apex.amp" in self.facts.objects.import_paths(parent)
+
+    def _star_import(self, statement: Statement, node: cst.ImportFrom) -> None:
+        module = dotted_text(node.module) if node.module is not None else ""
+        names = _STAR_NAMES.get(module)
+        used = self._unresolved_names()
+        if names is None:
+            raise Refusal("AMP917", node, f"what comes from {module} through the star import is not known")
+        wanted = sorted(names & used.keys())
+        for name in wanted:
+            if name != "to_python_float" or not self._replace_to_python_float(used[name]):
+                raise Refusal("AMP917", used[name][0], f"{name} comes from {module} through a star import")
+        self.cleanup.statements.append(statement)
+
+    def _unresolved_names(self) -> dict[str, list[cst.Name]]:
+        found: dict[str, list[cst.Name]] = {}
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Name) and self.facts.names.variable_at(part) is None:
+                    parent = self.facts.tree.parents.get(part)
+                    is_label = (isinstance(parent, cst.Attribute) and parent.attr is part) or (
+                        isinstance(parent, cst.Arg) and parent.keyword is part
+                    )
+                    if not is_label:
+                        found.setdefault(part.value, []).append(part)
+        return found
+
+    def _replace_to_python_float(self, names: list[cst.Name]) -> bool:
+        """`to_python_float(x)` is `x.item()` ([A:apex/fp16_utils/fp16util.py])."""
+        for name in names:
+            call = self.facts.tree.parents.get(name)
+            if not isinstance(call, cst.Call) or call.func is not name or len(call.args) != 1:
+                return False
+            text = self.facts.text(call.args[0].value)
+            simple = isinstance(call.args[0].value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+            self.cleanup.replaced[call] = f"{text}.item()" if simple else f"({text}).item()"
+        return True
+
+    def _emptied_attempts(self, gone: set[Statement]) -> list[Statement]:
+        """`try` statements that only tried the imports."""
+        emptied = []
+        for statement in self.found.imports:
+            owner = statement.block.owner
+            if owner is None or not isinstance(owner.node, (cst.Try, cst.TryStar)) or owner in emptied:
+                continue
+            body = owner.blocks[0]
+            rest = [inner for inner in body.statements if inner not in gone]
+            if all(self._is_flag_or_carrier(inner) or isinstance(inner.node, cst.Pass) for inner in rest):
+                emptied.append(owner)
+        return emptied
+
+    def _is_flag_or_carrier(self, statement: Statement) -> bool:
+        node = statement.node
+        if not isinstance(node, cst.Assign):
+            return False
+        targets = [target.target for target in node.targets]
+        if all(target in self.found.carriers for target in targets):
+            return True
+        variables = [self.facts.names.variable_at(target) for target in targets]
+        is_constant = literal_value(node.value) in (True, False)
+        return is_constant and all(variable is not None for variable in variables)
+
+    def _kept_imports(self) -> None:
+        for statement in self.found.imports:
+            if statement in self.cleanup.statements or self._inside_removed(statement):
+                continue
+            text = " ".join(self.facts.text(statement.node).split())
+            message = f"`{text}` still imports from apex"
+            self.cleanup.findings.append(Finding(self.facts.line(statement.node), "AMP110", message))
+
+    def _inside_removed(self, statement: Statement) -> bool:
+        return any(statement.inside(gone) for gone in self.cleanup.statements)
+
+    # -- carriers and flags -----------------------------------------------------------------------------
+
+    def _carrier_bindings(self) -> None:
+        """`amp = None` and `self.amp = amp`: the scaler takes their place."""
+        for carrier in self.found.carriers:
+            target = self.facts.tree.parents.get(carrier)
+            statement = self.facts.tree.statement_of(carrier)
+            if isinstance(target, cst.AssignTarget) and isinstance(statement.node, cst.Assign):
+                if len(statement.node.targets) != 1:
+                    raise Refusal("AMP902", carrier, "apex.amp is assigned together with something else")
+                if not self._inside_removed(statement):
+                    self.cleanup.statements.append(statement)
+
+    def _settled_tests(self, emptied: list[Statement]) -> None:
+        """Flags are true now: conditions that read them are simplified or go."""
+        reads = [(flag, load) for flag in self.flags for load in flag.loads]
+        statements: dict[Statement, list[cst.Name]] = {}
+        for flag, load in reads:
+            if not self._was_in(flag, emptied):
+                continue
+            statements.setdefault(self.facts.tree.statement_of(load), []).append(load)
+        for carrier in self.found.carriers:
+            statement = self.facts.tree.statement_of(carrier)
+            if isinstance(statement.node, (cst.If, cst.Assert)) and self._is_settled():
+                statements.setdefault(statement, [])
+        self._loaded_modules()
+        self._error_names(emptied)
+        for statement, loads in statements.items():
+            if not self._inside_removed(statement):
+                self._settle(statement, loads)
+
+    def _loaded_modules(self) -> None:
+        """`if "apex" not in sys.modules: raise ...` cannot happen any more."""
+        for statement in self.facts.tree.all_statements():
+            if isinstance(statement.node, cst.If) and isinstance(statement.node.test, cst.Comparison):
+                text = source_key(statement.node.test).replace("'", '"')
+                if text in ('"apex" not in sys.modules', '"apex" in sys.modules'):
+                    self.cleanup.tests[statement] = " not in " not in text
+
+    def _error_names(self, emptied: list[Statement]) -> None:
+        """The name in `except ImportError as error` must not be needed after its `try` is gone."""
+        for attempt in emptied:
+            for variable in self.facts.names.all_variables():
+                bound = any(b.kind == "except" and b.statement is attempt for b in variable.bindings)
+                for load in variable.loads if bound else ():
+                    statement = self.facts.tree.statement_of(load)
+                    if not statement.inside(attempt) and not self._is_dropped(statement):
+                        raise Refusal("AMP918", load, f"{variable.name} is the error of the import that goes")
+
+    def _is_dropped(self, statement: Statement) -> bool:
+        return any(
+            statement.inside(test) and answer is (statement.arm_of(test.node) != "body")
+            for test, answer in self.cleanup.tests.items()
+        )
+
+    def _is_settled(self) -> bool:
+        return self.facts.conditions.constant(self.facts.conditions.carrier_formula) is True
+
+    def _was_in(self, flag: Variable, emptied: list[Statement]) -> bool:
+        return any(
+            binding.statement is not None and any(binding.statement.inside(attempt) for attempt in emptied)
+            for binding in flag.bindings
+        )
+
+    def _settle(self, statement: Statement, loads: list[cst.Name]) -> None:
+        node = statement.node
+        if isinstance(node, (cst.Assert, cst.If)) and all(load in set(walk(node.test)) for load in loads):
+            answer = self.facts.conditions.constant(self.facts.conditions.compile(node.test))
+            if isinstance(node, cst.Assert) and answer is True:
+                self.cleanup.statements.append(statement)
+                return
+            if isinstance(node, cst.If) and answer is not None:
+                self.cleanup.tests[statement] = answer
+                return
+            simpler = self._without_flags(node.test)
+            if simpler is not None:
+                self.cleanup.tests[statement] = simpler
+                return
+        for load in loads:
+            text = self.facts.text(load)
+            raise Refusal("AMP918", load, f"{text} says whether apex is there, and is used here as a value")
+
+    def _without_flags(self, test: cst.BaseExpression) -> cst.BaseExpression | None:
+        """`fp16 and APEX_AVAILABLE` -> `fp16`; None where nothing simpler is left."""
+        if isinstance(test, cst.BooleanOperation):
+            left, right = (self._part(part) for part in (test.left, test.right))
+            is_and = isinstance(test.operator, cst.And)
+            if left is is_and:
+                return right if isinstance(right, cst.BaseExpression) else None
+            if right is is_and:
+                return left if isinstance(left, cst.BaseExpression) else None
+            if isinstance(left, cst.BaseExpression) and isinstance(right, cst.BaseExpression):
+                return test.with_changes(left=left, right=right)
+        return None
+
+    def _part(self, node: cst.BaseExpression) -> bool | cst.BaseExpression:
+        answer = self.facts.conditions.constant(self.facts.conditions.compile(node))
+        if answer is not None:
+            return answer
+        return self._without_flags(node) or node

@@ -1,0 +1,106 @@
+"""The `enabled` argument as source text, for the scaler and for each region (rule B2).
+
+A guard that is a plain name or attribute is repeated; a longer condition stands once, at the scaler, and
+regions that see the scaler ask it.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import negated
+from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.binding import Creation
+from amp_migrate.plan.enabling import Enabling
+from amp_migrate.plan.model import Condition, LossScale
+from amp_migrate.plan.training_plan import Scaler
+from amp_migrate.plan.visible import Visible
+
+
+class Unknown:
+    """The condition cannot be written where it is asked for."""
+
+
+class EnabledText:
+    def __init__(self, facts: Facts, visible: Visible, enabling: Enabling) -> None:
+        self.facts = facts
+        self.visible = visible
+        self.enabling = enabling
+
+    def at_creation(self, creation: Creation) -> str | None:
+        """For the scaler. Raises Refusal where the condition is not known at its place."""
+        if self.enabling.always_off:
+            return "False"
+        at = creation.at if creation.before else None
+        text = self._write(creation.function, at)
+        if isinstance(text, Unknown):
+            raise Refusal(
+                "AMP914",
+                self.enabling.parts[0].node,
+                f"the condition for mixed precision is not known in {creation.function.name}, "
+                "where the scaler is created",
+            )
+        return text
+
+    def in_function(self, function: Function) -> str | Unknown | None:
+        """The whole condition as `function` can write it; None where it is always on."""
+        return "False" if self.enabling.always_off else self._write(function, None)
+
+    def for_region(self, function: Function, scaler: Scaler | None) -> str | Unknown | None:
+        parts = self.enabling.parts
+        if not parts and not self.enabling.always_off:
+            return None
+        if len(parts) == 1 and not self.enabling.always_off and self._is_plain(parts[0]):
+            text = self._write(function, None)
+            if not isinstance(text, Unknown):
+                return text
+        on = scaler.is_on(function) if scaler is not None else None
+        if on is not None and scaler is not None and (scaler.flag_name or self.follows_scaler(scaler.loss_scale)):
+            return on
+        return self.in_function(function)
+
+    def follows_scaler(self, scale: LossScale) -> bool:
+        """A static scale of 1.0 switches the scaler off, but not autocast (rule C)."""
+        return self.enabling.always_off or (scale.static != 1.0 and scale.runtime is None)
+
+    def _is_plain(self, part: Condition) -> bool:
+        """A bool that is a name or an attribute: as readable as `scaler.is_enabled()`."""
+        return (
+            isinstance(part.node, (cst.Name, cst.Attribute))
+            and not part.suffix
+            and not part.negated
+            and self.facts.values.is_bool(part.node)
+        )
+
+    def _write(self, function: Function, at: Statement | None) -> str | Unknown | None:
+        texts = []
+        for part in self.enabling.parts:
+            text = self._write_part(part, function, at)
+            if text is None:
+                return Unknown()
+            texts.append(text)
+        return " and ".join(texts) if texts else None
+
+    def _write_part(self, part: Condition, function: Function, at: Statement | None) -> str | None:
+        text = self.visible.express(part.node, function, at)
+        if text is None:
+            return None
+        loose = (
+            isinstance(part.node, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)) and not part.node.lpar
+        )
+        several = len(self.enabling.parts) > 1
+        if part.suffix:
+            return f"({text}){part.suffix}" if loose else f"{text}{part.suffix}"
+        if part.negated:
+            opposite = negated(cst.parse_expression(text))
+            is_bool = isinstance(opposite, (cst.Comparison, cst.UnaryOperation)) or self.facts.values.is_bool(
+                negated(part.node)
+            )
+            text = cst.Module([]).code_for_node(opposite)
+            return text if is_bool else f"bool({text})"
+        if not self.facts.values.is_bool(part.node):
+            return f"bool({text})"
+        is_or = isinstance(part.node, cst.BooleanOperation) and isinstance(part.node.operator, cst.Or)
+        return f"({text})" if several and (is_or or isinstance(part.node, cst.IfExp)) else text

@@ -1,0 +1,223 @@
+"""When is mixed precision on? The guards of the source, and the `enabled` expression made of them.
+
+if args.fp16:                                              guard of the setup
+model, optimizer = amp.initialize(..., opt_level=args.level)
+...
+if args.fp16:                                              guard of the backward
+with amp.scale_loss(...)                     =>  enabled=args.fp16 and args.level != "O0"
+else:
+loss.backward()
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import Formula, conjunction, negation
+from amp_migrate.facts.tree import Block, Statement, walk
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Backward, Condition, Guard, Recognition, Setup
+
+
+@dataclasses.dataclass(eq=False)
+class Enabling:
+    """The parts of `enabled`, their conjunction, and the guards around each setup.
+
+    `always_off` is an O0 or `enabled=False` written down: no condition can turn it on.
+    """
+
+    parts: list[Condition]
+    formula: Formula
+    always_off: bool
+    setup_guards: dict[Setup, list[Guard]]
+
+
+def find_guard(facts: Facts, found: Recognition, backward: Backward) -> Guard | None:
+    """The `if` around a scaled backward whose other arm has the plain backward."""
+    for statement in reversed(backward.statement.path()[:-1]):
+        if not isinstance(statement.node, cst.If):
+            continue
+        arm = backward.statement.arm_of(statement.node)
+        plain = next((block for block in statement.blocks if block.arm != arm), None)
+        if arm is not None and plain is not None and _has_plain_backward(facts, found, plain):
+            return _guard(facts, statement, arm)
+    return None
+
+
+def enclosing_guards(facts: Facts, statement: Statement) -> list[Guard]:
+    """Every `if` around a statement in its function, the innermost first, with the arm it lies in."""
+    guards = []
+    for outer in reversed(statement.path()[:-1]):
+        if isinstance(outer.node, cst.If):
+            arm = statement.arm_of(outer.node)
+            if arm is not None:
+                guards.append(_guard(facts, outer, arm))
+    return guards
+
+
+def work_out_enabling(facts: Facts, found: Recognition) -> Enabling:
+    """The condition under which mixed precision is on, agreed on by setups and backwards.
+
+    Raises Refusal where the guards of setup and backward cannot be shown to mean the same.
+    """
+    backward_guard = _backward_guard(facts, found)
+    setup_guards = {setup: _setup_guards(facts, found, setup, backward_guard) for setup in found.setups}
+    parts = _agreed_parts(facts, found, setup_guards)
+    always_off = any(setup.always_off for setup in found.setups)
+    if backward_guard is not None:
+        together = conjunction([part.formula for part in parts])
+        if not facts.conditions.implies(together, backward_guard.formula):
+            parts = [*_as_conditions(facts, found, backward_guard), *parts]
+        together = conjunction([part.formula for part in parts])
+        guards = conjunction([guard.formula for guards in setup_guards.values() for guard in guards])
+        if not facts.conditions.implies(backward_guard.formula, guards):
+            raise Refusal(
+                "AMP905",
+                backward_guard.statement.node,
+                "the guard of this backward cannot be shown to agree with the guard of amp.initialize",
+            )
+    parts = _without_implied(facts, parts)
+    return Enabling(parts, conjunction([part.formula for part in parts]), always_off, setup_guards)
+
+
+def _has_plain_backward(facts: Facts, found: Recognition, block: Block) -> bool:
+    scaled = [backward.statement for backward in found.backwards]
+    for statement in block.statements:
+        for inner in statement.descendants():
+            if any(inner.inside(other) for other in scaled):
+                continue
+            for part in facts.tree.expressions(inner):
+                if isinstance(part, cst.Attribute) and part.attr.value == "backward":
+                    return True
+    return False
+
+
+def _guard(facts: Facts, statement: Statement, arm: str) -> Guard:
+    assert isinstance(statement.node, cst.If)
+    formula = facts.conditions.compile(statement.node.test)
+    plain = next((block for block in statement.blocks if block.arm != arm), None)
+    return Guard(statement, arm, plain, formula if arm == "body" else negation(formula))
+
+
+def _backward_guard(facts: Facts, found: Recognition) -> Guard | None:
+    """The guard that all guarded backwards share; None where a backward stands without one."""
+    guards = []
+    for backward in found.backwards:
+        backward.guard = find_guard(facts, found, backward)
+        if backward.guard is not None:
+            guards.append(backward.guard)
+        elif not _runs_with_setup(found, backward):
+            return None
+    for guard in guards[1:]:
+        if not facts.conditions.equivalent(guards[0].formula, guard.formula):
+            raise Refusal("AMP905", guard.statement.node, "the guards of the scaled backwards cannot be shown to agree")
+    return guards[0] if guards else None
+
+
+def _runs_with_setup(found: Recognition, backward: Backward) -> bool:
+    """True where a backward lies in the same arm of an `if` as a setup: what guards one guards both."""
+    for outer in backward.statement.path()[:-1]:
+        if isinstance(outer.node, cst.If):
+            arm = backward.statement.arm_of(outer.node)
+            if any(setup.statement.arm_of(outer.node) == arm for setup in found.setups):
+                return True
+    return False
+
+
+def _setup_guards(facts: Facts, found: Recognition, setup: Setup, backward_guard: Guard | None) -> list[Guard]:
+    """The ifs around a setup that are about mixed precision, not about the program's structure."""
+    statement: Statement | None = setup.statement
+    guards: list[Guard] = []
+    seen = set()
+    while statement is not None:
+        for guard in enclosing_guards(facts, statement):
+            if _is_about_precision(facts, found, guard, backward_guard):
+                guards.append(guard)
+        function = statement.function
+        callers = facts.calls.callers(function)
+        follow = len(callers) == 1 and function not in seen and backward_guard is not None
+        statement = callers[0].statement if follow else None
+        seen.add(function)
+    return guards
+
+
+def _is_about_precision(facts: Facts, found: Recognition, guard: Guard, backward_guard: Guard | None) -> bool:
+    if backward_guard is not None:
+        if not guard.formula.variables.keys() & backward_guard.formula.variables.keys():
+            return False
+        return facts.conditions.implies(backward_guard.formula, guard.formula)
+    block = next(block for block in guard.statement.blocks if block.arm == guard.arm)
+    return all(_belongs_to_setup(found, statement) for statement in block.statements)
+
+
+def _belongs_to_setup(found: Recognition, statement: Statement) -> bool:
+    """True for a block's statements that vanish with the setup, or only prepare it."""
+    if statement in found.imports or statement in found.removed:
+        return True
+    if any(setup.statement is statement for setup in found.setups):
+        return True
+    if isinstance(statement.node, (cst.Try, cst.TryStar)):
+        return any(inner in found.imports for inner in statement.descendants())
+    if isinstance(statement.node, (cst.Assert, cst.Raise)) or _only_prepares(statement):
+        return True
+    if isinstance(statement.node, (cst.If, cst.For)):
+        return all(_belongs_to_setup(found, inner) for block in statement.blocks for inner in block.statements)
+    return False
+
+
+def _only_prepares(statement: Statement) -> bool:
+    """`model.cuda()` and messages."""
+    node = statement.node
+    if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
+        return False
+    func = node.value.func
+    name = func.attr.value if isinstance(func, cst.Attribute) else func.value if isinstance(func, cst.Name) else ""
+    return name in ("cuda", "to", "print", "info", "warning", "debug")
+
+
+def _as_conditions(facts: Facts, found: Recognition, guard: Guard) -> list[Condition]:
+    """A guard as a part of `enabled`; a test of a carrier stands for the guards of the import."""
+    carriers = [part for part in walk(guard.test) if part in found.carriers]
+    if not carriers:
+        return [Condition(guard.test, guard.formula, negated=guard.arm != "body")]
+    if not facts.conditions.equivalent(guard.formula, facts.conditions.carrier_formula):
+        raise Refusal("AMP905", guard.test, "this guard tests apex's module together with something else")
+    return [
+        Condition(outer.test, outer.formula, negated=outer.arm != "body")
+        for statement in found.imports[-1:]
+        for outer in reversed(enclosing_guards(facts, statement))
+    ]
+
+
+def _agreed_parts(facts: Facts, found: Recognition, setup_guards: dict[Setup, list[Guard]]) -> list[Condition]:
+    """Guards and conditions of the first setup that trains; the others must ask for the same."""
+    training = [setup for setup in found.setups if setup.optimizers] or found.setups
+    if not training:
+        return []
+    wanted = [_parts_of(facts, found, setup, setup_guards[setup]) for setup in training]
+    first = wanted[0]
+    for setup, other in zip(training[1:], wanted[1:], strict=True):
+        one, two = (conjunction([part.formula for part in parts]) for parts in (first, other))
+        if not facts.conditions.equivalent(one, two) or setup.always_off != training[0].always_off:
+            raise Refusal("AMP905", setup.call, "the conditions of the amp.initialize calls cannot be shown to agree")
+    return first
+
+
+def _parts_of(facts: Facts, found: Recognition, setup: Setup, guards: list[Guard]) -> list[Condition]:
+    parts = [part for guard in reversed(guards) for part in _as_conditions(facts, found, guard)]
+    return [*parts, *setup.conditions]
+
+
+def _without_implied(facts: Facts, parts: list[Condition]) -> list[Condition]:
+    """Leave out what the other parts imply anyway, the later ones first."""
+    kept = list(parts)
+    for part in reversed(parts):
+        others = [other for other in kept if other is not part]
+        if facts.conditions.constant(part.formula) is True or (
+            others and facts.conditions.implies(conjunction([other.formula for other in others]), part.formula)
+        ):
+            kept = others
+    return kept

@@ -1,0 +1,264 @@
+"""The events of a training step, statement by statement.
+
+scaled backward      makes scaled gradients (the source form's own)
+plain backward       makes gradients that nobody scaled
+step, zero_grad      of an optimizer in mixed precision
+gradient use         anything else that reads or changes gradients: clipping, norms, checks
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
+from amp_migrate.plan.roles import Roles
+
+_CLIPS = frozenset("clip_grad_norm_ clip_grad_norm clip_grad_value_ clip_grad_value".split())
+_PARAMETER_METHODS = frozenset("parameters named_parameters".split())
+_GRADIENT_WORDS = frozenset("grad grads gradient gradients clip norm gradnorm".split())
+_BUILTINS = frozenset("sum filter chain print zip enumerate map len list tuple sorted next iter set dict".split())
+_NEUTRAL_METHODS = frozenset("step zero_grad state_dict load_state_dict add_param_group synchronize".split())
+
+
+@dataclasses.dataclass(eq=False)
+class Step:
+    """`optimizer.step()` of an optimizer in mixed precision."""
+
+    call: cst.Call
+    optimizer: cst.BaseExpression
+    statement: Statement
+    objects: ObjectSet
+
+
+@dataclasses.dataclass(eq=False)
+class ZeroGrad:
+    """Gradients set to zero; `objects` is None where it may be those of every optimizer."""
+
+    statement: Statement
+    objects: ObjectSet | None
+
+
+@dataclasses.dataclass(eq=False)
+class GradientUse:
+    """A statement that reads or changes gradients.
+
+    `kind` is clip, norm, helper, other or backward; `call` the clip or the norm; `objects` the optimizers
+    whose gradients are meant, None where that cannot be said.
+    """
+
+    statement: Statement
+    kind: str
+    node: cst.CSTNode
+    call: cst.Call | None
+    objects: ObjectSet | None
+    access: ParameterAccess | None = None
+
+
+@dataclasses.dataclass(eq=False)
+class Events:
+    """The events of one module, by statement."""
+
+    backwards: dict[Statement, list[Backward]] = dataclasses.field(default_factory=dict)
+    steps: dict[Statement, list[Step]] = dataclasses.field(default_factory=dict)
+    zero_grads: dict[Statement, list[ZeroGrad]] = dataclasses.field(default_factory=dict)
+    uses: dict[Statement, list[GradientUse]] = dataclasses.field(default_factory=dict)
+    other_steps: set[Statement] = dataclasses.field(default_factory=set)
+
+    def all_steps(self) -> list[Step]:
+        return [step for steps in self.steps.values() for step in steps]
+
+
+def collect_events(facts: Facts, found: Recognition, roles: Roles) -> Events:
+    """Find the events of every statement. Raises Refusal for steps that a GradScaler cannot make."""
+    return _Collector(facts, found, roles).collect()
+
+
+class _Collector:
+    def __init__(self, facts: Facts, found: Recognition, roles: Roles) -> None:
+        self.facts = facts
+        self.found = found
+        self.roles = roles
+        self.events = Events()
+        self._scaled_blocks = [backward.statement for backward in found.backwards]
+        self._accesses = {access.node: access for access in found.parameters}
+        self._uses_inside: dict[Function, bool] = {}
+
+    def collect(self) -> Events:
+        for backward in self.found.backwards:
+            for name in backward.uses:
+                if self._is_backward_of(name):
+                    statement = self.facts.tree.statement_of(name)
+                    found = self.events.backwards.setdefault(statement, [])
+                    if backward not in found:
+                        found.append(backward)
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call):
+                    self._call(part, statement)
+            use = self._use(statement)
+            if use is not None:
+                self.events.uses.setdefault(statement, []).append(use)
+        return self.events
+
+    def _is_backward_of(self, name: cst.Name) -> bool:
+        """True for `scaled_loss.backward(...)` and `torch.autograd.backward([scaled_loss])`."""
+        statement = self.facts.tree.statement_of(name)
+        return any(
+            isinstance(part, cst.Call)
+            and isinstance(part.func, cst.Attribute)
+            and part.func.attr.value == "backward"
+            and any(inner is name for inner in walk(part))
+            for part in self.facts.tree.expressions(statement)
+        )
+
+    # -- steps and zero_grad --------------------------------------------------------------------------
+
+    def _call(self, call: cst.Call, statement: Statement) -> None:
+        func = call.func
+        if not isinstance(func, cst.Attribute):
+            return
+        if func.attr.value == "step":
+            self._step(call, func, statement)
+        elif func.attr.value == "zero_grad":
+            objects: ObjectSet | None = self.roles.optimizers_at(func.value)
+            if not objects:
+                objects = None if self.roles.is_model(func.value) else frozenset()
+            if objects is None or objects:
+                self.events.zero_grads.setdefault(statement, []).append(ZeroGrad(statement, objects))
+
+    def _step(self, call: cst.Call, func: cst.Attribute, statement: Statement) -> None:
+        objects = self.roles.optimizers_at(func.value)
+        if not objects:
+            if "optim" in self.facts.text(func.value).lower():
+                self.events.other_steps.add(statement)
+            return
+        if objects != self.facts.objects.objects(func.value):
+            others = self.facts.objects.objects(func.value) - objects
+            if others:
+                text = self.facts.text(func.value)
+                raise Refusal("AMP912", call, f"{text} may be an optimizer in mixed precision, or something else")
+        if call.args:
+            raise Refusal("AMP913", call, f"{self.facts.text(call)} gives the optimizer a closure")
+        step = Step(call, func.value, statement, objects)
+        self.events.steps.setdefault(statement, []).append(step)
+
+    # -- gradient uses --------------------------------------------------------------------------------
+
+    def _use(self, statement: Statement) -> GradientUse | None:
+        """The gradient use of a statement, the most telling one where there are several."""
+        if any(statement.inside(block) and statement is not block for block in self._scaled_blocks):
+            return None  # apex had not unscaled yet either
+        uses = [use for part in self.facts.tree.expressions(statement) if (use := self._use_at(part, statement))]
+        order = ("clip", "norm", "helper", "other", "backward")
+        return min(uses, key=lambda use: order.index(use.kind), default=None)
+
+    def _use_at(self, part: cst.CSTNode, statement: Statement) -> GradientUse | None:
+        if isinstance(part, cst.Attribute) and part.attr.value == "grad" and self._is_parameter_grad(part):
+            return GradientUse(statement, "other", part, None, None)
+        if not isinstance(part, cst.Call):
+            return None
+        name = _called_name(part)
+        access = self._access_in(part)
+        objects = self.roles.optimizers_at(access.optimizer) if access is not None else None
+        if name in _CLIPS:
+            return GradientUse(statement, "clip", part, part, objects, access)
+        if name == "backward" and isinstance(part.func, cst.Attribute):
+            dotted = self.facts.names.dotted(part.func) or ""
+            return GradientUse(statement, "backward", part, part, None) if "apex" not in dotted else None
+        if Object("call", part) in self.roles.optimizers:
+            return None  # builds the optimizer
+        function = self.facts.objects.called_function(part)
+        if function is not None:
+            if access is not None or self._function_uses_gradients(function):
+                return GradientUse(statement, "helper", part, part, objects, access)
+            return None
+        if name in ("list", "tuple", "iter", "len"):
+            return None  # only hands the parameters on
+        if access is not None or self._looks_like_use(part, name):
+            kind = "norm" if "norm" in name.lower() else "other"
+            return GradientUse(statement, kind, part, part, objects, access)
+        return None
+
+    def _access_in(self, call: cst.Call) -> ParameterAccess | None:
+        """The optimizer's parameters among the arguments of a call."""
+        for arg in call.args:
+            if isinstance(arg.value, cst.Call) and arg.value in self._accesses:
+                return self._accesses[arg.value]
+        return None
+
+    def _looks_like_use(self, call: cst.Call, name: str) -> bool:
+        """A function of another file that may look at gradients: its name says so, or it gets parameters."""
+        if self._is_neutral(call, name):
+            return False
+        words = set(name.lower().replace(".", "_").split("_"))
+        given_parameters = any(
+            isinstance(arg.value, cst.Call)
+            and isinstance(arg.value.func, cst.Attribute)
+            and arg.value.func.attr.value in _PARAMETER_METHODS
+            for arg in call.args
+        )
+        if given_parameters:
+            return name not in _BUILTINS and not name[:1].isupper()
+        if not words & _GRADIENT_WORDS:
+            return False
+        receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+        touched = [arg.value for arg in call.args] + ([receiver] if receiver is not None else [])
+        return any(self.roles.is_model(node) or self.roles.optimizers_at(node) for node in touched)
+
+    def _is_neutral(self, call: cst.Call, name: str) -> bool:
+        if name in _NEUTRAL_METHODS:
+            return True
+        dotted = self.facts.names.dotted(call.func) or ""
+        return name in ("no_grad", "set_grad_enabled", "enable_grad") or dotted.startswith("torch.optim.")
+
+    def _function_uses_gradients(self, function: Function) -> bool:
+        """True where a function of this file uses gradients itself, and makes neither backward nor step."""
+        if function not in self._uses_inside:
+            self._uses_inside[function] = False
+            self._uses_inside[function] = self._search(function)
+        return self._uses_inside[function]
+
+    def _search(self, function: Function) -> bool:
+        found = False
+        for statement in function.body.statements:
+            for inner in statement.descendants():
+                for part in self.facts.tree.expressions(inner):
+                    if isinstance(part, cst.Call) and _called_name(part) in ("step", "backward"):
+                        return False
+                    use = self._use_at(part, inner)
+                    found = found or (use is not None and use.kind != "backward")
+        return found
+
+    def _is_parameter_grad(self, node: cst.Attribute) -> bool:
+        """True for `p.grad` unless `p` is certainly no parameter (an input that requires gradients).
+
+        The gradients of inputs are scaled natively as they were in apex, which unscaled those of the
+        optimizers' parameters only.
+        """
+        if (self.facts.names.dotted(node) or "").startswith("torch."):
+            return False
+        if isinstance(node.value, cst.Name):
+            variable = self.facts.names.variable_at(node.value)
+            if variable is not None and all(binding.kind == "assign" for binding in variable.bindings):
+                values = [binding.value for binding in variable.bindings]
+                return not any(_makes_tensor(value) for value in values)
+        return True
+
+
+def _called_name(call: cst.Call) -> str:
+    func = call.func
+    if isinstance(func, cst.Attribute):
+        return func.attr.value
+    return func.value if isinstance(func, cst.Name) else ""
+
+
+def _makes_tensor(node: cst.BaseExpression | None) -> bool:
+    """True for the usual ways to make an input tensor: `torch.zeros_like(x)`, `x.clone().detach()`."""
+    names = "zeros_like randn_like rand_like zeros randn rand tensor clone detach requires_grad_ Variable clamp"
+    return isinstance(node, cst.Call) and _called_name(node) in names.split()

@@ -1,0 +1,143 @@
+"""Which calls run a model's forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.plan.roles import Roles
+
+# Calls that only move, shape or count data.
+_DATA_CALLS = frozenset(
+    "to cuda cpu view reshape size float long int tuple list dict len zip range enumerate next iter items keys "
+    "values get append extend update item detach clone permute transpose contiguous unsqueeze squeeze pop copy "
+    "format join print split tensor zeros ones full zeros_like ones_like randn rand arange isinstance hasattr "
+    "getattr set str bool min max sorted Variable from_numpy numpy zero_grad train eval requires_grad_".split()
+)
+
+# Functions that are given a model and do something else with it than run it.
+_PREPARING = (
+    "load save resume restore init build freeze count wrap convert summary print register optimizer scheduler "
+    "parameters unwrap update_ema watch set_ replace copy_ log"
+).split()
+
+
+class Forwards:
+    """Answers whether a call, a statement or a function runs a model in mixed precision."""
+
+    def __init__(self, facts: Facts, roles: Roles) -> None:
+        self.facts = facts
+        self.roles = roles
+        self._functions: dict[Function, bool] = {}
+
+    def runs_model(self, statement: Statement) -> bool:
+        """True where the statement itself runs a model that is known by name."""
+        if isinstance(statement.node, cst.Assign):
+            targets = [target.target for target in statement.node.targets]
+            if any(isinstance(target, (cst.Name, cst.Attribute)) and self.roles.is_model(target) for target in targets):
+                return False  # `model = load(model)` prepares it
+        return any(self.is_forward(call) for call in own_calls(self.facts, statement))
+
+    def runs_model_here(self, statement: Statement) -> bool:
+        """As `runs_model`, functions of this file left out: their forwards are statements of their own."""
+        if not self.runs_model(statement):
+            return False
+        return any(
+            self.is_forward(call) and self.facts.objects.called_function(call) is None
+            for call in own_calls(self.facts, statement)
+        )
+
+    def in_expression(self, node: cst.BaseExpression) -> bool:
+        return any(isinstance(part, cst.Call) and self.is_forward(part) for part in walk(node))
+
+    def is_forward(self, call: cst.Call) -> bool:
+        """A call of a model, of a function of this file that runs one, or of one that is given a model."""
+        if self.roles.is_forward(call):
+            return True
+        name = called_name(call)
+        if name in _DATA_CALLS:
+            return False
+        function = self.facts.objects.called_function(call)
+        if function is not None:
+            return self._function_runs_model(function)
+        if name[:1].isupper() or any(word in name.lower() for word in _PREPARING):
+            return False
+        given = [arg.value for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute))]
+        return any(self.roles.is_model(node) for node in given)
+
+    def calls_an_object(self, statement: Statement) -> bool:
+        """True for `net(x)` and `self.encoder(x)`: a variable or an attribute is called, no function or method."""
+        for call in own_calls(self.facts, statement):
+            if called_name(call) in _DATA_CALLS:
+                continue
+            if isinstance(call.func, cst.Name):
+                variable = self.facts.names.variable_at(call.func)
+                if variable is not None and all(b.kind in ("param", "assign", "for") for b in variable.bindings):
+                    return True
+            if isinstance(call.func, cst.Attribute) and self._is_attribute_of_self(call.func, statement.function):
+                return True
+        return False
+
+    def models_run(self, statements: list[Statement]) -> ObjectSet:
+        """The models that statements run, or hand to a function that does."""
+        found: set[Object] = set()
+        for statement in statements:
+            for call in own_calls(self.facts, statement):
+                for node in (call.func, *(arg.value for arg in call.args)):
+                    if isinstance(node, (cst.Name, cst.Attribute)) and self.roles.is_model(node):
+                        found |= self.facts.objects.objects(node)
+        return frozenset(found)
+
+    def _function_runs_model(self, function: Function) -> bool:
+        if function not in self._functions:
+            self._functions[function] = False
+            self._functions[function] = any(
+                self.runs_model(inner) for statement in function.body.statements for inner in statement.descendants()
+            )
+        return self._functions[function]
+
+    def _is_attribute_of_self(self, func: cst.Attribute, function: Function) -> bool:
+        if not isinstance(func.value, cst.Name) or not function.is_method or not function.parameters:
+            return False
+        if func.value.value != function.parameters[0].name.value:
+            return False
+        return self.facts.objects.stores_of(func.attr.value) != []
+
+    def computes(self, statement: Statement) -> bool:
+        """True for any call that does not just move data."""
+        return any(called_name(call) not in _DATA_CALLS for call in own_calls(self.facts, statement))
+
+
+def own_calls(facts: Facts, statement: Statement) -> Iterator[cst.Call]:
+    """The calls in the statement itself."""
+    for part in facts.tree.expressions(statement):
+        if isinstance(part, cst.Call):
+            yield part
+
+
+def called_name(call: cst.Call) -> str:
+    """The last name of what is called: `clip_grad_norm_` for `torch.nn.utils.clip_grad_norm_(...)`."""
+    func = call.func
+    if isinstance(func, cst.Attribute):
+        return func.attr.value
+    return func.value if isinstance(func, cst.Name) else ""
+
+
+def is_no_grad(facts: Facts, statement: Statement) -> bool:
+    """True for `with torch.no_grad():` and its like."""
+    node = statement.node
+    return isinstance(node, cst.With) and any(is_no_grad_call(facts, item.item) for item in node.items)
+
+
+def is_no_grad_call(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for `torch.no_grad()`, `torch.inference_mode()` and `torch.set_grad_enabled(False)`."""
+    if not isinstance(node, cst.Call):
+        return False
+    name = called_name(node)
+    if name == "set_grad_enabled":
+        return bool(node.args) and facts.text(node.args[0].value) == "False"
+    return name in ("no_grad", "inference_mode")

@@ -1,0 +1,173 @@
+"""The TrainingPlan: what a script does about training precision, whatever source form it uses.
+
+A front end fills `Recognition` (what stands in the file); the planner turns it into a `TrainingPlan` (what
+is to be written natively). Both are data: nodes of the parsed file, and facts about them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import libcst as cst
+
+from amp_migrate.facts.conditions import Formula
+from amp_migrate.facts.tree import Block, Class, Function, Statement
+from amp_migrate.findings import Finding
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """A part of the `enabled` expression: `node` as written in the file, `formula` its meaning.
+
+    `suffix` is appended to the text of `node`: a level `args.opt_level` becomes `args.opt_level != "O0"`.
+    """
+
+    node: cst.BaseExpression
+    formula: Formula
+    suffix: str = ""
+    negated: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class LossScale:
+    """How the source chooses its loss scale.
+
+    `static` is a literal number, `runtime` an expression whose value is a number, a numeric string,
+    "dynamic" or None. With neither, the scale is dynamic. `initial`, `minimum` and `maximum` bound a dynamic
+    scale; they are expressions of the file.
+    """
+
+    static: float | None = None
+    runtime: cst.BaseExpression | None = None
+    initial: cst.BaseExpression | None = None
+    minimum: cst.BaseExpression | None = None
+    maximum: cst.BaseExpression | None = None
+
+
+@dataclasses.dataclass(eq=False)
+class Setup:
+    """Where the source turns mixed precision on for some models and optimizers.
+
+    `aliases` are the assignments that remain of it: pairs of target and value that are not one object
+    under one name. `conditions` must all hold for it to be on, besides the guards around it.
+    """
+
+    statement: Statement
+    call: cst.Call
+    models: list[cst.BaseExpression]
+    optimizers: list[cst.BaseExpression]
+    aliases: list[tuple[cst.BaseExpression, cst.BaseExpression]]
+    conditions: list[Condition]
+    loss_scale: LossScale
+    always_off: bool = False
+    level: str | None = None
+
+
+@dataclasses.dataclass(eq=False)
+class Guard:
+    """An `if` that says whether mixed precision is on, around a piece of the source form.
+
+    `arm` is the arm that holds the mixed-precision code, `plain` the other one, where there is one.
+    """
+
+    statement: Statement
+    arm: str
+    plain: Block | None
+    formula: Formula
+
+    @property
+    def test(self) -> cst.BaseExpression:
+        assert isinstance(self.statement.node, cst.If)
+        return self.statement.node.test
+
+
+@dataclasses.dataclass(eq=False)
+class Backward:
+    """A backward of a scaled loss.
+
+    `statement` holds it (for apex: the `with amp.scale_loss(...)`), `loss` is the unscaled loss,
+    `optimizers` are those whose gradients it makes, `scaled` the name of the scaled loss in the block.
+    """
+
+    statement: Statement
+    item: cst.WithItem
+    loss: cst.BaseExpression
+    optimizers: list[cst.BaseExpression]
+    scaled: str
+    uses: list[cst.Name]
+    guard: Guard | None = None
+    collapsed: bool = False
+
+
+@dataclasses.dataclass(eq=False)
+class ParameterAccess:
+    """`amp.master_params(optimizer)`: the parameters that an optimizer updates."""
+
+    node: cst.Call
+    optimizer: cst.BaseExpression
+    statement: Statement
+    replacement: str | None = None
+
+
+@dataclasses.dataclass(eq=False)
+class StateAccess:
+    """A read (`save`) or a load of the scaler's state for a checkpoint.
+
+    `state` is what is loaded, `format_test` the comparison around it that asks whether it is there.
+    """
+
+    node: cst.Call
+    statement: Statement
+    state: cst.BaseExpression | None
+    format_test: cst.Comparison | None = None
+
+
+@dataclasses.dataclass(eq=False)
+class ScaleAccess:
+    """A read of the current loss scale."""
+
+    node: cst.BaseExpression
+    statement: Statement
+
+
+@dataclasses.dataclass(eq=False)
+class FlagTest:
+    """A read of a variable that says whether the source form's package could be imported."""
+
+    node: cst.Name
+    statement: Statement
+
+
+@dataclasses.dataclass(eq=False)
+class Recognition:
+    """Everything of one source form that a front end found in one file."""
+
+    form: str
+    setups: list[Setup] = dataclasses.field(default_factory=list)
+    backwards: list[Backward] = dataclasses.field(default_factory=list)
+    parameters: list[ParameterAccess] = dataclasses.field(default_factory=list)
+    saves: list[StateAccess] = dataclasses.field(default_factory=list)
+    loads: list[StateAccess] = dataclasses.field(default_factory=list)
+    scale_reads: list[ScaleAccess] = dataclasses.field(default_factory=list)
+    no_casts: list[cst.Call] = dataclasses.field(default_factory=list)
+    carriers: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
+    imports: list[Statement] = dataclasses.field(default_factory=list)
+    removed: list[Statement] = dataclasses.field(default_factory=list)
+    findings: list[Finding] = dataclasses.field(default_factory=list)
+    sites: int = 0
+
+
+__all__ = [
+    "Backward",
+    "Block",
+    "Class",
+    "Condition",
+    "Function",
+    "Guard",
+    "LossScale",
+    "ParameterAccess",
+    "Recognition",
+    "ScaleAccess",
+    "Setup",
+    "StateAccess",
+]

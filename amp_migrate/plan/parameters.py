@@ -1,0 +1,203 @@
+"""Which parameters does an optimizer hold? (rule D5)
+
+`amp.master_params(optimizer)` are the optimizer's own parameters. They may be written `model.parameters()`
+only where the optimizer is proven to be built from exactly those, up to parameters that never get a
+gradient:
+
+    SGD(model.parameters())        Adam(filter(lambda p: p.requires_grad, model.parameters()))
+    AdamW([{"params": [p for n, p in model.named_parameters() if not any(nd in n for nd in no_decay)], ...},
+           {"params": [p for n, p in model.named_parameters() if any(nd in n for nd in no_decay)], ...}])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.names import Variable
+from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.tree import Function
+from amp_migrate.facts.values import literal_value
+
+Models = frozenset[Object]
+
+
+class Parameters:
+    """Proofs about the parameters of optimizers."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._grown = self._optimizers_that_grow()
+
+    def models_of_optimizer(self, optimizer: cst.BaseExpression) -> Models | None:
+        """The models whose parameters, all of them and nothing else, the optimizer holds; None if unproven."""
+        objects = self.facts.objects.objects(optimizer)
+        if not objects or objects & self._grown:
+            return None
+        proven = {self._models_of_origin(one.origin) for one in objects}
+        return proven.pop() if len(proven) == 1 else None
+
+    def _models_of_origin(self, origin: object) -> Models | None:
+        """What an optimizer's constructor call is given."""
+        if not isinstance(origin, cst.Call) or not self._is_constructor(origin):
+            return None
+        given = next((arg for arg in origin.args if arg.keyword is None or arg.keyword.value == "params"), None)
+        return self.models_of_parameters(given.value) if given is not None and not given.star else None
+
+    def models_of_parameters(self, node: cst.BaseExpression) -> Models | None:
+        """The models whose parameters an expression lists completely; None if that cannot be shown."""
+        if isinstance(node, cst.Call):
+            return self._of_call(node)
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            return self._comprehension_source(node)
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+            left, right = self.models_of_parameters(node.left), self.models_of_parameters(node.right)
+            return left | right if left is not None and right is not None else None
+        if isinstance(node, cst.List):
+            return self._of_groups([element.value for element in node.elements])
+        if isinstance(node, cst.Name):
+            values = self.facts.objects.values_of(node)
+            return self.models_of_parameters(values[0]) if len(values) == 1 and values[0] is not node else None
+        return None
+
+    def visible_expression(self, models: Models, function: Function) -> str | None:
+        """A way to write the parameters of one model in a function: `model.parameters()`."""
+        if len(models) != 1:
+            return None
+        names = sorted(
+            variable.name
+            for variable in self._visible_variables(function)
+            if self.facts.objects.variable_objects(variable) == models
+            and self.facts.names.visible(variable.name, function) is variable
+        )
+        best = next((name for name in ("model", "net") if name in names), names[0] if names else None)
+        return f"{best}.parameters()" if best is not None else None
+
+    def _visible_variables(self, function: Function) -> Iterator[Variable]:
+        current: Function | None = function
+        while current is not None:
+            yield from self.facts.names.scope_of(current).variables.values()
+            current = current.parent
+
+    def _is_constructor(self, call: cst.Call) -> bool:
+        """An optimizer class: its name starts with a capital, as every optimizer's does."""
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else source_key(call.func)
+        return name[:1].isupper()
+
+    def _of_call(self, node: cst.Call) -> Models | None:
+        func = node.func
+        if isinstance(func, cst.Attribute) and func.attr.value == "parameters" and not node.args:
+            return self._single(self.facts.objects.objects(func.value))
+        name = func.attr.value if isinstance(func, cst.Attribute) else source_key(func)
+        plain = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+        if name in ("list", "tuple", "iter") and len(plain) == 1:
+            return self.models_of_parameters(plain[0])
+        if name == "filter" and len(plain) == 2 and "requires_grad" in self.facts.text(plain[0]):
+            return self.models_of_parameters(plain[1])
+        if name == "chain" and plain:
+            parts = [self.models_of_parameters(part) for part in plain]
+            known = [part for part in parts if part is not None]
+            return frozenset().union(*known) if len(known) == len(parts) else None
+        return None
+
+    def _single(self, objects: ObjectSet) -> Models | None:
+        return objects if len(objects) == 1 else None
+
+    def _comprehension_source(self, node: cst.ListComp | cst.GeneratorExp) -> Models | None:
+        """The model in `[p for p in model.parameters() if p.requires_grad]`."""
+        clause = node.for_in
+        if clause.inner_for_in is not None or not all(_wants_gradient(c.test) for c in clause.ifs):
+            return None
+        return self._named_source(clause, node.elt)
+
+    def _named_source(self, clause: cst.CompFor, element: cst.BaseExpression) -> Models | None:
+        """The model behind `for p in model.parameters()` or `for n, p in model.named_parameters()`."""
+        source = self._resolved(clause.iter)
+        if not isinstance(source, cst.Call) or not isinstance(source.func, cst.Attribute) or source.args:
+            return None
+        method = source.func.attr.value
+        target: cst.BaseExpression = clause.target
+        if method == "named_parameters" and isinstance(target, cst.Tuple) and len(target.elements) == 2:
+            target = target.elements[1].value
+        elif method != "parameters":
+            return None
+        if not isinstance(target, cst.Name) or not isinstance(element, cst.Name) or target.value != element.value:
+            return None
+        return self._single(self.facts.objects.objects(source.func.value))
+
+    def _resolved(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """Through names bound once and `list(...)`: `named = list(model.named_parameters())`."""
+        while True:
+            if isinstance(node, cst.Call) and source_key(node.func) == "list" and len(node.args) == 1:
+                node = node.args[0].value
+                continue
+            values = self.facts.objects.values_of(node) if isinstance(node, cst.Name) else []
+            if len(values) != 1 or values[0] is node:
+                return node
+            node = values[0]
+
+    def _of_groups(self, elements: list[cst.BaseExpression]) -> Models | None:
+        """Parameter groups: whole models, or two groups that a name test splits without a rest."""
+        lists = [self._group_parameters(element) for element in elements]
+        if not lists or any(group is None for group in lists):
+            return None
+        groups = [group for group in lists if group is not None]
+        whole = [self.models_of_parameters(group) for group in groups]
+        if all(models is not None for models in whole):
+            return frozenset().union(*(models for models in whole if models is not None))
+        if len(groups) == 2:
+            return self._of_split(groups[0], groups[1])
+        return None
+
+    def _group_parameters(self, element: cst.BaseExpression) -> cst.BaseExpression | None:
+        if isinstance(element, cst.Dict):
+            for item in element.elements:
+                if isinstance(item, cst.DictElement) and literal_value(item.key) == "params":
+                    return item.value
+            return None
+        if isinstance(element, cst.Call) and source_key(element.func) == "dict":
+            return next((a.value for a in element.args if a.keyword is not None and a.keyword.value == "params"), None)
+        return None
+
+    def _of_split(self, one: cst.BaseExpression, other: cst.BaseExpression) -> Models | None:
+        if not isinstance(one, cst.ListComp) or not isinstance(other, cst.ListComp):
+            return None
+        first = self._named_source(one.for_in, one.elt)
+        second = self._named_source(other.for_in, other.elt)
+        tests = [[c.test for c in comp.for_in.ifs if not _wants_gradient(c.test)] for comp in (one, other)]
+        if first is None or first != second or any(len(found) != 1 for found in tests):
+            return None
+        return first if _are_opposites(tests[0][0], tests[1][0]) else None
+
+    def _optimizers_that_grow(self) -> ObjectSet:
+        """Optimizers that get parameter groups added somewhere."""
+        grown: set[Object] = set()
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+                    if part.func.attr.value == "add_param_group":
+                        grown |= self.facts.objects.objects(part.func.value)
+        return frozenset(grown)
+
+
+def _wants_gradient(test: cst.BaseExpression) -> bool:
+    return isinstance(test, cst.Attribute) and test.attr.value == "requires_grad"
+
+
+def _are_opposites(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    """`X` and `not X`, or `a in b` and `a not in b`."""
+    for first, second in ((one, other), (other, one)):
+        if isinstance(second, cst.UnaryOperation) and isinstance(second.operator, cst.Not):
+            if source_key(second.expression) == source_key(first):
+                return True
+    if isinstance(one, cst.Comparison) and isinstance(other, cst.Comparison):
+        if len(one.comparisons) == 1 and len(other.comparisons) == 1:
+            left, right = one.comparisons[0], other.comparisons[0]
+            operators = {type(left.operator), type(right.operator)}
+            same = source_key(one.left) == source_key(other.left)
+            same = same and source_key(left.comparator) == source_key(right.comparator)
+            return same and operators in ({cst.In, cst.NotIn}, {cst.Equal, cst.NotEqual}, {cst.Is, cst.IsNot})
+    return False

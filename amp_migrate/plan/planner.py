@@ -1,0 +1,345 @@
+"""From what a front end found to the plan of the unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import Formula, conjunction, negation
+from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.findings import Finding, Refusal
+from amp_migrate.options import Options
+from amp_migrate.plan.arms import Collapse, find_collapses
+from amp_migrate.plan.bce import plan_bce
+from amp_migrate.plan.binding import bind
+from amp_migrate.plan.enabled_text import EnabledText, Unknown
+from amp_migrate.plan.enabling import Enabling, enclosing_guards, work_out_enabling
+from amp_migrate.plan.evaluation import Evaluation
+from amp_migrate.plan.events import collect_events
+from amp_migrate.plan.flags import availability_flags
+from amp_migrate.plan.forwards import Forwards, called_name
+from amp_migrate.plan.identities import drop_identities
+from amp_migrate.plan.model import LossScale, Recognition, Setup, StateAccess
+from amp_migrate.plan.parameters import Parameters
+from amp_migrate.plan.regions import Region, find_regions
+from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.split import split_recognition
+from amp_migrate.plan.steps import StepPlan, plan_steps
+from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
+from amp_migrate.plan.visible import Visible
+
+Users = dict[Function, list[Statement]]
+
+
+def make_plans(facts: Facts, found: Recognition, options: Options) -> list[TrainingPlan]:
+    """Decide how the unit is written natively: one plan for each training that stands on its own.
+
+    Raises Refusal where something cannot be decided.
+    """
+    _settle_conditions(facts, found)
+    drop_identities(facts, found)
+    return [_Planner(facts, part, options).plan() for part in split_recognition(found)]
+
+
+class _Planner:
+    def __init__(self, facts: Facts, found: Recognition, options: Options) -> None:
+        self.facts = facts
+        self.found = found
+        self.options = options
+        self.visible = Visible(facts)
+
+    def plan(self) -> TrainingPlan:
+        self._check_is_whole()
+        roles = Roles(self.facts, self.found)
+        events = collect_events(self.facts, self.found, roles)
+        enabling = work_out_enabling(self.facts, self.found)
+        parameters = Parameters(self.facts)
+        collapses = find_collapses(self.facts, self.found, parameters)
+        steps = plan_steps(self.facts, events, _World(self.facts, enabling).decide)
+        forwards = Forwards(self.facts, roles)
+        regions = find_regions(self.facts, self.found, forwards, events)
+        for load in self.found.loads:
+            load.format_test = self._format_test(load)
+        tests = self._remaining_tests(collapses)
+        text = EnabledText(self.facts, self.visible, enabling)
+        users = self._users(steps, tests)
+        blind = self._add_blind_regions(users, regions, text)
+        scalers = self._scalers(roles, enabling, users, text, blind=blind)
+        plan = TrainingPlan(
+            found=self.found,
+            enabling=enabling,
+            roles=roles,
+            parameters=parameters,
+            collapses=collapses,
+            steps=steps,
+            regions=[],
+            scalers=scalers,
+            findings=list(self.found.findings),
+            carrier_tests=tests,
+            clips_of_scaled=self._clips_of_scaled(),
+            floats=[],
+            bce=[],
+        )
+        plan.bce = plan_bce(self.facts, regions)
+        plan.regions = [self._with_enabled(region, plan, text) for region in regions]
+        self._note_bce(plan)
+        self._evaluation(plan, forwards, text)
+        self._note_kept_bugs(plan)
+        self._note_levels_and_loads(plan)
+        return plan
+
+    # -- is it one file's business? ---------------------------------------------------------------------
+
+    def _check_is_whole(self) -> None:
+        found = self.found
+        trains = [setup for setup in found.setups if setup.optimizers]
+        if found.backwards and not trains:
+            raise Refusal("AMP901", found.backwards[0].loss, "losses are scaled here, but amp.initialize is elsewhere")
+        if trains and not found.backwards:
+            raise Refusal("AMP901", trains[0].call, "amp.initialize is here, but the losses are scaled elsewhere")
+        for kind in (found.saves, found.loads, found.parameters):
+            if kind and not trains:
+                raise Refusal("AMP901", kind[0].node, "apex.amp is used here, but amp.initialize is elsewhere")
+        if found.carriers and not found.setups and not found.backwards:
+            raise Refusal("AMP901", found.carriers[0], "apex.amp is only handed on here")
+
+    # -- uses of the scaler -----------------------------------------------------------------------------
+
+    def _remaining_tests(self, collapses: list[Collapse]) -> list[cst.BaseExpression]:
+        """Tests of a carrier that stay in the program and have no fixed answer."""
+        gone = {id(part) for collapse in collapses for part in self._nodes_of_test(collapse)}
+        tests = []
+        for carrier in self.found.carriers:
+            if id(carrier) in gone or not self._is_read(carrier):
+                continue
+            if self.facts.conditions.constant(self.facts.conditions.carrier_formula) is None:
+                tests.append(carrier)
+        return tests
+
+    def _nodes_of_test(self, collapse: Collapse) -> list[cst.CSTNode]:
+        return list(walk(collapse.node.test))
+
+    def _is_read(self, carrier: cst.BaseExpression) -> bool:
+        parent = self.facts.tree.parents.get(carrier)
+        return isinstance(
+            parent, (cst.If, cst.While, cst.Assert, cst.IfExp, cst.BooleanOperation, cst.UnaryOperation, cst.Comparison)
+        )
+
+    def _users(self, steps: StepPlan, tests: list[cst.BaseExpression]) -> Users:
+        """The functions that name the scaler, with the statements that do."""
+        found = self.found
+        if self.options.dtype == "bfloat16":
+            return _by_function(self.facts.tree.statement_of(test) for test in tests)
+        statements = [backward.statement for backward in found.backwards]
+        statements += [unscale.before for unscale in steps.unscales]
+        statements += [update.at for update in steps.updates]
+        statements += [step.statement for step in steps.steps]
+        statements += [use.statement for use in steps.micro_uses]
+        statements += [access.statement for access in (*found.saves, *found.loads)]
+        statements += [read.statement for read in found.scale_reads]
+        statements += [self.facts.tree.statement_of(test) for test in tests]
+        return _by_function(statements)
+
+    def _add_blind_regions(self, users: Users, regions: list[Region], text: EnabledText) -> bool:
+        """Regions whose function does not know the condition have to be told; True where there are any."""
+        blind = False
+        for region in regions:
+            if isinstance(text.in_function(region.function), Unknown):
+                users.setdefault(region.function, []).append(region.first)
+                blind = True
+        return blind
+
+    def _format_test(self, load: StateAccess) -> cst.Comparison | None:
+        """The `"amp" in checkpoint` that guards a load of `checkpoint["amp"]` (rule F)."""
+        if not isinstance(load.state, cst.Subscript):
+            return None
+        whole, container = self.facts.text(load.state), self.facts.text(load.state.value)
+        for outer in load.statement.path()[:-1]:
+            if not isinstance(outer.node, cst.If) or load.statement.arm_of(outer.node) != "body":
+                continue
+            for part in _conjuncts(outer.node.test):
+                if isinstance(part, cst.Comparison) and isinstance(part.comparisons[0].operator, cst.In):
+                    key = self.facts.text(part.left)
+                    tested = self.facts.text(part.comparisons[0].comparator)
+                    if tested in (container, f"{container}.keys()") and f"{container}[{key}]" == whole:
+                        return part
+        return None
+
+    # -- scalers ----------------------------------------------------------------------------------------
+
+    def _scalers(
+        self, roles: Roles, enabling: Enabling, users: Users, text: EnabledText, *, blind: bool
+    ) -> list[Scaler]:
+        training = [setup for setup in self.found.setups if setup.optimizers]
+        if not training or not users:
+            return []
+        loss_scale = self._one_loss_scale(training)
+
+        def can_create(function: Function) -> bool:
+            scale = loss_scale.runtime
+            known = scale is None or self.visible.express(scale, function) is not None
+            return known and not isinstance(text.in_function(function), Unknown)
+
+        binding = bind(self.facts, self.found, roles, enabling, users, can_create)
+        enabled = text.at_creation(binding.creation)
+        if self.options.dtype == "bfloat16":
+            name = self._free_name("use_amp", "amp_enabled")
+            return [Scaler(training, name, binding, enabled, LossScale(), is_flag=True)]
+        scaler = Scaler(training, self._free_name("scaler", "grad_scaler", "amp_scaler"), binding, enabled, loss_scale)
+        if loss_scale.runtime is not None:
+            scaler.scale_name = self._free_name("loss_scale", "static_loss_scale")
+        if blind and not text.follows_scaler(loss_scale):
+            scaler.flag_name = self._free_name("use_amp", "amp_enabled")
+        return [scaler]
+
+    def _one_loss_scale(self, setups: list[Setup]) -> LossScale:
+        first = setups[0].loss_scale
+        for setup in setups[1:]:
+            if not self._same_scale(first, setup.loss_scale):
+                raise Refusal(
+                    "AMP916", setup.call, "this amp.initialize asks for another loss scale than the one before"
+                )
+        return first
+
+    def _same_scale(self, one: LossScale, other: LossScale) -> bool:
+        def key(scale: LossScale) -> tuple[object, ...]:
+            nodes = (scale.runtime, scale.initial, scale.minimum, scale.maximum)
+            return (scale.static, *(self.facts.text(node) if node is not None else None for node in nodes))
+
+        return key(one) == key(other)
+
+    def _free_name(self, *candidates: str) -> str:
+        """The first of the names that the file uses for nothing else."""
+        taken = {variable.name for variable in self.facts.names.all_variables()}
+        taken |= {name for name, _ in self.facts.objects.all_stores()}
+        return next((name for name in candidates if name not in taken), f"amp_{candidates[0]}")
+
+    # -- regions ----------------------------------------------------------------------------------------
+
+    def _with_enabled(self, region: Region, plan: TrainingPlan, text: EnabledText) -> AutocastRegion:
+        scaler = plan.scaler_for(region.function)
+        found = text.for_region(region.function, scaler)
+        if isinstance(found, Unknown):
+            raise Refusal(
+                "AMP914", region.first.node, "the condition for mixed precision is not known where the forward runs"
+            )
+        return AutocastRegion(region, found)
+
+    def _evaluation(self, plan: TrainingPlan, forwards: Forwards, text: EnabledText) -> None:
+        """Forwards without gradients, where the condition is in scope; the others stay in float32."""
+        evaluation = Evaluation(self.facts, forwards, [found.region for found in plan.regions])
+        evaluation.find(inference=not self.found.backwards)
+        left = list(evaluation.left)
+        for found in evaluation.regions:
+            enabled = text.for_region(found.region.function, plan.scaler_for(found.region.function))
+            if isinstance(enabled, str) or enabled is None:
+                plan.regions.append(AutocastRegion(found.region, enabled, evaluation=True))
+                plan.floats.extend(found.floats)
+            else:
+                left.append(found.region.first)
+        self._check_half_inputs(left)
+        for function, statements in _by_function(left).items():
+            count = len(statements)
+            what = "a forward" if count == 1 else f"{count} forwards"
+            message = f"{what} in {function.name} without gradients stays in float32"
+            plan.findings.append(Finding(self.facts.line(statements[0].node), "AMP106", message))
+
+    def _check_half_inputs(self, left: list[Statement]) -> None:
+        """Inputs that are cast to half by hand only fit a model that runs in mixed precision."""
+        functions = {statement.function for statement in left}
+        for statement in self.facts.tree.all_statements():
+            if statement.function not in functions or isinstance(statement.node, cst.Expr):
+                continue
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and called_name(part) == "half" and not part.args:
+                    raise Refusal(
+                        "AMP920",
+                        part,
+                        f"{self.facts.text(part)} feeds a model whose forward would stay in float32",
+                    )
+
+    def _note_bce(self, plan: TrainingPlan) -> None:
+        for site in plan.bce:
+            if not site.sigmoid_in_sight:
+                message = f"{self.facts.text(site.call.func)} computes a binary cross entropy outside of autocast"
+                plan.findings.append(Finding(self.facts.line(site.call), "AMP109", message))
+
+    # -- existing bugs ----------------------------------------------------------------------------------
+
+    def _clips_of_scaled(self) -> list[cst.Call]:
+        """Clips inside the `with`: apex had not unscaled yet, so they clip scaled gradients (rule D6)."""
+        clips = []
+        for backward in self.found.backwards:
+            for statement in backward.statement.descendants():
+                for part in self.facts.tree.expressions(statement):
+                    if isinstance(part, cst.Call) and "clip_grad" in self.facts.text(part.func):
+                        clips.append(part)
+        return clips
+
+    def _note_levels_and_loads(self, plan: TrainingPlan) -> None:
+        for setup in self.found.setups:
+            if setup.level is None and setup.optimizers:
+                message = "the level is known at run time only: O1, O2 and O3 all become autocast"
+                plan.findings.append(Finding(self.facts.line(setup.call), "AMP118", message))
+        for load in self.found.loads:
+            if load.format_test is None and self.options.dtype == "float16":
+                message = f"{self.facts.text(load.node)} meets checkpoints that apex wrote"
+                plan.findings.append(Finding(self.facts.line(load.node), "AMP107", message))
+
+    def _note_kept_bugs(self, plan: TrainingPlan) -> None:
+        for clip in plan.clips_of_scaled:
+            message = f"{self.facts.text(clip.func)} clips scaled gradients, as it did under apex"
+            plan.findings.append(Finding(self.facts.line(clip), "AMP104", message))
+
+
+def _conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The parts of `a and b and c`."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return [*_conjuncts(test.left), *_conjuncts(test.right)]
+    return [test]
+
+
+def _by_function(statements: Iterable[Statement]) -> Users:
+    users: Users = {}
+    for statement in statements:
+        users.setdefault(statement.function, []).append(statement)
+    return users
+
+
+def _settle_conditions(facts: Facts, found: Recognition) -> None:
+    """What carriers and availability flags mean, before any test that reads them is compiled."""
+    conditions = facts.conditions
+    for variable in availability_flags(facts, found.imports):
+        conditions.known["variable", variable] = True
+    conditions.carriers = set(found.carriers)
+    around: list[Formula] = []
+    for statement in found.imports:
+        around = [guard.formula for guard in enclosing_guards(facts, statement)]
+    conditions.carrier_formula = conjunction(around)
+
+
+class _World:
+    """The program where mixed precision is on: tests that this settles have one answer."""
+
+    def __init__(self, facts: Facts, enabling: Enabling) -> None:
+        self.facts = facts
+        self.on = enabling.formula
+        self._memo: dict[cst.BaseExpression, bool | None] = {}
+
+    def decide(self, test: cst.BaseExpression) -> bool | None:
+        if test not in self._memo:
+            self._memo[test] = self._decide(test)
+        return self._memo[test]
+
+    def _decide(self, test: cst.BaseExpression) -> bool | None:
+        conditions = self.facts.conditions
+        formula = conditions.compile(test)
+        if not formula.variables:
+            return conditions.constant(formula)
+        if not formula.variables.keys() & self.on.variables.keys():
+            return None
+        if conditions.implies(self.on, formula):
+            return True
+        return False if conditions.implies(self.on, negation(formula)) else None

@@ -1,0 +1,393 @@
+"""Autocast regions around forward and loss (rules E1 to E3).
+
+From the loss back to the calls that reach a model: the region is the shortest run of statements, in the
+lowest block that holds them all, from the first model call to the last statement on the way to the loss.
+Arithmetic on the loss at the end stays outside; a backward, a step, a `torch.autograd.grad` or a `yield` is
+never inside, the region splits around it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, path_of, reads, writes
+from amp_migrate.facts.tree import Block, Class, Function, Statement, walk
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.events import Events
+from amp_migrate.plan.forwards import Forwards, called_name, is_no_grad
+from amp_migrate.plan.model import Backward, Recognition
+
+
+@dataclasses.dataclass(eq=False)
+class Region:
+    """The statements `first` to `last` of one block, to be run under autocast.
+
+    `hoisted` is a loss expression that stands in the source form's own call and has to be computed inside;
+    with `only_hoisted`, there is nothing else in the region, and it goes before `first`.
+    """
+
+    block: Block
+    first: Statement
+    last: Statement
+    hoisted: Backward | None = None
+    only_hoisted: bool = False
+
+    @property
+    def function(self) -> Function:
+        return self.block.function
+
+    def statements(self) -> list[Statement]:
+        return self.block.statements[self.first.index : self.last.index + 1]
+
+    def covers(self, statement: Statement) -> bool:
+        return any(statement.inside(inner) for inner in self.statements())
+
+
+def find_regions(facts: Facts, found: Recognition, forwards: Forwards, events: Events) -> list[Region]:
+    """The regions of all scaled losses. Raises Refusal where a loss comes from outside of the file."""
+    return _Finder(facts, found, forwards, events).find()
+
+
+class _Finder:
+    def __init__(self, facts: Facts, found: Recognition, forwards: Forwards, events: Events) -> None:
+        self.facts = facts
+        self.found = found
+        self.forwards = forwards
+        self.roles = forwards.roles
+        self.barriers = Barriers(facts, events)
+        self._needed: dict[Function, set[Statement]] = {}
+        self._hoists: dict[Statement, Backward] = {}
+        self._sliced: dict[tuple[Statement, frozenset[Path], bool], bool] = {}
+        self._model_paths: dict[Function, set[Path]] = {}
+
+    def find(self) -> list[Region]:
+        for backward in self.found.backwards:
+            anchor = backward.guard.statement if backward.collapsed and backward.guard else backward.statement
+            wanted = list(reads(backward.loss))
+            found = self._slice(anchor, wanted, by_name=True) or self._forward_in(backward)
+            if not found and not self._slice(anchor, wanted, by_name=False):
+                raise Refusal(
+                    "AMP908",
+                    backward.loss,
+                    f"the forward behind {self.facts.text(backward.loss)} is not in this file",
+                )
+            if self._computes(backward.loss):
+                self._hoists[anchor] = backward
+                self._needed.setdefault(anchor.function, set())
+        return [region for function in self._needed for region in self._regions_of(function)]
+
+    # -- from the loss back to the forward --------------------------------------------------------------
+
+    def _slice(self, at: Statement, wanted: list[Path], *, by_name: bool) -> bool:
+        """Note the statements that make the wanted values; False where no forward is among them.
+
+        First the forwards are looked for by the models that are known by name, here and in all callers; only
+        where there are none, other calls that may be one are taken.
+        """
+        key = (at, frozenset(wanted), by_name)
+        if key in self._sliced:
+            return self._sliced[key]
+        self._sliced[key] = False
+        found = backward_slice(at, wanted, lambda path: self._is_no_value(path, at.function))
+        forwards = [statement for statement in found.statements if self.forwards.runs_model(statement)]
+        reached = False
+        if not forwards and not by_name:
+            forwards = [statement for statement in found.statements if self.forwards.calls_an_object(statement)]
+        if not forwards:
+            for site, paths in self._callers_of(found.open_paths, at.function):
+                reached = self._slice(site, paths, by_name=by_name) or reached
+        if not forwards and not reached and not by_name:
+            forwards = [statement for statement in found.statements if self.forwards.computes(statement)]
+        if forwards:
+            reached = True
+            needed = self._after_forward(found.statements, forwards)
+            self._needed.setdefault(at.function, set()).update(needed)
+        for statement, path in self._attributes_made_elsewhere(found.open_paths, at.function):
+            reached = self._slice_attribute(statement, path) or reached
+        self._sliced[key] = reached
+        return reached
+
+    def _slice_attribute(self, statement: Statement, path: Path) -> bool:
+        """An attribute that another method of the class sets: its forward is in that method."""
+        end = statement.function.body.statements[-1]
+        made = backward_slice(end, [path], lambda other: self._is_no_value(other, statement.function))
+        statements = made.statements | {statement}
+        forwards = [one for one in statements if self.forwards.runs_model(one)]
+        if forwards:
+            needed = self._after_forward(statements, forwards)
+            self._needed.setdefault(statement.function, set()).update(needed)
+        return bool(forwards)
+
+    def _forward_in(self, backward: Backward) -> bool:
+        """True for `amp.scale_loss(model(x).mean(), optimizer)`: the forward is in the loss expression."""
+        return self.forwards.in_expression(backward.loss)
+
+    def _is_no_value(self, path: Path, function: Function) -> bool:
+        """Models and instances are not values that flow from statement to statement."""
+        if (
+            len(path) == 1
+            and function.is_method
+            and function.parameters
+            and path[0] == function.parameters[0].name.value
+        ):
+            return True
+        variable = self.facts.names.visible(path[0], function)
+        if variable is None:
+            return True
+        if any(binding.kind in ("import", "def", "class") for binding in variable.bindings):
+            return True
+        if self.facts.objects.variable_objects(variable) & self.roles.models:
+            return True
+        return self._path_is_model(path, function)
+
+    def _path_is_model(self, path: Path, function: Function) -> bool:
+        if function not in self._model_paths:
+            self._model_paths[function] = {
+                found
+                for statement in function.body.statements
+                for inner in statement.descendants()
+                for part in self.facts.tree.expressions(inner)
+                if isinstance(part, (cst.Attribute, cst.Subscript)) and self.roles.is_model(part)
+                if (found := path_of(part)) is not None
+            }
+        return any(model[: len(path)] == path for model in self._model_paths[function])
+
+    def _computes(self, loss: cst.BaseExpression) -> bool:
+        return any(
+            isinstance(part, cst.Call) and called_name(part) not in ("mean", "float", "sum", "item")
+            for part in walk(loss)
+        )
+
+    def _after_forward(self, statements: set[Statement], forwards: list[Statement]) -> set[Statement]:
+        """The forwards and the statements that use their results."""
+        needed = set(forwards)
+        made = [path for statement in forwards for path in writes(statement)]
+        for statement in sorted(statements - needed, key=_order):
+            used = own_reads(statement)
+            if any(overlaps(path, result) for path in used for result in made):
+                needed.add(statement)
+                made.extend(writes(statement))
+        return needed
+
+    # -- across functions -------------------------------------------------------------------------------
+
+    def _open_parameters(self, paths: set[Path], function: Function) -> set[str]:
+        names = {param.name.value for param in function.parameters}
+        return {path[0] for path in paths if path[0] in names}
+
+    def _callers_of(self, paths: set[Path], function: Function) -> Iterator[tuple[Statement, list[Path]]]:
+        """Where the values of parameters come from: every call of the function."""
+        wanted = self._open_parameters(paths, function)
+        for site in self.facts.calls.callers(function):
+            given: list[Path] = []
+            for param, arg in self.facts.objects.arguments(site.call, function):
+                if param.name.value in wanted:
+                    given.extend(reads(arg.value))
+                    if self.forwards.in_expression(arg.value):
+                        self._needed.setdefault(site.caller, set()).add(site.statement)
+            if given:
+                yield site.statement, given
+
+    def _attributes_made_elsewhere(self, paths: set[Path], function: Function) -> Iterator[tuple[Statement, Path]]:
+        owner: Class | None = function.owner
+        if owner is None or not function.parameters:
+            return
+        receiver = function.parameters[0].name.value
+        for path in paths:
+            if len(path) < 2 or path[0] != receiver:
+                continue
+            for method in owner.methods.values():
+                if method is function or not method.parameters:
+                    continue
+                target = (method.parameters[0].name.value, path[1])
+                for statement in method.body.statements:
+                    for inner in statement.descendants():
+                        if any(written[:2] == target for written in writes(inner)):
+                            yield inner, target
+
+    # -- runs of statements -----------------------------------------------------------------------------
+
+    def _regions_of(self, function: Function) -> Iterator[Region]:
+        needed = self._needed[function]
+        anchors = [anchor for anchor in self._hoists if anchor.function is function]
+        block = lowest_block([*needed, *anchors]) if needed or anchors else None
+        if block is None:
+            return
+        runs = list(self._runs(block, needed))
+        for anchor in anchors:
+            yield from self._with_hoist(runs, anchor)
+        yield from runs
+
+    def _runs(self, block: Block, needed: set[Statement]) -> Iterator[Region]:
+        """The maximal runs of needed statements in a block, split at barriers."""
+        run: list[Statement] = []
+        for statement in block.statements:
+            holds = any(inner in needed for inner in statement.descendants())
+            if self._must_stay_out(statement, block, needed):
+                yield from self._close(block, run)
+                run = []
+                if holds:
+                    for child in statement.blocks:
+                        yield from self._runs(child, needed)
+            elif holds:
+                run.append(statement)
+        yield from self._close(block, run)
+
+    def _must_stay_out(self, statement: Statement, block: Block, needed: set[Statement]) -> bool:
+        if isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)):
+            return True
+        return self.barriers.blocks(statement) or self._needs_its_own(statement, block, needed)
+
+    def _needs_its_own(self, statement: Statement, block: Block, needed: set[Statement]) -> bool:
+        """A forward without gradients beside one with gradients of the same weights: autocast would hand the
+        second the casts that the first cached without a graph ([T] pytorch#65766).
+        """
+        if not is_no_grad(self.facts, statement) or not self._runs_inside(statement):
+            return False
+        others = [
+            inner
+            for sibling in block.statements
+            if sibling is not statement
+            for inner in sibling.descendants()
+            if inner in needed
+        ]
+        mine = self.forwards.models_run(list(statement.descendants()))
+        return (
+            not mine
+            or not others
+            or bool(mine & self.forwards.models_run(others))
+            or not self.forwards.models_run(others)
+        )
+
+    def _runs_inside(self, statement: Statement) -> bool:
+        return any(
+            self.forwards.runs_model(inner) or self.forwards.calls_an_object(inner) for inner in statement.descendants()
+        )
+
+    def _close(self, block: Block, run: list[Statement]) -> Iterator[Region]:
+        """One region, without the arithmetic at its end. A run inside one arm moves into that arm."""
+        needed = self._needed[block.function]
+        while run and is_trailing_arithmetic(run[-1], needed):
+            run = run[:-1]
+        if not run:
+            return
+        if len(run) == 1:
+            inner = self._only_arm(run[0])
+            if inner is not None:
+                yield from self._runs(inner, needed)
+                return
+        yield Region(block, run[0], run[-1])
+
+    def _only_arm(self, statement: Statement) -> Block | None:
+        """The one block of a compound statement that holds everything needed of it."""
+        needed = self._needed[statement.function]
+        if statement in needed:
+            return None
+        holding = [
+            block
+            for block in statement.blocks
+            if any(inner in needed for child in block.statements for inner in child.descendants())
+        ]
+        return holding[0] if len(holding) == 1 else None
+
+    def _with_hoist(self, runs: list[Region], anchor: Statement) -> Iterator[Region]:
+        """The loss expression is computed at the end of the run before it, or in a region of its own."""
+        backward = self._hoists[anchor]
+        for region in reversed(runs):
+            between = anchor.block.statements[region.last.index + 1 : anchor.index]
+            if region.block is anchor.block and region.last.index < anchor.index:
+                if not any(self.barriers.blocks(statement) for statement in between):
+                    region.hoisted = backward
+                    return
+        yield Region(anchor.block, anchor, anchor, hoisted=backward, only_hoisted=True)
+
+
+class Barriers:
+    """Statements that must not run under autocast: they reach a backward, a step, autograd.grad or yield."""
+
+    def __init__(self, facts: Facts, events: Events) -> None:
+        self.facts = facts
+        self.events = events
+        self._functions: dict[Function, bool] = {}
+        self._statements: dict[Statement, bool] = {}
+
+    def blocks(self, statement: Statement) -> bool:
+        if statement not in self._statements:
+            self._statements[statement] = any(self._own(inner) for inner in statement.descendants())
+        return self._statements[statement]
+
+    def _own(self, statement: Statement) -> bool:
+        if statement in self.events.backwards or statement in self.events.steps:
+            return True
+        for part in self.facts.tree.expressions(statement):
+            if isinstance(part, (cst.Yield, cst.Await)):
+                return True
+            if isinstance(part, cst.Call):
+                if called_name(part) == "backward" or self._is_autograd_grad(part):
+                    return True
+                function = self.facts.objects.called_function(part)
+                if function is not None and self._function_blocks(function):
+                    return True
+        return False
+
+    def _is_autograd_grad(self, call: cst.Call) -> bool:
+        dotted = self.facts.names.dotted(call.func) or self.facts.text(call.func)
+        return dotted.endswith("autograd.grad")
+
+    def _function_blocks(self, function: Function) -> bool:
+        if function not in self._functions:
+            self._functions[function] = False
+            self._functions[function] = any(
+                self._own(inner) for statement in function.body.statements for inner in statement.descendants()
+            )
+        return self._functions[function]
+
+
+def lowest_block(statements: list[Statement]) -> Block:
+    """The innermost block of a function that holds all of the statements."""
+    trails = [statement.path() for statement in statements]
+    block = trails[0][0].block
+    for level in zip(*trails, strict=False):
+        if any(statement.block is not level[0].block for statement in level):
+            break
+        block = level[0].block
+    return block
+
+
+def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool:
+    """True for arithmetic that autocast does not touch: `loss = loss / k`, `loss = loss.mean()`.
+
+    Of a compound statement only what is needed for the loss counts.
+    """
+    node = statement.node
+    if isinstance(node, (cst.If, cst.With)):
+        parts = [inner for inner in statement.descendants() if inner in needed]
+        return bool(parts) and all(is_trailing_arithmetic(inner, needed) for inner in parts)
+    if isinstance(node, cst.AugAssign):
+        return _is_arithmetic(node.value)
+    if isinstance(node, cst.Assign):
+        return not isinstance(node.value, (cst.Name, cst.Attribute, cst.Subscript)) and _is_arithmetic(node.value)
+    return False
+
+
+def _is_arithmetic(node: cst.BaseExpression) -> bool:
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.BaseNumber)):
+        return True
+    if isinstance(node, cst.BinaryOperation):
+        plain = isinstance(node.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide))
+        return plain and _is_arithmetic(node.left) and _is_arithmetic(node.right)
+    if isinstance(node, cst.UnaryOperation):
+        return isinstance(node.operator, (cst.Minus, cst.Plus)) and _is_arithmetic(node.expression)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value in ("mean", "item", "detach") and _is_arithmetic(node.func.value)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
+        return node.func.value in ("len", "float", "int") and len(node.args) == 1
+    return False
+
+
+def _order(statement: Statement) -> tuple[int, ...]:
+    return tuple(step.index for step in statement.path())

@@ -1,0 +1,97 @@
+"""Which expressions are the optimizers and the models that mixed precision was set up for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.plan.model import Recognition
+
+# Methods of a model that run no forward.
+NOT_FORWARD = frozenset(
+    "parameters named_parameters buffers named_buffers modules named_modules children named_children train eval "
+    "to cuda cpu half float double zero_grad state_dict load_state_dict apply requires_grad_ register_forward_hook "
+    "register_backward_hook no_sync save_pretrained from_pretrained resize_token_embeddings share_memory "
+    "require_backward_grad_sync named_modules get_parameters items keys values append parameters_to_vector".split()
+)
+
+
+_NOT_FORWARD_PREFIXES = tuple(
+    "get_ set_ is_ has_ convert load save init freeze unfreeze update print count register add_ remove_ to_ log".split()
+)
+
+
+class Roles:
+    """Optimizers and models by the objects they may be."""
+
+    def __init__(self, facts: Facts, found: Recognition) -> None:
+        self.facts = facts
+        optimizers = [node for setup in found.setups for node in setup.optimizers]
+        optimizers += [node for backward in found.backwards for node in backward.optimizers]
+        self.optimizers = self._contents(optimizers)
+        models = [node for setup in found.setups for node in setup.models]
+        self.models = self._contents(models) | self._namesakes(models)
+
+    def optimizers_at(self, node: cst.BaseExpression) -> ObjectSet:
+        """The optimizers in mixed precision that an expression may mean (elements, for a container)."""
+        return frozenset(one for one in self._contents([node]) if self._known(one, self.optimizers))
+
+    def is_model(self, node: cst.BaseExpression) -> bool:
+        """True where an expression may mean one of the models, or something inside one."""
+        current: cst.BaseExpression = node
+        while True:
+            if self.facts.objects.may_be(current, self.models):
+                return True
+            if not isinstance(current, (cst.Attribute, cst.Subscript)):
+                return False
+            current = current.value
+
+    def is_forward(self, call: cst.Call) -> bool:
+        """True for calls of a model and of its methods that compute."""
+        func = call.func
+        if isinstance(func, cst.Attribute):
+            name = func.attr.value
+            if self.is_model(func.value) and not self.facts.objects.may_be(func, self.models):
+                if name in NOT_FORWARD or not call.args or name.startswith(_NOT_FORWARD_PREFIXES):
+                    return False
+        return isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)) and self.is_model(func)
+
+    def _contents(self, nodes: Iterable[cst.BaseExpression]) -> ObjectSet:
+        """The objects of expressions; a list stands for its elements as well."""
+        found: set[Object] = set()
+        for node in nodes:
+            objects = self.facts.objects.objects(node)
+            found |= {one for one in objects if one.kind != "display"}
+            if any(one.kind == "display" for one in objects) or _is_plural(node):
+                found |= self.facts.objects.elements(node)
+        return frozenset(found)
+
+    def _namesakes(self, models: list[cst.BaseExpression]) -> ObjectSet:
+        """Parameters of functions that nothing in the file calls, named like a model: scripts and trainers
+        hand the model around under one name.
+        """
+        names = {node.value for node in models if isinstance(node, cst.Name)}
+        return frozenset(
+            Object("parameter", variable)
+            for variable in self.facts.names.all_variables()
+            if variable.name in names and any(binding.kind == "param" for binding in variable.bindings)
+        )
+
+    def _known(self, one: Object, candidates: ObjectSet) -> bool:
+        return one in candidates or any(_same_element(one, other) for other in candidates)
+
+
+def _is_plural(node: cst.BaseExpression) -> bool:
+    """A name such as `optimizers` or `models`: a container whose elements cannot be seen."""
+    name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+    return name.endswith("s")
+
+
+def _same_element(one: Object, other: Object) -> bool:
+    """Elements of one container, at least one of them at an unknown place."""
+    if one.kind != "field" or other.kind != "field" or one.holder != other.holder:
+        return False
+    return str(one.origin).startswith("[") and str(other.origin).startswith("[") and "[*]" in (one.origin, other.origin)

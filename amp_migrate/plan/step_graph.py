@@ -1,0 +1,178 @@
+"""One training step as a graph: its control flow laid out with the functions it calls, in the world where
+mixed precision is on, and the tests that the rules ask of its points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.paths import Decide, Graph, Point
+from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.events import Events, Step
+
+Test = Callable[[Point], bool]
+
+
+def step_roots(facts: Facts, events: Events) -> list[Function]:
+    """The functions that join backwards with steps. Raises Refusal for one without the other."""
+    roots = list(_joining(facts, events))
+    _check_covered(facts, events, roots)
+    return roots
+
+
+def _joining(facts: Facts, events: Events) -> Iterator[Function]:
+    """Those that do it themselves or through the functions that they call, the innermost of them."""
+    backwards = {statement.function for statement in events.backwards}
+    steps = {statement.function for statement in events.steps}
+
+    def joins(function: Function) -> bool:
+        return facts.calls.reaches(function, backwards.__contains__) and facts.calls.reaches(
+            function, steps.__contains__
+        )
+
+    for function in facts.tree.functions:
+        if not joins(function):
+            continue
+        own = function in backwards or function in steps
+        callees = {site.callee for site in facts.calls.sites if site.caller is function}
+        if own or not any(joins(callee) for callee in callees):
+            yield function
+
+
+def _check_covered(facts: Facts, events: Events, roots: list[Function]) -> None:
+    covered = {reached for root in roots for reached in facts.calls.reachable(root)}
+    for statement in events.backwards:
+        if statement.function not in covered:
+            raise Refusal(
+                "AMP911",
+                statement.node,
+                "the step that follows this backward is not in this file, or cannot be followed to it",
+            )
+    for statement in events.steps:
+        if statement.function not in covered:
+            raise Refusal("AMP911", statement.node, "the backward before this step is not in this file")
+
+
+class StepGraph:
+    """The paths of the steps below one root function."""
+
+    def __init__(self, facts: Facts, events: Events, decide: Decide, root: Function) -> None:
+        self.facts = facts
+        self.events = events
+        self.root = root
+        busy = {statement.function for statement in (*events.backwards, *events.steps)}
+        self.graph = Graph(
+            facts,
+            root,
+            lambda callee: facts.calls.reaches(callee, busy.__contains__),
+            decide,
+            called_again=not self._has_loop(),
+        )
+        self.start = self.graph.start
+        self.path_exists = self.graph.path_exists
+        self.reached = self.graph.reached
+        self.live = self._reachable_points()
+        self.classes = self._optimizer_classes()
+
+    def _has_loop(self) -> bool:
+        """True for functions that loop over batches themselves; others are called once for each."""
+        loops = (cst.For, cst.While)
+        return any(
+            isinstance(inner.node, loops) and self.holds_backward(inner)
+            for statement in self.root.body.statements
+            for inner in statement.descendants()
+        )
+
+    def holds_backward(self, statement: Statement) -> bool:
+        """True where a scaled backward runs in the statement, its blocks or the functions that it calls."""
+        holders = {inner.function for inner in self.events.backwards}
+        for inner in statement.descendants():
+            if inner in self.events.backwards:
+                return True
+            if any(
+                self.facts.calls.reaches(site.callee, holders.__contains__)
+                for site in self.facts.calls.in_statement(inner)
+            ):
+                return True
+        return False
+
+    def _reachable_points(self) -> set[Point]:
+        """The points that can run while mixed precision is on."""
+        seen = {self.graph.start}
+        stack = [self.graph.start]
+        while stack:
+            for edge in stack.pop().edges:
+                if edge.target not in seen:
+                    seen.add(edge.target)
+                    stack.append(edge.target)
+        return seen
+
+    def points(self, statements: Iterable[Statement]) -> list[Point]:
+        """Where the statements run."""
+        return [point for statement in statements for point in self.graph.at(statement) if point in self.live]
+
+    def _optimizer_classes(self) -> list[ObjectSet]:
+        """Sets of optimizer objects that cannot be told apart."""
+        sets = [step.objects for steps in self.events.steps.values() for step in steps if self.points([step.statement])]
+        for statement, backwards in self.events.backwards.items():
+            if self.points([statement]):
+                sets += [self.objects_of(backward.optimizers) for backward in backwards]
+        classes: list[frozenset[Object]] = []
+        for members in sorted(sets, key=len):
+            joined = [known for known in classes if known & members]
+            if len(members) > 1 and joined and frozenset().union(*joined) >= members and len(joined) > 1:
+                continue  # a list of optimizers that are known one by one
+            classes = [known for known in classes if known not in joined]
+            classes.append(frozenset(members).union(*joined))
+        return classes
+
+    def objects_of(self, nodes: list[cst.BaseExpression]) -> frozenset[Object]:
+        """The optimizers that expressions name, alone or in a list."""
+        found: set[Object] = set()
+        for node in nodes:
+            objects = self.facts.objects.objects(node)
+            found |= {one for one in objects if one.kind != "display"}
+            if any(one.kind == "display" for one in objects):
+                found |= self.facts.objects.elements(node)
+        return frozenset(found)
+
+    def is_backward(self, members: ObjectSet) -> Test:
+        """Tests for a scaled backward that makes gradients of one of the optimizers."""
+        statements = {
+            statement
+            for statement, backwards in self.events.backwards.items()
+            if any(self.objects_of(backward.optimizers) & members for backward in backwards)
+        }
+        return lambda point: point.statement in statements
+
+    def is_any_backward(self, point: Point) -> bool:
+        """True for every scaled backward."""
+        return point.statement in self.events.backwards
+
+    def steps_of(self, members: ObjectSet) -> list[Step]:
+        """The steps of one of the optimizers."""
+        return [step for step in self.events.all_steps() if step.objects & members and self.points([step.statement])]
+
+    def is_step(self, members: ObjectSet) -> Test:
+        """Tests for a step of one of the optimizers."""
+        statements = {step.statement for step in self.steps_of(members)}
+        return lambda point: point.statement in statements
+
+    def clears(self, members: ObjectSet) -> Test:
+        """Tests for a zero_grad that may clear gradients of one of the optimizers."""
+        statements = {
+            statement
+            for statement, clears in self.events.zero_grads.items()
+            if any(clear.objects is None or clear.objects & members for clear in clears)
+        }
+        return lambda point: point.statement in statements
+
+    def ends(self, members: ObjectSet) -> Test:
+        """Tests for what ends the life of scaled gradients: a step or a zero_grad."""
+        step, clear = self.is_step(members), self.clears(members)
+        return lambda point: step(point) or clear(point)

@@ -1,0 +1,60 @@
+"""Training steps: where gradients are unscaled, where the scaler is updated (rules C, D).
+
+For each function that joins backwards with their optimizer steps, its control flow is laid out with the
+functions it calls, in the world where mixed precision is on, and the questions of the rules are asked of
+its paths:
+
+    a use of gradients from which the next backward can be reached without a step or a zero_grad   D2
+    the first statement that all uses before a step pass, but no micro-batch does                  D1
+    one update after the last step of each group of backwards and steps                           D4
+    one update before every jump that leaves a step after its gradients were unscaled             D3
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypeVar
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.paths import Decide
+from amp_migrate.plan.events import Events, GradientUse, Step
+from amp_migrate.plan.step_graph import StepGraph, step_roots
+from amp_migrate.plan.unscales import Unscale, UnscalePlanner
+from amp_migrate.plan.updates import Update, UpdatePlanner
+
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass
+class StepPlan:
+    """What is written around the steps of one unit."""
+
+    unscales: list[Unscale] = dataclasses.field(default_factory=list)
+    updates: list[Update] = dataclasses.field(default_factory=list)
+    micro_uses: list[GradientUse] = dataclasses.field(default_factory=list)
+    steps: list[Step] = dataclasses.field(default_factory=list)
+
+
+def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
+    """Place unscale_ and update for every training step of the module.
+
+    Raises Refusal where a step is not joined with its backward in this file, or where gradients are used in
+    a way that no placement of unscale_ serves.
+    """
+    plan = StepPlan()
+    for root in step_roots(facts, events):
+        graph = StepGraph(facts, events, decide, root)
+        unscales = UnscalePlanner(facts, events, graph)
+        unscales.plan()
+        updates = UpdatePlanner(events, graph, unscales.unscales)
+        updates.plan()
+        # What several roots reach is planned by each of them, and written once.
+        _extend(plan.unscales, unscales.unscales)
+        _extend(plan.micro_uses, unscales.micro_uses)
+        _extend(plan.updates, updates.updates)
+        _extend(plan.steps, updates.steps)
+    return plan
+
+
+def _extend(known: list[_T], found: list[_T]) -> None:
+    known += [one for one in found if one not in known]

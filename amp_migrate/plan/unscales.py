@@ -1,0 +1,201 @@
+"""Where gradients are unscaled (rules D1, D2): before the first use that no micro-batch reaches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.paths import Point
+from amp_migrate.facts.tree import Statement, names_in
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.events import Events, GradientUse, Step
+from amp_migrate.plan.norms import is_gradient_norm
+from amp_migrate.plan.step_graph import StepGraph, Test
+
+
+@dataclasses.dataclass(frozen=True)
+class Unscale:
+    """`scaler.unscale_(optimizer)` before a statement; with `loop`, once for each optimizer of that loop."""
+
+    before: Statement
+    optimizer: cst.BaseExpression
+    loop: cst.For | None = None
+
+
+class UnscalePlanner:
+    """Collects the unscales below one root, and the uses that must stay on scaled gradients."""
+
+    def __init__(self, facts: Facts, events: Events, graph: StepGraph) -> None:
+        self.facts = facts
+        self.events = events
+        self.graph = graph
+        self.unscales: list[Unscale] = []
+        self.micro_uses: list[GradientUse] = []
+
+    def plan(self) -> None:
+        """Raises Refusal where gradients are used in a way that no placement of unscale_ serves."""
+        self._check_plain_backwards()
+        for members in self.graph.classes:
+            self._place_unscales(members)
+
+    # -- plain backwards (A6) -------------------------------------------------------------------------
+
+    def _check_plain_backwards(self) -> None:
+        """A plain backward whose gradients meet scaled ones later in the same step cannot be kept."""
+        others = self.events.other_steps
+        for statement, uses in self.events.uses.items():
+            if not any(use.kind == "backward" for use in uses):
+                continue
+            for members in self.graph.classes:
+                ends = self.graph.ends(members)
+                if self.graph.path_exists(
+                    self.graph.points([statement]),
+                    self.graph.is_backward(members),
+                    lambda point, ends=ends: ends(point) or point.statement in others,  # type: ignore[misc]
+                ):
+                    raise Refusal(
+                        "AMP904",
+                        statement.node,
+                        "a plain backward adds to gradients that a scaled backward adds to before the step",
+                    )
+
+    # -- unscale_ (D1, D2) ----------------------------------------------------------------------------
+
+    def _place_unscales(self, members: ObjectSet) -> None:
+        backward, ends = self.graph.is_backward(members), self.graph.ends(members)
+        sources = [point for point in self.graph.live if backward(point)]
+        uses = []
+        for statement, found in self.events.uses.items():
+            points = self.graph.points([statement])
+            relevant = [use for use in found if use.objects is None or use.objects & members]
+            if not points or not relevant:
+                continue
+            if not self.graph.path_exists(sources, points.__contains__, ends):
+                continue  # nothing scaled is held here
+            if self.graph.path_exists(points, backward, ends):
+                self._note_micro_use(relevant[0])
+            else:
+                uses.append(relevant[0])
+        for cluster in self._clusters(members, uses):
+            unscale = self._place(members, cluster, sources)
+            if unscale not in self.unscales:
+                self.unscales.append(unscale)
+
+    def _note_micro_use(self, use: GradientUse) -> None:
+        text = " ".join(self.facts.text(use.node).split())
+        if use.kind == "helper":
+            function = self.facts.objects.called_function(use.call) if use.call is not None else None
+            if function is None or not is_gradient_norm(self.facts, function):
+                raise Refusal(
+                    "AMP904",
+                    use.node,
+                    f"{text} uses gradients on every micro-batch, and is not recognised as a norm of them",
+                )
+        elif use.kind != "clip":
+            raise Refusal("AMP904", use.node, f"{text} uses gradients on every micro-batch, before they are unscaled")
+        if use not in self.micro_uses:
+            self.micro_uses.append(use)
+
+    def _clusters(self, members: ObjectSet, uses: list[GradientUse]) -> list[list[GradientUse]]:
+        """Uses before the same steps belong together."""
+        step = self.graph.is_step(members)
+        clusters: list[tuple[set[Statement | None], list[GradientUse]]] = []
+        for use in uses:
+            reached = {
+                point.statement
+                for point in self.graph.reached(
+                    self.graph.points([use.statement]), step, self.graph.is_backward(members)
+                )
+            }
+            joined = [cluster for cluster in clusters if cluster[0] & reached]
+            clusters = [cluster for cluster in clusters if cluster not in joined]
+            for other in joined:
+                reached |= other[0]
+            clusters.append((reached, [*(one for other in joined for one in other[1]), use]))
+        return [cluster for _, cluster in clusters]
+
+    def _place(self, members: ObjectSet, uses: list[GradientUse], sources: list[Point]) -> Unscale:
+        """The innermost statement that every use is reached through, and no micro-batch passes."""
+        ends, backward = self.graph.ends(members), self.graph.is_backward(members)
+        targets = self.graph.points([use.statement for use in uses])
+        for candidate in self._candidates(uses):
+            points = self.graph.points([candidate])
+            entered = set(points)
+            if self._reached_around(entered, sources, targets, ends):
+                continue
+            if self.graph.path_exists(points, backward, ends):
+                continue  # it runs on micro-batches
+            per_loop = self._follows_loop(candidate, uses)
+            if not per_loop and self.graph.path_exists(
+                points, entered.__contains__, lambda point: ends(point) or backward(point)
+            ):
+                continue  # it would unscale twice
+            return self._unscale_before(candidate, members, uses, per_loop)
+        use = uses[0]
+        text = self.facts.text(use.node)
+        raise Refusal(
+            "AMP904", use.node, f"no place is found where the gradients that {text} uses can be unscaled once"
+        )
+
+    def _reached_around(self, entered: set[Point], sources: list[Point], targets: list[Point], ends: Test) -> bool:
+        """True where some use can be reached without passing the place."""
+        return self.graph.path_exists(
+            sources,
+            lambda point: point in targets and point not in entered,
+            lambda point: ends(point) or point in entered,
+        )
+
+    def _candidates(self, uses: list[GradientUse]) -> Iterator[Statement]:
+        """The statements that hold the uses, from the first use outwards."""
+        trails = [point.trail() for use in uses for point in self.graph.points([use.statement])]
+        shared: list[Statement] = []
+        for level in zip(*trails, strict=False):
+            if any(statement.block is not level[0].block for statement in level):
+                break
+            shared.append(min(level, key=lambda statement: statement.index))
+            if any(statement is not level[0] for statement in level):
+                break
+        yield from reversed(shared)
+
+    def _follows_loop(self, candidate: Statement, uses: list[GradientUse]) -> bool:
+        """True where each round of a loop uses the gradients of an optimizer of its own."""
+        for outer in candidate.path()[:-1]:
+            if isinstance(outer.node, cst.For):
+                own = names_in(outer.node.target)
+                if any(use.access is not None and names_in(use.access.optimizer) & own for use in uses):
+                    return True
+        return False
+
+    def _unscale_before(
+        self, candidate: Statement, members: ObjectSet, uses: list[GradientUse], per_loop: bool
+    ) -> Unscale:
+        """The object that is unscaled must be the one that is stepped, under a name known at this place."""
+        if per_loop:
+            access = next(use.access for use in uses if use.access is not None)
+            return Unscale(candidate, access.optimizer)
+        for step in self.graph.steps_of(members):
+            if step.statement.function is candidate.function:
+                loop = self._loop_of(step, candidate)
+                return Unscale(candidate, step.optimizer, loop)
+        for backwards in self.events.backwards.values():
+            for backward in backwards:
+                for optimizer in backward.optimizers:
+                    visible = backward.statement.function is candidate.function
+                    if visible and self.graph.objects_of([optimizer]) & members:
+                        return Unscale(candidate, optimizer)
+        for use in uses:
+            if use.access is not None:
+                return Unscale(candidate, use.access.optimizer)
+        raise Refusal("AMP904", candidate.node, "the optimizer is not known by name where its gradients are used")
+
+    def _loop_of(self, step: Step, candidate: Statement) -> cst.For | None:
+        """The `for optimizer in optimizers` that names the stepped optimizer, if `candidate` is outside it."""
+        for outer in step.statement.path()[:-1]:
+            if isinstance(outer.node, cst.For) and names_in(outer.node.target) & names_in(step.optimizer):
+                if not candidate.inside(outer):
+                    return outer.node
+        return None

@@ -1,0 +1,138 @@
+"""Where the scaler is updated (rules D3, D4): once after each group of steps, and before early exits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts.paths import Point
+from amp_migrate.facts.tree import Statement
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.events import Events, Step
+from amp_migrate.plan.step_graph import StepGraph
+from amp_migrate.plan.unscales import Unscale
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+    """`scaler.update()` after a statement, or before one that jumps out of the step."""
+
+    at: Statement
+    before: bool = False
+
+
+class UpdatePlanner:
+    """Collects the updates below one root, and the steps that they follow."""
+
+    def __init__(self, events: Events, graph: StepGraph, unscales: list[Unscale]) -> None:
+        self.events = events
+        self.graph = graph
+        self.unscales = unscales
+        self.updates: list[Update] = []
+        self.steps: list[Step] = []
+
+    def plan(self) -> None:
+        """Raises Refusal where the place after a step is not passed by its paths alone."""
+        for group in self._groups():
+            own = [unscale for unscale in self.unscales if self._leads_to(unscale, group)]
+            anchor = self._anchor([step.statement for step in group], [unscale.before for unscale in own])
+            self._check_update(anchor, group, own)
+            self._add_update(Update(anchor))
+            self.steps += group
+            for unscale in own:
+                self._place_early_updates(unscale, anchor)
+
+    def _groups(self) -> list[list[Step]]:
+        """Steps with no backward between them, or whose gradients are alive at each other's steps."""
+        steps = [step for step in self.events.all_steps() if self.graph.points([step.statement])]
+        groups: list[list[Step]] = []
+        for step in steps:
+            joined = [group for group in groups if any(self._together(step, other) for other in group)]
+            groups = [group for group in groups if group not in joined]
+            groups.append([*(one for group in joined for one in group), step])
+        return groups
+
+    def _together(self, one: Step, other: Step) -> bool:
+        return any(self._follows(first, second) for first, second in ((one, other), (other, one)))
+
+    def _follows(self, first: Step, second: Step) -> bool:
+        points = self.graph.points([first.statement])
+        target = set(self.graph.points([second.statement]))
+        if self.graph.path_exists(points, target.__contains__, self.graph.is_any_backward):
+            return True
+        if first.objects & second.objects:
+            return False
+        members = second.objects
+        ends, clears = self.graph.ends(members), self.graph.clears(members)
+        sources = [point for point in self.graph.live if self.graph.is_backward(members)(point)]
+        held = self.graph.path_exists(sources, lambda point: point in points, ends)
+        return held and self.graph.path_exists(points, target.__contains__, clears)
+
+    def _leads_to(self, unscale: Unscale, group: list[Step]) -> bool:
+        steps = {step.statement for step in group}
+        return self.graph.path_exists(
+            self.graph.points([unscale.before]), lambda point: point.statement in steps, self.graph.is_any_backward
+        )
+
+    def _anchor(self, steps: list[Statement], unscales: list[Statement]) -> Statement:
+        """The statement after which the group is over: in the innermost block that holds all of it."""
+        trails = [point.trail() for statement in (*steps, *unscales) for point in self.graph.points([statement])]
+        anchor: Statement | None = None
+        for level in zip(*trails, strict=False):
+            if any(statement.block is not level[0].block for statement in level):
+                break
+            anchor = max(level, key=lambda statement: statement.index)
+            if any(statement is not level[0] for statement in level):
+                break
+        assert anchor is not None
+        for outer in reversed(anchor.path()[:-1]):
+            in_all = all(outer in trail for trail in trails)
+            if in_all and isinstance(outer.node, (cst.For, cst.While)) and not self.graph.holds_backward(outer):
+                anchor = outer
+        if isinstance(anchor.node, cst.Return):
+            raise Refusal("AMP912", anchor.node, "the result of a step is returned, so nothing can follow it")
+        return anchor
+
+    def _inside(self, statement: Statement) -> set[Point]:
+        """The points of a statement, of its blocks, and of the functions that it calls."""
+        return {point for point in self.graph.live if statement in point.trail()}
+
+    def _check_update(self, anchor: Statement, group: list[Step], unscales: list[Unscale]) -> None:
+        """No path from a backward may reach the update with nothing stepped and nothing unscaled."""
+        recorded = {step.statement for step in group} | {unscale.before for unscale in unscales}
+        if anchor in recorded:
+            return
+        inside = self._inside(anchor)
+        leaving = {point for point in inside if any(edge.target not in inside for edge in point.edges)}
+        sources = [point for point in self.graph.live if self.graph.is_any_backward(point) and point not in inside]
+        if self.graph.path_exists(sources, leaving.__contains__, lambda point: point.statement in recorded):
+            raise Refusal(
+                "AMP912", anchor.node, "on some path of this training step no optimizer is stepped before the update"
+            )
+
+    def _place_early_updates(self, unscale: Unscale, anchor: Statement) -> None:
+        """A jump that leaves the step after unscale_ gets an update of its own."""
+        inside = self._inside(anchor)
+        starts = self.graph.points([unscale.before])
+        for statement in self._jumps(unscale):
+            points = [point for point in self.graph.points([statement]) if point not in inside]
+            if not points or not self.graph.path_exists(starts, points.__contains__, inside.__contains__):
+                continue
+            if self.graph.path_exists(points, self._starts_over, inside.__contains__):
+                self._add_update(Update(statement, before=True))
+
+    def _add_update(self, update: Update) -> None:
+        if update not in self.updates:
+            self.updates.append(update)
+
+    def _starts_over(self, point: Point) -> bool:
+        return self.graph.is_any_backward(point) or point is self.graph.start
+
+    def _jumps(self, unscale: Unscale) -> Iterator[Statement]:
+        function = unscale.before.function
+        for statement in function.body.statements:
+            for inner in statement.descendants():
+                if isinstance(inner.node, (cst.Continue, cst.Return, cst.Break)):
+                    yield inner

@@ -1,0 +1,175 @@
+"""How to write, in one function, a value that is known by its expression in another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.identity import Key
+from amp_migrate.facts.names import Variable
+from amp_migrate.facts.tree import Function, Statement, children
+
+
+class Visible:
+    """Finds names and attributes that certainly mean a given value where it is needed."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._attributes = self._self_attributes()
+
+    def express(self, node: cst.BaseExpression, function: Function, at: Statement | None = None) -> str | None:
+        """The text that means in `function` what `node` means where it stands; None if there is none.
+
+        With `at`, names that are bound in the function itself must be bound before that statement.
+        """
+        replacements: dict[cst.CSTNode, str] = {}
+        stack: list[cst.CSTNode] = [node]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, (cst.Name, cst.Attribute, cst.Subscript)) and not _is_keyword(self.facts, part):
+                text = self._express_variable(part, function, at)
+                if text is None:
+                    return None
+                replacements[part] = text
+                continue
+            stack.extend(children(part))
+        return self._render(node, replacements)
+
+    def _express_variable(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
+        if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
+            return node.value
+        key = self.facts.identity.key(node)
+        if key is None:
+            if isinstance(node, (cst.Attribute, cst.Subscript)):
+                base = self._express_variable(node.value, function, at)
+                text, whole = self.facts.text(node.value), self.facts.text(node)
+                return base + whole[len(text) :] if base is not None and whole.startswith(text) else None
+            return None
+        if self._same_here(node, key, function, at):
+            return self.facts.text(node)
+        return self._from_key(key, function, at)
+
+    def _same_here(self, node: cst.BaseExpression, key: Key, function: Function, at: Statement | None) -> bool:
+        """True where the very same text means the same thing in `function`."""
+        root = node
+        while isinstance(root, (cst.Attribute, cst.Subscript)):
+            root = root.value
+        if not isinstance(root, cst.Name):
+            return False
+        variable = self.facts.names.visible(root.value, function)
+        mine = self.facts.names.variable_at(root)
+        if variable is None:
+            return mine is None
+        if mine is None or not self._bound_before(variable, function, at):
+            return False
+        return variable is mine or self.facts.identity.variable_key(variable) == self.facts.identity.key(root)
+
+    def _search(self, key: Key, function: Function, at: Statement | None) -> Iterator[str]:
+        current: Function | None = function
+        while current is not None:
+            for variable in self.facts.names.scope_of(current).variables.values():
+                if self.facts.names.visible(variable.name, function) is not variable:
+                    continue
+                if self.facts.identity.variable_key(variable) == key and self._bound_before(variable, function, at):
+                    yield variable.name
+            current = current.parent
+        if function.is_method and function.owner is not None and function.parameters:
+            receiver = function.parameters[0].name.value
+            if function.name != "__init__":
+                for name, attribute in self._attributes:
+                    if self.facts.identity.key(attribute) == key and self._same_class(attribute, function):
+                        yield f"{receiver}.{name}"
+
+    def _from_key(self, key: Key, function: Function, at: Statement | None) -> str | None:
+        """A name for the value itself, or for what it is an attribute of: `self.args.amp`."""
+        found = next(self._search(key, function, at), None)
+        if found is not None:
+            return found
+        if key[0] == "self":
+            return self._receiver(key, function)
+        if key[0] != "field" or not isinstance(key[1], tuple):
+            return None
+        base = self._from_key(key[1], function, at)
+        field = str(key[2])
+        if base is None or (key[1][0] == "self" and not self._is_set(field, function)):
+            return None
+        return f"{base}{field}" if field.startswith("[") else f"{base}.{field}"
+
+    def _receiver(self, key: Key, function: Function) -> str | None:
+        method: Function | None = function
+        while method is not None and not method.is_method:
+            method = method.parent
+        if method is None or method.owner is None or not method.parameters:
+            return None
+        same = self.facts.objects.root_class(method.owner) is key[1]
+        return method.parameters[0].name.value if same else None
+
+    def _is_set(self, name: str, function: Function) -> bool:
+        """True where an attribute of `self` certainly has its value: outside `__init__`, or set in it."""
+        if function.name != "__init__" or function.owner is None:
+            return True
+        if any(store.statement.function is function for store in self.facts.objects.stores_of(name)):
+            return True
+        from_elsewhere = len(self.facts.objects.bases(function.owner)) < len(function.owner.node.bases)
+        return from_elsewhere and not self.facts.objects.stores_of(name)
+
+    def _same_class(self, attribute: cst.Attribute, function: Function) -> bool:
+        assert function.owner is not None
+        objects = self.facts.objects.objects(attribute.value)
+        root = self.facts.objects.root_class(function.owner)
+        return any(found.kind == "instance" and found.origin is root for found in objects)
+
+    def _bound_before(self, variable: Variable, function: Function, at: Statement | None) -> bool:
+        """True where some binding of a local variable comes before `at` in the source."""
+        if at is None or variable.scope is not self.facts.names.scope_of(function):
+            return True
+        order = _order(at)
+        for binding in variable.bindings:
+            if binding.kind == "param" or binding.statement is None:
+                return True
+            if binding.statement.function is function and _order(binding.statement) < order:
+                return True
+        return False
+
+    def _self_attributes(self) -> list[tuple[str, cst.Attribute]]:
+        """Every `self.x` that is assigned somewhere."""
+        found = []
+        for statement in self.facts.tree.all_statements():
+            if isinstance(statement.node, cst.Assign):
+                for target in statement.node.targets:
+                    if isinstance(target.target, cst.Attribute) and isinstance(target.target.value, cst.Name):
+                        found.append((target.target.attr.value, target.target))
+        return found
+
+    def _render(self, node: cst.BaseExpression, replacements: dict[cst.CSTNode, str]) -> str:
+        text = self.facts.text(node)
+        changed = {part: new for part, new in replacements.items() if self.facts.text(part) != new}
+        if not changed:
+            return text
+        if node in changed:
+            return changed[node]
+        renamed = node.visit(_Renamer(changed))
+        assert isinstance(renamed, cst.BaseExpression)
+        return self.facts.text(renamed)
+
+
+class _Renamer(cst.CSTTransformer):
+    def __init__(self, changed: dict[cst.CSTNode, str]) -> None:
+        super().__init__()
+        self._changed = changed
+
+    def on_leave(self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT) -> cst.CSTNodeT:
+        if original_node in self._changed:
+            return cst.parse_expression(self._changed[original_node])  # type: ignore[return-value]
+        return updated_node
+
+
+def _is_keyword(facts: Facts, node: cst.CSTNode) -> bool:
+    parent = facts.tree.parents.get(node)
+    return isinstance(parent, cst.Arg) and parent.keyword is node
+
+
+def _order(statement: Statement) -> tuple[int, ...]:
+    return tuple(step.index for step in statement.path())
