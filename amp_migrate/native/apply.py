@@ -1,0 +1,453 @@
+"""The one pass that applies edits: blocks are rebuilt statement by statement, comments travel along."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Sequence
+
+import libcst as cst
+
+from amp_migrate.facts.conditions import negated
+from amp_migrate.facts.tree import Block, Statement, Tree
+from amp_migrate.native.edits import Edits, Wrap
+
+Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
+_ABOUT_THE_FORM = re.compile(r"apex|\bamp\b|fp16|half|mixed|precision", re.IGNORECASE)
+
+
+def apply_edits(tree: Tree, edits: Edits) -> cst.Module:
+    """The module with all edits made."""
+    return _Applier(tree, edits).module()
+
+
+@dataclasses.dataclass
+class _Output:
+    """New lines in the place of one old statement, and comments left over after them."""
+
+    lines: list[Line]
+    rest: list[cst.EmptyLine] = dataclasses.field(default_factory=list)
+    index: int = 0
+
+
+class _Applier:
+    def __init__(self, tree: Tree, edits: Edits) -> None:
+        self.tree = tree
+        self.edits = edits
+        self.config = tree.module.config_for_parsing
+        self._wraps: dict[Block, list[Wrap]] = {}
+        for wrap in sorted(edits.wraps, key=lambda wrap: wrap.last.index - wrap.first.index):
+            self._wraps.setdefault(wrap.first.block, []).append(wrap)
+        self._touched = self._statements_touched()
+
+    def module(self) -> cst.Module:
+        module = self.tree.module
+        lines, footer = self._block_lines(self.tree.root.body)
+        if footer:
+            module = module.with_changes(footer=[*footer, *module.footer])
+        return module.with_changes(body=lines)
+
+    def _statements_touched(self) -> set[Statement]:
+        """The statements with an edit in them, and everything around those."""
+        nodes: set[cst.CSTNode] = set(self.edits.expressions) | self.edits.removed
+        nodes |= set(self.edits.before) | set(self.edits.after) | set(self.edits.unwrapped) | set(self.edits.kept_arms)
+        touched: set[Statement] = set()
+        for node in nodes:
+            self._touch(self.tree.statement_of(node), touched)
+        for wrap in self.edits.wraps:
+            self._touch(wrap.first, touched)
+        return touched
+
+    def _touch(self, statement: Statement, touched: set[Statement]) -> None:
+        current: Statement | None = statement
+        while current is not None and current not in touched:
+            touched.add(current)
+            owner = current.block.owner
+            if owner is None and not current.function.is_module:
+                owner = self.tree.statements[current.function.node]
+            current = owner
+
+    # -- blocks -----------------------------------------------------------------------------------------
+
+    def _block_lines(self, block: Block) -> tuple[list[Line], list[cst.EmptyLine]]:
+        """The new lines of a block and the comments left over at its end."""
+        outputs = self._outputs(block)
+        for wrap in self._wraps.get(block, []):
+            inside = [one for one in outputs if wrap.first.index <= one.index <= wrap.last.index]
+            at = outputs.index(inside[0])
+            outputs[at : at + len(inside)] = [self._wrapped(wrap, inside)]
+        lines, pending = self._sequence(outputs)
+        return lines, [line for line in pending if line.comment is not None]
+
+    def _sequence(self, outputs: list[_Output]) -> tuple[list[Line], list[cst.EmptyLine]]:
+        """Outputs one after the other; what is left over of one goes above the next."""
+        lines: list[Line] = []
+        pending: list[cst.EmptyLine] = []
+        for output in outputs:
+            if output.lines:
+                lines.append(_with_leading(output.lines[0], _join(pending, _leading(output.lines[0]))))
+                lines.extend(output.lines[1:])
+                pending = list(output.rest)
+            else:
+                pending = _join(pending, output.rest)
+        return lines, pending
+
+    def _outputs(self, block: Block) -> list[_Output]:
+        outputs = []
+        statements = block.statements
+        index = 0
+        while index < len(statements):
+            statement = statements[index]
+            if isinstance(statement.node, cst.BaseSmallStatement):
+                shared = [other for other in statements[index:] if other.line is statement.line]
+                output = self._small_line(shared)
+                index += len(shared)
+            else:
+                output = self._compound(statement)
+                index += 1
+            output.index = statement.index
+            outputs.append(output)
+        return outputs
+
+    def _wrapped(self, wrap: Wrap, outputs: list[_Output]) -> _Output:
+        lines, pending = self._sequence(outputs)
+        if wrap.tail is not None:
+            lines.append(self._parse(wrap.tail))
+        header = self._parse(f"{wrap.header}:\n    pass")
+        assert isinstance(header, cst.With)
+        leading = _leading(lines[0])
+        lines[0] = _with_leading(lines[0], [])
+        lines = [_shifted(line, self.tree.module.default_indent, deeper=True) for line in lines]
+        header = header.with_changes(body=cst.IndentedBlock(body=lines), leading_lines=leading)
+        return _Output([header], pending, wrap.first.index)
+
+    # -- small statements -------------------------------------------------------------------------------
+
+    def _small_line(self, statements: list[Statement]) -> _Output:
+        """A line of small statements; what is inserted joins it unless it needs a line of its own."""
+        line = statements[0].line
+        if not any(statement in self._touched for statement in statements):
+            return _Output([self._as_line(line)])
+        as_line = self._as_line(line)
+        if len(statements) == 1:
+            return self._single(statements[0], as_line)
+        lines: list[Line] = []
+        for statement in statements:
+            lines.extend(self._single(statement, _line_of(statement.node)).lines)
+        if not lines:
+            return _Output([], _kept_comments(as_line))
+        return _Output(self._rejoined(as_line, lines))
+
+    def _rejoined(self, old: cst.SimpleStatementLine, lines: list[Line]) -> list[Line]:
+        """`a; b` stays on one line if only small statements remain."""
+        smalls = [small for line in lines if isinstance(line, cst.SimpleStatementLine) for small in line.body]
+        if any(not isinstance(line, cst.SimpleStatementLine) for line in lines):
+            return [_with_leading(lines[0], _leading(old)), *lines[1:]]
+        separated = [
+            small.with_changes(semicolon=cst.Semicolon(whitespace_after=cst.SimpleWhitespace(" ")))
+            for small in smalls[:-1]
+        ]
+        last = smalls[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+        return [old.with_changes(body=[*separated, last])]
+
+    def _single(self, statement: Statement, line: cst.SimpleStatementLine) -> _Output:
+        before = [self._parse(code) for code in self.edits.before.get(statement.node, [])]
+        after = [self._parse(code) for code in self.edits.after.get(statement.node, [])]
+        if statement.node in self.edits.removed:
+            lines = [*before, *after]
+            if not lines:
+                return _Output([], _kept_comments(line))
+            trailing = line.trailing_whitespace
+            if trailing.comment is not None and isinstance(lines[-1], cst.SimpleStatementLine):
+                lines[-1] = lines[-1].with_changes(trailing_whitespace=trailing)
+            return _Output([_with_leading(lines[0], _leading(line)), *lines[1:]])
+        changed = self._expressions(statement.node)
+        assert isinstance(changed, cst.BaseSmallStatement)
+        line = line.with_changes(body=[changed])
+        if before:
+            before[0] = _with_leading(before[0], _leading(line))
+            line = line.with_changes(leading_lines=[])
+        return _Output([*before, line, *after])
+
+    def _as_line(self, line: cst.CSTNode) -> cst.SimpleStatementLine:
+        """A suite (`if x: y`) as a line of its own, for when it has to stand alone."""
+        if isinstance(line, cst.SimpleStatementSuite):
+            return cst.SimpleStatementLine(body=line.body, trailing_whitespace=line.trailing_whitespace)
+        assert isinstance(line, cst.SimpleStatementLine)
+        return line
+
+    # -- compound statements ----------------------------------------------------------------------------
+
+    def _compound(self, statement: Statement) -> _Output:
+        node = statement.node
+        assert isinstance(node, cst.BaseCompoundStatement)
+        if statement not in self._touched:
+            return _Output([node])
+        before = [self._parse(code) for code in self.edits.before.get(node, [])]
+        after = [self._parse(code) for code in self.edits.after.get(node, [])]
+        if node in self.edits.removed:
+            middle = _Output([], _kept_comments(node))
+        elif node in self.edits.kept_arms:
+            middle = self._arm(statement, self.edits.kept_arms[node])
+        elif node in self.edits.unwrapped:
+            middle = self._unwrapped(statement, self.edits.unwrapped[node])
+        else:
+            middle = self._rebuilt(statement)
+        lines = [*before, *middle.lines, *after]
+        if lines and (before or not middle.lines):
+            if middle.lines:
+                middle_first = _with_leading(middle.lines[0], [])
+                lines = [*before, middle_first, *middle.lines[1:], *after]
+            lines[0] = _with_leading(lines[0], list(node.leading_lines))
+            return _Output(lines, middle.rest if middle.lines else [])
+        return _Output(lines, middle.rest)
+
+    def _arm(self, statement: Statement, arm: str) -> _Output:
+        """One arm in the place of the whole `if`."""
+        node = statement.node
+        assert isinstance(node, cst.If)
+        block = next((block for block in statement.blocks if block.arm == arm), None)
+        if block is None:
+            return _Output([], _kept_comments(node))
+        lines, rest = self._block_lines(block)
+        return self._dedented(node, block.node, lines, rest)
+
+    def _unwrapped(self, statement: Statement, first: list[str]) -> _Output:
+        lines, rest = self._block_lines(statement.blocks[0])
+        node = statement.node
+        assert isinstance(node, cst.With)
+        new = [self._parse(code) for code in first]
+        return self._dedented(node, node.body, [*new, *lines], rest)
+
+    def _dedented(
+        self, node: cst.If | cst.With, suite: cst.CSTNode, lines: list[Line], rest: list[cst.EmptyLine]
+    ) -> _Output:
+        """Lines that come out of a block: the comments of its header and footer stay with them."""
+        footer = list(suite.footer) if isinstance(suite, cst.IndentedBlock) else []
+        if not lines:
+            return _Output([], _join(_kept_comments(node), [*rest, *footer]))
+        header = suite.header if isinstance(suite, cst.IndentedBlock) else None
+        lines = [_shifted(line, self.tree.module.default_indent, deeper=False) for line in lines]
+        lines = [_with_header_comment(lines[0], header), *lines[1:]]
+        own = _leading(lines[0])
+        lines[0] = _with_leading(lines[0], [*node.leading_lines, *(line for line in own if line.comment is not None)])
+        return _Output(lines, [*rest, *footer])
+
+    def _rebuilt(self, statement: Statement) -> _Output:
+        """The statement with its header edited and its blocks rebuilt; what became empty goes."""
+        node = self._header(statement)
+        suites: dict[str, tuple[cst.BaseSuite, bool]] = {}
+        for block in self._blocks_of(statement):
+            if isinstance(block.node, cst.If):
+                continue
+            lines, rest = self._block_lines(block)
+            suites[block.arm] = (self._suite(block, lines, rest), not lines)
+        if isinstance(node, cst.If):
+            return self._rebuilt_if(statement, node, suites)
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            arm = "body" if isinstance(node, cst.FunctionDef) else "class"
+            return _Output([node.with_changes(body=suites[arm][0])])
+        if isinstance(node, cst.With):
+            return (
+                _Output([], _kept_comments(node))
+                if suites["body"][1]
+                else _Output([node.with_changes(body=suites["body"][0])])
+            )
+        if isinstance(node, (cst.For, cst.While)):
+            if suites["body"][1] and "else" not in suites and isinstance(node, cst.For):
+                return _Output([], _kept_comments(node))
+            node = node.with_changes(body=suites["body"][0])
+            if "else" in suites:
+                assert node.orelse is not None
+                orelse = None if suites["else"][1] else node.orelse.with_changes(body=suites["else"][0])
+                node = node.with_changes(orelse=orelse)
+            return _Output([node])
+        if isinstance(node, (cst.Try, cst.TryStar)):
+            return self._rebuilt_try(node, suites)
+        if isinstance(node, cst.Match):
+            cases = [case.with_changes(body=suites[f"case {number}"][0]) for number, case in enumerate(node.cases)]
+            return _Output([node.with_changes(cases=cases)])
+        return _Output([node])
+
+    def _blocks_of(self, statement: Statement) -> list[Block]:
+        if isinstance(statement.node, cst.FunctionDef):
+            return [self.tree.function_at[statement.node].body]
+        return statement.blocks
+
+    def _rebuilt_if(self, statement: Statement, node: cst.If, suites: dict[str, tuple[cst.BaseSuite, bool]]) -> _Output:
+        orelse = node.orelse
+        if isinstance(orelse, cst.If):
+            inner = self._compound(statement.blocks[1].statements[0])
+            if len(inner.lines) == 1 and isinstance(inner.lines[0], cst.If):
+                orelse = inner.lines[0]
+            elif inner.lines:
+                orelse = cst.Else(body=cst.IndentedBlock(body=inner.lines))
+            else:
+                orelse = None
+        elif orelse is not None:
+            orelse = None if suites["else"][1] else orelse.with_changes(body=suites["else"][0])
+        if not suites["body"][1]:
+            return _Output([node.with_changes(body=suites["body"][0], orelse=orelse)])
+        if orelse is None:
+            return _Output([], _kept_comments(node))
+        test = negated(node.test)
+        if isinstance(orelse, cst.If):
+            joined = cst.BooleanOperation(_in_and(test), cst.And(), _in_and(orelse.test))
+            return _Output([orelse.with_changes(test=joined, leading_lines=node.leading_lines)])
+        return _Output([node.with_changes(test=test, body=orelse.body, orelse=None)])
+
+    def _rebuilt_try(self, node: cst.Try | cst.TryStar, suites: dict[str, tuple[cst.BaseSuite, bool]]) -> _Output:
+        if suites["body"][1]:
+            return _Output([], _kept_comments(node))
+        handlers = [
+            handler.with_changes(body=suites[f"except {number}"][0]) for number, handler in enumerate(node.handlers)
+        ]
+        node = node.with_changes(body=suites["body"][0], handlers=handlers)
+        if "else" in suites:
+            assert node.orelse is not None
+            node = node.with_changes(
+                orelse=None if suites["else"][1] else node.orelse.with_changes(body=suites["else"][0])
+            )
+        if "finally" in suites:
+            assert node.finalbody is not None
+            node = node.with_changes(finalbody=node.finalbody.with_changes(body=suites["finally"][0]))
+        return _Output([node])
+
+    def _suite(self, block: Block, lines: list[Line], rest: list[cst.EmptyLine]) -> cst.BaseSuite:
+        """The new suite of a block; an emptied block that must stay gets a `pass`."""
+        old = block.node
+        if not lines:
+            lines = [self._parse("pass")]
+        if isinstance(old, cst.IndentedBlock):
+            footer = [*rest, *old.footer] if rest else old.footer
+            return old.with_changes(body=lines, footer=footer)
+        assert isinstance(old, cst.SimpleStatementSuite)
+        if len(lines) == 1 and isinstance(lines[0], cst.SimpleStatementLine):
+            return old.with_changes(body=lines[0].body)
+        return cst.IndentedBlock(body=lines)
+
+    def _header(self, statement: Statement) -> cst.BaseCompoundStatement:
+        """The statement with the expressions of its header edited, its blocks as they were."""
+        rewriter = _Rewriter(self.edits, stop=True)
+        changed = statement.node.visit(rewriter)
+        assert isinstance(changed, cst.BaseCompoundStatement)
+        return changed
+
+    def _expressions(self, node: cst.CSTNode) -> cst.CSTNode:
+        changed = node.visit(_Rewriter(self.edits, stop=False))
+        assert isinstance(changed, cst.CSTNode)
+        return changed
+
+    def _parse(self, code: str) -> Line:
+        parsed = cst.parse_statement(code, config=self.config)
+        assert isinstance(parsed, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+        return parsed
+
+
+class _Rewriter(cst.CSTTransformer):
+    """Applies the edits of expressions; with `stop`, only those of a compound statement's header."""
+
+    def __init__(self, edits: Edits, stop: bool) -> None:
+        super().__init__()
+        self._edits = edits
+        self._stop = stop
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if self._stop and isinstance(node, (cst.BaseSuite, cst.Else, cst.Finally)):
+            return False
+        return super().on_visit(node)
+
+    def on_leave(self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT) -> cst.CSTNodeT:
+        change = self._edits.expressions.get(original_node)
+        if change is None:
+            return updated_node
+        changed = change(updated_node)
+        if isinstance(changed, cst.BaseExpression) and not isinstance(original_node, cst.Arg):
+            changed = _with_parentheses_of(updated_node, changed)
+        return changed  # type: ignore[return-value]
+
+
+def _in_and(node: cst.BaseExpression) -> cst.BaseExpression:
+    loose = isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or)
+    if (loose or isinstance(node, (cst.IfExp, cst.Lambda, cst.NamedExpr))) and not node.lpar:
+        return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return node
+
+
+def _with_parentheses_of(old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:
+    """Keep the parentheses around an expression, since they may hold its line breaks."""
+    lpar = getattr(old, "lpar", ())
+    rpar = getattr(old, "rpar", ())
+    return new.with_changes(lpar=lpar, rpar=rpar) if lpar and not new.lpar else new
+
+
+def _leading(line: Line) -> list[cst.EmptyLine]:
+    return list(line.leading_lines)
+
+
+def _with_leading(line: Line, leading: Sequence[cst.EmptyLine]) -> Line:
+    return line.with_changes(leading_lines=list(leading))
+
+
+def _line_of(node: cst.CSTNode) -> cst.SimpleStatementLine:
+    assert isinstance(node, cst.BaseSmallStatement)
+    return cst.SimpleStatementLine(body=[node.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
+
+
+def _kept_comments(node: Line) -> list[cst.EmptyLine]:
+    """What stays of the lines above a removed statement: blank lines, and comments about other things.
+
+    Comment lines that follow each other are one comment.
+    """
+    kept: list[cst.EmptyLine] = []
+    for is_comment, group in itertools.groupby(node.leading_lines, key=lambda line: line.comment is not None):
+        lines = list(group)
+        text = " ".join(line.comment.value for line in lines if line.comment is not None)
+        if not is_comment or not _ABOUT_THE_FORM.search(text):
+            kept.extend(lines)
+    return kept
+
+
+def _join(first: Sequence[cst.EmptyLine], second: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """Lines left over from a removed statement before those of the next: one gap, not the sum of two."""
+    first, second = list(first), list(second)
+    while first and second and first[-1].comment is None and second[0].comment is None:
+        first.pop()
+    if first and all(line.comment is None for line in first) and any(line.comment is None for line in second):
+        first = []
+    return [*first, *second]
+
+
+def _shifted(line: Line, indent: str, *, deeper: bool) -> Line:
+    """Lines continued with a backslash carry their indentation in the text: move it along."""
+    shifted = line.visit(_Continuations(indent, deeper))
+    assert isinstance(shifted, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    return shifted
+
+
+class _Continuations(cst.CSTTransformer):
+    def __init__(self, indent: str, deeper: bool) -> None:
+        super().__init__()
+        self._indent = indent
+        self._deeper = deeper
+
+    def leave_SimpleWhitespace(
+        self, original_node: cst.SimpleWhitespace, updated_node: cst.SimpleWhitespace
+    ) -> cst.SimpleWhitespace:
+        value = updated_node.value
+        if "\n" not in value and "\r" not in value:
+            return updated_node
+        before, newline, rest = re.split(r"(\r\n|\n|\r)", value, maxsplit=1)
+        rest = self._indent + rest if self._deeper else rest.removeprefix(self._indent)
+        return updated_node.with_changes(value=before + newline + rest)
+
+
+def _with_header_comment(line: Line, header: cst.TrailingWhitespace | None) -> Line:
+    """A comment behind a header that goes moves to the first line that stays."""
+    if header is None or header.comment is None:
+        return line
+    if isinstance(line, cst.SimpleStatementLine) and line.trailing_whitespace.comment is None:
+        return line.with_changes(trailing_whitespace=header)
+    comment = cst.EmptyLine(comment=header.comment)
+    return _with_leading(line, [comment, *_leading(line)])

@@ -1,0 +1,50 @@
+"""Writing a Cleanup: imports and settled conditions."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts.tree import Statement
+from amp_migrate.native.edits import Edits
+from amp_migrate.plan.cleanup import Cleanup
+
+
+def emit_cleanup(cleanup: Cleanup, edits: Edits) -> None:
+    """Add the edits of a cleanup to those of the plan."""
+    for statement in cleanup.statements:
+        edits.remove(statement)
+    for statement, goes in cleanup.aliases.items():
+        remove_aliases(statement, goes, edits)
+    for call, text in cleanup.replaced.items():
+        edits.replace(call, text)
+    for statement, answer in cleanup.tests.items():
+        if isinstance(answer, cst.BaseExpression):
+            assert isinstance(statement.node, (cst.If, cst.Assert))
+            edits.transform(statement.node.test, lambda node, answer=answer: answer)  # type: ignore[misc]
+        else:
+            _keep(statement, edits, "body" if answer else "else")
+
+
+def remove_aliases(statement: Statement, goes: list[cst.ImportAlias], edits: Edits) -> None:
+    """Take names out of an import; the whole statement where none is left."""
+    node = statement.node
+    assert isinstance(node, (cst.Import, cst.ImportFrom)) and not isinstance(node.names, cst.ImportStar)
+    if len(goes) == len(node.names):
+        edits.remove(statement)
+    else:
+        edits.transform(node, lambda updated: _without(updated, node, goes))
+
+
+def _keep(statement: Statement, edits: Edits, arm: str) -> None:
+    assert isinstance(statement.node, cst.If)
+    edits.keep_arm(statement.node, arm)
+
+
+def _without(node: cst.CSTNode, old: cst.CSTNode, goes: list[cst.ImportAlias]) -> cst.CSTNode:
+    """An import with some of its names gone."""
+    assert isinstance(node, (cst.Import, cst.ImportFrom)) and isinstance(old, (cst.Import, cst.ImportFrom))
+    assert not isinstance(node.names, cst.ImportStar) and not isinstance(old.names, cst.ImportStar)
+    kept = [new for new, was in zip(node.names, old.names, strict=True) if was not in goes]
+    if old.names[-1] in goes:
+        kept[-1] = kept[-1].with_changes(comma=old.names[-1].comma)
+    return node.with_changes(names=kept)

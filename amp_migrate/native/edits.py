@@ -1,0 +1,73 @@
+"""Edits as values, applied to a module in one pass.
+
+Nothing changes while it is decided: edits name nodes of the parsed module and are collected first. The pass
+rebuilds the blocks that change and leaves every other node alone, comments and whitespace included.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import libcst as cst
+
+from amp_migrate.facts.tree import Statement
+
+Expressions = Callable[[cst.CSTNode], cst.CSTNode]
+
+
+@dataclasses.dataclass(frozen=True)
+class Wrap:
+    """`header` around the statements `first` to `last` of one block; `tail` is appended inside."""
+
+    first: Statement
+    last: Statement
+    header: str
+    tail: str | None = None
+
+
+@dataclasses.dataclass
+class Edits:
+    """Everything that is to change in one module.
+
+    Code to insert is given as source text, one statement each. `before` and `after` keep their order.
+    """
+
+    expressions: dict[cst.CSTNode, Expressions] = dataclasses.field(default_factory=dict)
+    removed: set[cst.CSTNode] = dataclasses.field(default_factory=set)
+    before: dict[cst.CSTNode, list[str]] = dataclasses.field(default_factory=dict)
+    after: dict[cst.CSTNode, list[str]] = dataclasses.field(default_factory=dict)
+    unwrapped: dict[cst.CSTNode, list[str]] = dataclasses.field(default_factory=dict)
+    kept_arms: dict[cst.CSTNode, str] = dataclasses.field(default_factory=dict)
+    wraps: list[Wrap] = dataclasses.field(default_factory=list)
+
+    def replace(self, node: cst.CSTNode, text: str) -> None:
+        """Write `text` for an expression, in its place and with its parentheses' meaning kept."""
+        self.expressions[node] = lambda updated: cst.parse_expression(text)
+
+    def transform(self, node: cst.CSTNode, change: Expressions) -> None:
+        """Apply `change` to a node after everything below it has been edited."""
+        earlier = self.expressions.get(node)
+        self.expressions[node] = change if earlier is None else lambda updated: change(earlier(updated))
+
+    def remove(self, statement: Statement) -> None:
+        self.removed.add(statement.node)
+
+    def insert_before(self, statement: Statement, code: str) -> None:
+        self.before.setdefault(statement.node, []).append(code)
+
+    def insert_after(self, statement: Statement, code: str) -> None:
+        self.after.setdefault(statement.node, []).append(code)
+
+    def unwrap(self, statement: Statement, first: list[str] | None = None) -> None:
+        """Put the body of a `with` in its place, after the statements `first`."""
+        self.unwrapped[statement.node] = first or []
+
+    def keep_arm(self, node: cst.CSTNode, arm: str) -> None:
+        """Put one arm of an `if` ("body" or "else") in its place."""
+        self.kept_arms[node] = arm
+
+    @property
+    def is_empty(self) -> bool:
+        changes = (self.expressions, self.removed, self.before, self.after, self.unwrapped, self.kept_arms, self.wraps)
+        return not any(changes)

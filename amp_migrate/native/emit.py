@@ -1,0 +1,391 @@
+"""The back end: a TrainingPlan becomes edits that write native autocast and GradScaler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import negated, source_key
+from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.facts.values import literal_value
+from amp_migrate.native.edits import Edits, Wrap
+from amp_migrate.native.signatures import add_arguments, add_parameters
+from amp_migrate.native.spelling import Spelling
+from amp_migrate.plan.model import Backward, ParameterAccess, Setup
+from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
+
+
+def emit(facts: Facts, plans: list[TrainingPlan], spelling: Spelling) -> Edits:
+    """Every edit that the plans ask for, in the given spelling."""
+    edits = Edits()
+    for plan in plans:
+        _Emitter(facts, plan, spelling, edits).emit()
+    return edits
+
+
+class _Emitter:
+    def __init__(self, facts: Facts, plan: TrainingPlan, spelling: Spelling, edits: Edits) -> None:
+        self.facts = facts
+        self.plan = plan
+        self.spelling = spelling
+        self.edits = edits
+        self._hoisted = {region.region.hoisted for region in plan.regions} - {None}
+
+    def emit(self) -> None:
+        for setup in self.plan.found.setups:
+            self._setup(setup)
+        for scaler in self.plan.scalers:
+            self._create(scaler)
+            add_parameters(self.facts, scaler, self.edits)
+            add_arguments(self.facts, scaler, self.edits)
+        for backward in self.plan.found.backwards:
+            self._backward(backward)
+        for collapse in self.plan.collapses:
+            if isinstance(collapse.node, cst.If):
+                self.edits.keep_arm(collapse.node, collapse.arm)
+        self._parameters()
+        if self.spelling.uses_scaler:
+            self._steps()
+            self._micro_uses()
+            self._checkpoints()
+        else:
+            self._drop_checkpoints()
+        for test in self.plan.carrier_tests:
+            self._carrier_test(test)
+        for call in self.plan.found.no_casts:
+            self.edits.replace(call, self.spelling.autocast("False"))
+        for region in self.plan.regions:
+            self._region(region)
+        for name in self.plan.floats:
+            self.edits.replace(name, f"{name.value}.float()")
+        self._binary_cross_entropies()
+        for statement in self.plan.found.removed:
+            self.edits.remove(statement)
+
+    def _scaler(self, function: Function) -> str:
+        scaler = self.plan.scaler_for(function)
+        expression = scaler.expression(function) if scaler is not None else None
+        assert expression is not None, f"no scaler in {function.name}"
+        return expression
+
+    # -- setup ------------------------------------------------------------------------------------------
+
+    def _setup(self, setup: Setup) -> None:
+        """`amp.initialize` goes; what remains are aliases for objects under other names."""
+        statement = setup.statement
+        if isinstance(statement.node, cst.Return):
+            self.edits.replace(setup.call, self._returned(setup))
+            return
+        self.edits.remove(statement)
+        plain = [(target, value) for target, value in setup.aliases if not _is_discard(target)]
+        for target, value in setup.aliases:
+            if _is_discard(target):
+                self.edits.insert_after(statement, self.facts.text(value))
+        if plain:
+            targets = ", ".join(self.facts.text(target) for target, _ in plain)
+            values = ", ".join(self.facts.text(value) for _, value in plain)
+            self.edits.insert_after(statement, f"{targets} = {values}")
+
+    def _returned(self, setup: Setup) -> str:
+        given: dict[str, cst.BaseExpression | None] = {"models": None, "optimizers": None}
+        for name, arg in zip(given, setup.call.args, strict=False):
+            if arg.keyword is None:
+                given[name] = arg.value
+        for arg in setup.call.args:
+            if arg.keyword is not None and arg.keyword.value in given:
+                given[arg.keyword.value] = arg.value
+        return ", ".join(self.facts.text(node) for node in given.values() if node is not None)
+
+    def _create(self, scaler: Scaler) -> None:
+        """The scaler, and beside it the values that it is made of."""
+        creation = scaler.binding.creation
+        lines = [f"{name} = {value}" for name, value in self._creations(scaler, creation.function)]
+        for line in lines:
+            if creation.before:
+                self.edits.insert_before(creation.at, line)
+            else:
+                self.edits.insert_after(creation.at, line)
+
+    def _creations(self, scaler: Scaler, function: Function) -> Iterator[tuple[str | None, str]]:
+        enabled, init_scale = scaler.enabled, None
+        scale = scaler.loss_scale
+        if scaler.is_flag:
+            yield scaler.expression(function), enabled or "True"
+            return
+        if scaler.flag_name is not None:
+            flag = scaler.is_on(function)
+            yield flag, enabled or "True"
+            enabled = flag
+        if scale.static == 1.0:
+            enabled = "False"
+        elif scale.static is not None:
+            init_scale = _number(scale.static)
+        elif scale.runtime is not None:
+            name = scaler.binding.expression(function, scaler.scale_name or "")
+            text = self.facts.text(scale.runtime)
+            dynamic = f"{text} in (None, {self.facts.quoted('dynamic')})"
+            if enabled is not None and _may_raise(scale.runtime):
+                # It was only ever looked up under the guard.
+                off = self.facts.text(negated(cst.parse_expression(enabled)))
+                dynamic = f"{off} or {dynamic}"
+            yield name, f"None if {dynamic} else float({text})"
+            init_scale = f"{name} or 2.**16"
+            enabled = f"{name} != 1.0" if enabled is None else f"{enabled} and {name} != 1.0"
+        elif scale.initial is not None:
+            init_scale = self.facts.text(scale.initial)
+        yield scaler.expression(function), self.spelling.grad_scaler(enabled, init_scale)
+
+    # -- the step ---------------------------------------------------------------------------------------
+
+    def _backward(self, backward: Backward) -> None:
+        """`with amp.scale_loss(loss, opt) as scaled: scaled.backward()` -> `scaler.scale(loss).backward()`"""
+        loss = "loss" if backward in self._hoisted else self.facts.text(backward.loss)
+        scaled = self._scaled(loss, backward)
+        first = []
+        if self._is_read_once(backward):
+            self.edits.replace(backward.uses[0], scaled)
+        else:
+            first = [f"{backward.scaled} = {scaled}"]
+        node = backward.statement.node
+        assert isinstance(node, cst.With)
+        if len(node.items) == 1:
+            self.edits.unwrap(backward.statement, first)
+        else:
+            for line in first:
+                self.edits.insert_before(backward.statement, line)
+            self.edits.transform(node, lambda updated: _without_item(updated, node.items.index(backward.item)))
+
+    def _scaled(self, loss: str, backward: Backward) -> str:
+        if self.spelling.uses_scaler:
+            return f"{self._scaler(backward.statement.function)}.scale({loss})"
+        simple = backward in self._hoisted or isinstance(
+            backward.loss, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)
+        )
+        return loss if simple else f"({loss})"
+
+    def _is_read_once(self, backward: Backward) -> bool:
+        """True where the scaled loss is only used to call its backward."""
+        if len(backward.uses) != 1:
+            return False
+        variable = self.facts.names.variable_at(backward.uses[0])
+        assert variable is not None
+        blocks = [other.statement for other in self.plan.found.backwards if other.scaled == backward.scaled]
+        return all(any(self.facts.tree.statement_of(load).inside(block) for block in blocks) for load in variable.loads)
+
+    def _steps(self) -> None:
+        for step in self.plan.steps.steps:
+            scaler = self._scaler(step.statement.function)
+            self.edits.replace(step.call, f"{scaler}.step({self.facts.text(step.optimizer)})")
+        for unscale in self.plan.steps.unscales:
+            scaler = self._scaler(unscale.before.function)
+            line = f"{scaler}.unscale_({self.facts.text(unscale.optimizer)})"
+            if unscale.loop is not None:
+                target, source = self.facts.text(unscale.loop.target), self.facts.text(unscale.loop.iter)
+                line = f"for {target} in {source}:\n    {line}"
+            self.edits.insert_before(unscale.before, line)
+        for update in self.plan.steps.updates:
+            for line in self._update_lines(update.at.function):
+                if update.before:
+                    self.edits.insert_before(update.at, line)
+                else:
+                    self.edits.insert_after(update.at, line)
+
+    def _update_lines(self, function: Function) -> list[str]:
+        """update(), with the value that a static scale is to keep, and clamped where the source bounds it."""
+        scaler = self.plan.scaler_for(function)
+        assert scaler is not None
+        text = self._scaler(function)
+        scale = scaler.loss_scale
+        if scale.static not in (None, 1.0):
+            assert scale.static is not None
+            return [f"{text}.update({_number(scale.static)})"]
+        if scale.runtime is not None:
+            return [f"{text}.update({scaler.binding.expression(function, scaler.scale_name or '')})"]
+        lines = [f"{text}.update()"]
+        for bound, sign in ((scale.minimum, "<"), (scale.maximum, ">")):
+            if bound is not None:
+                value = _float_text(self.facts, bound)
+                lines.append(f"if {text}.get_scale() {sign} {value}:\n    {text}.update({value})")
+        return lines
+
+    def _micro_uses(self) -> None:
+        """Clips and norms of gradients that stay scaled until the step (rule D2)."""
+        for use in self.plan.steps.micro_uses:
+            assert use.call is not None
+            scale = f"{self._scaler(use.statement.function)}.get_scale()"
+            if use.kind == "clip":
+                self._scale_threshold(use.call, scale)
+            if not (isinstance(use.statement.node, cst.Expr) and use.statement.node.value is use.call):
+                self.edits.transform(use.call, lambda updated, scale=scale: _divided(updated, scale))  # type: ignore[misc]
+
+    def _scale_threshold(self, call: cst.Call, scale: str) -> None:
+        for index, arg in enumerate(call.args):
+            named = arg.keyword is not None and arg.keyword.value in ("max_norm", "clip_value")
+            if named or (arg.keyword is None and index == 1):
+                text = self.facts.text(arg.value)
+                loose = not isinstance(arg.value, (cst.Name, cst.Attribute, cst.Subscript, cst.BaseNumber, cst.Call))
+                self.edits.replace(arg.value, f"({text}) * {scale}" if loose else f"{text} * {scale}")
+
+    # -- parameters, checkpoints, tests -----------------------------------------------------------------
+
+    def _parameters(self) -> None:
+        kept = {collapse.node: collapse for collapse in self.plan.collapses}
+        for access in self.plan.found.parameters:
+            text = self._parameters_text(access)
+            parent = self.facts.tree.parents.get(access.node)
+            node = parent if parent in kept else access.node
+            assert node is not None
+            self.edits.replace(node, text)
+
+    def _parameters_text(self, access: ParameterAccess) -> str:
+        function = access.statement.function
+        text = access.replacement
+        if text is None:
+            models = self.plan.parameters.models_of_optimizer(access.optimizer)
+            text = self.plan.parameters.visible_expression(models, function) if models is not None else None
+        optimizer = self.facts.text(access.optimizer)
+        params = self.facts.quoted("params")
+        generator = f"p for group in {optimizer}.param_groups for p in group[{params}]"
+        if self._is_bound_to_name(access):
+            return f"list({text})" if text is not None else f"[{generator}]"
+        if text is not None:
+            return text
+        return f"({generator})"
+
+    def _is_bound_to_name(self, access: ParameterAccess) -> bool:
+        node = self.facts.tree.parents.get(access.node)
+        return isinstance(node, cst.Assign) or (
+            isinstance(node, cst.IfExp) and isinstance(self.facts.tree.parents.get(node), cst.Assign)
+        )
+
+    def _checkpoints(self) -> None:
+        found = self.plan.found
+        for access in found.saves:
+            self.edits.replace(access.node, f"{self._scaler(access.statement.function)}.state_dict()")
+        for access in found.loads:
+            assert access.state is not None
+            scaler = self._scaler(access.statement.function)
+            self.edits.replace(access.node, f"{scaler}.load_state_dict({self.facts.text(access.state)})")
+            if access.format_test is not None:
+                scale = self.facts.quoted("scale")
+                test = f"{self.facts.text(access.format_test)} and {scale} in {self.facts.text(access.state)}"
+                self.edits.replace(access.format_test, test)
+        for read in found.scale_reads:
+            self.edits.replace(read.node, f"{self._scaler(read.statement.function)}.get_scale()")
+
+    def _drop_checkpoints(self) -> None:
+        """Without a scaler there is no state to save: the entries go."""
+        found = self.plan.found
+        for access in found.saves:
+            element = self.facts.tree.parents.get(access.node)
+            if isinstance(access.statement.node, cst.Assign) and access.statement.node.value is access.node:
+                self.edits.remove(access.statement)
+            elif isinstance(element, cst.DictElement):
+                whole = self.facts.tree.parents[element]
+                self.edits.transform(whole, lambda node, key=element.key: _without_key(node, key))  # type: ignore[misc]
+            else:
+                self.edits.replace(access.node, "None")
+        for access in found.loads:
+            self.edits.remove(access.statement)
+        for read in found.scale_reads:
+            self.edits.replace(read.node, "1.0")
+
+    def _carrier_test(self, test: cst.BaseExpression) -> None:
+        function = self.facts.tree.function_of(test)
+        scaler = self.plan.scaler_for(function)
+        text = scaler.is_on(function) if scaler is not None else None
+        assert text is not None, f"no scaler in {function.name}"
+        parent = self.facts.tree.parents.get(test)
+        if isinstance(parent, cst.Comparison):
+            is_none = isinstance(parent.comparisons[0].operator, (cst.Is, cst.Equal))
+            self.edits.replace(parent, f"not {text}" if is_none else text)
+        else:
+            self.edits.replace(test, text)
+
+    def _binary_cross_entropies(self) -> None:
+        """Inputs in float32, and an island without autocast where the region goes on (rule E4)."""
+        islands: set[Statement] = set()
+        for site in self.plan.bce:
+            for node in site.floats:
+                simple = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+                self.edits.transform(node, lambda updated, simple=simple: _floated(updated, simple))  # type: ignore[misc]
+            if site.island is not None and site.island not in islands:
+                islands.add(site.island)
+                self.edits.wraps.append(Wrap(site.island, site.island, f"with {self.spelling.autocast('False')}"))
+
+    # -- regions ----------------------------------------------------------------------------------------
+
+    def _region(self, found: AutocastRegion) -> None:
+        region = found.region
+        autocast = self.spelling.autocast(found.enabled)
+        tail = None
+        if region.hoisted is not None:
+            tail = f"loss = {self.facts.text(region.hoisted.loss)}"
+        if region.only_hoisted:
+            self.edits.insert_before(region.first, f"with {autocast}:\n    {tail}")
+            return
+        owner = region.block.owner
+        whole = len(region.block.statements) == len(region.statements())
+        if whole and tail is None and owner is not None and isinstance(owner.node, cst.With) and found.evaluation:
+            self.edits.transform(owner.node, lambda updated: _with_item(updated, autocast))
+            return
+        self.edits.wraps.append(Wrap(region.first, region.last, f"with {autocast}", tail))
+
+
+def _floated(node: cst.CSTNode, simple: bool) -> cst.CSTNode:
+    assert isinstance(node, cst.BaseExpression)
+    if not simple and not node.lpar:
+        node = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return cst.Call(cst.Attribute(node, cst.Name("float")))
+
+
+def _may_raise(node: cst.BaseExpression) -> bool:
+    """True for expressions that need not exist where mixed precision is off: `params["amp"]["loss_scale"]`."""
+    return any(isinstance(part, (cst.Subscript, cst.Call)) for part in walk(node))
+
+
+def _is_discard(target: cst.BaseExpression) -> bool:
+    return isinstance(target, cst.Name) and target.value == "_"
+
+
+def _without_item(node: cst.CSTNode, index: int) -> cst.CSTNode:
+    assert isinstance(node, cst.With)
+    items = [item for number, item in enumerate(node.items) if number != index]
+    items[-1] = items[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return node.with_changes(items=items)
+
+
+def _without_key(node: cst.CSTNode, key: cst.BaseExpression) -> cst.CSTNode:
+    """A dict display with one entry gone."""
+    assert isinstance(node, cst.Dict)
+    wanted = source_key(key)
+    kept = [e for e in node.elements if not isinstance(e, cst.DictElement) or source_key(e.key) != wanted]
+    if kept and node.elements[-1] not in kept:
+        kept[-1] = kept[-1].with_changes(comma=node.elements[-1].comma)
+    return node.with_changes(elements=kept)
+
+
+def _with_item(node: cst.CSTNode, text: str) -> cst.CSTNode:
+    assert isinstance(node, cst.With)
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    last = node.items[-1].with_changes(comma=comma)
+    return node.with_changes(items=[*node.items[:-1], last, cst.WithItem(cst.parse_expression(text))])
+
+
+def _divided(node: cst.CSTNode, by: str) -> cst.CSTNode:
+    assert isinstance(node, cst.BaseExpression)
+    return cst.BinaryOperation(node, cst.Divide(), cst.parse_expression(by))
+
+
+def _number(value: float) -> str:
+    return repr(float(value))
+
+
+def _float_text(facts: Facts, node: cst.BaseExpression) -> str:
+    """`scaler.update()` takes floats only."""
+    value = literal_value(node)
+    if isinstance(value, (int, float)):
+        return facts.text(node) if isinstance(value, float) else _number(value)
+    return f"float({facts.text(node)})"

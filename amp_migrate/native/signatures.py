@@ -1,0 +1,94 @@
+"""The scaler as a parameter: in the signatures of the functions that need it, and at their calls."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.native.edits import Edits
+from amp_migrate.plan.binding import NewArgument, NewParameter
+from amp_migrate.plan.training_plan import Scaler
+
+
+def add_parameters(facts: Facts, scaler: Scaler, edits: Edits) -> None:
+    """Give the functions between creation and use the parameters that they need."""
+    for new in scaler.binding.parameters:
+        edits.transform(new.function.node, lambda node, new=new: _with_parameters(node, new, scaler.names))  # type: ignore[misc]
+
+
+def add_arguments(facts: Facts, scaler: Scaler, edits: Edits) -> None:
+    """Pass the scaler at every call of those functions."""
+    for new in scaler.binding.arguments:
+        texts = [scaler.binding.expression(new.caller, name) for name in scaler.names]
+        values = [text for text in texts if text is not None]
+        edits.transform(
+            new.call,
+            lambda node, new=new, values=values: _with_arguments(node, new, scaler.names, values),  # type: ignore[misc]
+        )
+
+
+def _with_parameters(node: cst.CSTNode, new: NewParameter, names: list[str]) -> cst.CSTNode:
+    assert isinstance(node, cst.FunctionDef)
+    params = list(node.params.params)
+    original = new.function.node
+    assert isinstance(original, cst.FunctionDef)
+    if new.replaces is not None:
+        index = list(original.params.params).index(new.replaces)
+        kept = params[index]
+        replaced = kept.with_changes(
+            name=cst.Name(names[0]), annotation=None, default=None, equal=cst.MaybeSentinel.DEFAULT
+        )
+        params[index : index + 1] = [replaced]
+        index += 1
+        names = names[1:]
+    else:
+        index = list(original.params.params).index(new.after) + 1 if new.after is not None else 0
+    for name in reversed(names):
+        params = _inserted(params, index, cst.Param(cst.Name(name)))
+    return node.with_changes(params=node.params.with_changes(params=params))
+
+
+def _with_arguments(node: cst.CSTNode, new: NewArgument, names: list[str], values: list[str]) -> cst.CSTNode:
+    assert isinstance(node, cst.Call)
+    args = list(node.args)
+    if new.replaces is not None:
+        index = list(new.call.args).index(new.replaces)
+        keyword = cst.Name(names[0]) if new.keyword else None
+        args[index] = args[index].with_changes(value=cst.parse_expression(values[0]), keyword=keyword)
+        index += 1
+        pairs = list(zip(names, values, strict=True))[1:]
+    else:
+        index = new.index
+        pairs = list(zip(names, values, strict=True))
+    for name, value in reversed(pairs):
+        arg = cst.Arg(cst.parse_expression(value))
+        if new.keyword:
+            no_space = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+            arg = cst.Arg(cst.parse_expression(value), keyword=cst.Name(name), equal=no_space)
+        args = _inserted(args, index, arg)
+    return node.with_changes(args=args)
+
+
+def _inserted(items: list, index: int, new: cst.CSTNode) -> list:  # type: ignore[type-arg]
+    """Insert into a comma-separated list, in the layout of its neighbours."""
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    items = list(items)
+    if index < len(items):
+        before = items[index - 1].comma if index else comma
+        items.insert(index, new.with_changes(comma=before))
+        return items
+    if items:
+        last = items[-1]
+        trailing = last.comma
+        whitespace = getattr(last, "whitespace_after_arg", None) or getattr(last, "whitespace_after_param", None)
+        if isinstance(trailing, cst.Comma):
+            items[-1] = last
+            new = new.with_changes(comma=trailing)
+            items[-1] = last.with_changes(comma=comma)
+        else:
+            items[-1] = last.with_changes(comma=comma)
+            if isinstance(new, cst.Arg) and whitespace is not None:
+                new = new.with_changes(whitespace_after_arg=whitespace)
+                items[-1] = items[-1].with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
+    items.append(new)
+    return items

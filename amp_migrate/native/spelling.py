@@ -1,0 +1,47 @@
+"""How native AMP is spelled: `torch.cuda.amp` or `torch.amp`, float16 or bfloat16.
+
+Facts by torch version ([T x.y.z] as of the reference): `torch.cuda.amp` exists since 1.6 and warns since 2.4,
+`torch.amp.GradScaler` exists since 2.3 and takes the device first, the second positional argument of
+`torch.autocast` changed its meaning in 1.11. So everything but the device is given by keyword.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from amp_migrate.options import Api, Dtype
+
+
+@dataclasses.dataclass(frozen=True)
+class Spelling:
+    """Writes calls of native AMP. `torch` is the name that the module is bound to, `quote` the author's."""
+
+    torch: str
+    api: Api
+    dtype: Dtype
+    quote: str
+
+    @property
+    def uses_scaler(self) -> bool:
+        """bfloat16 has the exponent range of float32, so its losses need no scaling."""
+        return self.dtype == "float16"
+
+    def autocast(self, enabled: str | None) -> str:
+        """`autocast(enabled=...)`; None is always on."""
+        arguments = [] if self.dtype == "float16" else [f"dtype={self.torch}.bfloat16"]
+        if enabled is not None:
+            arguments.append(f"enabled={enabled}")
+        return self._call("autocast", arguments)
+
+    def grad_scaler(self, enabled: str | None, init_scale: str | None = None) -> str:
+        """`GradScaler(init_scale=..., enabled=...)`; None is the default."""
+        arguments = [] if init_scale is None else [f"init_scale={init_scale}"]
+        if enabled is not None:
+            arguments.append(f"enabled={enabled}")
+        return self._call("GradScaler", arguments)
+
+    def _call(self, name: str, arguments: list[str]) -> str:
+        if self.api == "torch.amp":
+            arguments = [f"{self.quote}cuda{self.quote}", *arguments]
+            return f"{self.torch}.amp.{name}({', '.join(arguments)})"
+        return f"{self.torch}.cuda.amp.{name}({', '.join(arguments)})"

@@ -1,0 +1,37 @@
+"""The name that torch is bound to, and an import of it where there is none (rule J1)."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Statement
+from amp_migrate.native.edits import Edits
+
+
+def torch_name(facts: Facts) -> str | None:
+    """What the module calls torch at its top level; None where it does not import it."""
+    for variable in facts.names.module_scope.variables.values():
+        if variable.import_path == "torch" and all(binding.kind == "import" for binding in variable.bindings):
+            return variable.name
+    return None
+
+
+def add_torch_import(facts: Facts, imports: list[Statement], edits: Edits) -> None:
+    """`import torch` in the place of the source form's import, else after the imports at the top."""
+    at_top = [statement.path()[0] for statement in imports if statement.function.is_module]
+    place = at_top[0] if at_top else _last_import(facts)
+    if place is not None:
+        edits.insert_after(place, "import torch")
+    else:
+        edits.insert_before(facts.tree.root.body.statements[0], "import torch")
+
+
+def _last_import(facts: Facts) -> Statement | None:
+    found: Statement | None = None
+    for statement in facts.tree.root.body.statements:
+        if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
+            found = statement
+        elif not (isinstance(statement.node, cst.Expr) and isinstance(statement.node.value, cst.SimpleString)):
+            break
+    return found
