@@ -1,0 +1,70 @@
+"""What leaves an autocast region: half tensors must not reach a criterion outside of it (rule E3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.check.scalers import autocast_items
+from amp_migrate.check.violation import Violation
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Statement
+
+_LOSSES = frozenset(
+    "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss kl_div binary_cross_entropy "
+    "binary_cross_entropy_with_logits ctc_loss".split()
+)
+
+
+def check_autocast(facts: Facts) -> Iterator[Violation]:
+    """Criteria outside of a region that take what a model call inside of it made, as it came out."""
+    for statement in facts.tree.all_statements():
+        if any(autocast_items(facts, statement)):
+            made = set(_made_by_calls(facts, statement))
+            for following in statement.next_siblings():
+                yield from _criteria_on(facts, following, made)
+                made -= _rebound(following)
+
+
+def _made_by_calls(facts: Facts, region: Statement) -> Iterator[str]:
+    for inner in region.descendants():
+        node = inner.node
+        if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and not _is_loss(facts, node.value):
+            for target in node.targets:
+                if isinstance(target.target, cst.Name):
+                    yield target.target.value
+
+
+def _criteria_on(facts: Facts, statement: Statement, made: set[str]) -> Iterator[Violation]:
+    for inner in statement.descendants():
+        if any(any(autocast_items(facts, outer)) for outer in inner.path()):
+            continue
+        for part in facts.tree.expressions(inner):
+            if isinstance(part, cst.Call) and part.args and _is_loss(facts, part):
+                given = part.args[0].value
+                if isinstance(given, cst.Name) and given.value in made:
+                    message = f"{facts.text(part.func)} gets {given.value} in half, outside of autocast"
+                    yield Violation("criterion on half", facts.line(part), inner.function.name, message)
+
+
+def _is_loss(facts: Facts, call: cst.Call) -> bool:
+    """A loss function of torch, or an object made by one of its loss classes."""
+    dotted = facts.names.dotted(call.func) or ""
+    if dotted.startswith("torch.") and dotted.split(".")[-1] in _LOSSES:
+        return True
+    if not isinstance(call.func, (cst.Name, cst.Attribute)):
+        return False
+    for one in facts.objects.objects(call.func):
+        if isinstance(one.origin, cst.Call):
+            made = facts.names.dotted(one.origin.func) or ""
+            if made.startswith("torch.nn.") and made.endswith("Loss"):
+                return True
+    return False
+
+
+def _rebound(statement: Statement) -> set[str]:
+    node = statement.node
+    if not isinstance(node, cst.Assign):
+        return set()
+    return {target.target.value for target in node.targets if isinstance(target.target, cst.Name)}

@@ -1,0 +1,137 @@
+"""Native AMP in a module: its scalers, and what statements do with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.tree import Statement, names_in, walk
+
+_CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value")
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """One thing that a statement does to gradients.
+
+    `kind` is backward, unscale, step, update, bare step or clip; `optimizer` the key of the optimizer that it
+    is about, where it is about one. `each` marks a statement in a loop over optimizers: every round is about
+    another one. An update with a `value` sets the scale, and needs nothing to have been stepped.
+    """
+
+    kind: str
+    node: cst.Call
+    optimizer: str | None = None
+    each: bool = False
+    has_value: bool = False
+
+
+class Scalers:
+    """The GradScalers of a module and the events of its statements."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.creations = [
+            part
+            for statement in facts.tree.all_statements()
+            for part in facts.tree.expressions(statement)
+            if isinstance(part, cst.Call) and (facts.names.dotted(part.func) or "").endswith(".GradScaler")
+        ]
+        self.objects: ObjectSet = frozenset(Object("call", node) for node in self.creations)
+        self._optimizers: dict[str, ObjectSet] = {}
+        self.events: dict[Statement, list[Event]] = {}
+        for statement in facts.tree.all_statements():
+            self._collect(statement, self._scaler_event)
+        for statement in facts.tree.all_statements():
+            self._collect(statement, self._other_event)
+
+    @property
+    def optimizers(self) -> list[str]:
+        return sorted(self._optimizers)
+
+    def _collect(self, statement: Statement, reader: object) -> None:
+        for part in self.facts.tree.expressions(statement):
+            if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+                event = reader(part, part.func)  # type: ignore[operator]
+                if event is not None:
+                    self.events.setdefault(statement, []).append(event)
+
+    def _scaler_event(self, call: cst.Call, func: cst.Attribute) -> Event | None:
+        method = func.attr.value
+        if method == "backward" and self._is_scaled(func.value):
+            return Event("backward", call)
+        if not self._is_scaler(func.value):
+            return None
+        if method == "update":
+            return Event("update", call, has_value=bool(call.args))
+        if method in ("unscale_", "step") and call.args:
+            optimizer = call.args[0].value
+            kind = "unscale" if method == "unscale_" else "step"
+            return Event(kind, call, self._key(optimizer), each=self._is_loop_variable(call, optimizer))
+        return None
+
+    def _is_loop_variable(self, call: cst.Call, optimizer: cst.BaseExpression) -> bool:
+        """True where an enclosing `for` names the optimizer: each round is about another one."""
+        names = names_in(optimizer)
+        outer = self.facts.tree.statement_of(call).path()[:-1]
+        return any(isinstance(loop.node, cst.For) and names & names_in(loop.node.target) for loop in outer)
+
+    def _other_event(self, call: cst.Call, func: cst.Attribute) -> Event | None:
+        method = func.attr.value
+        if method in _CLIPS and not self._is_rescaled(call):
+            return Event("clip", call)
+        if method == "step" and not call.args and not self._is_scaler(func.value):
+            objects = self.facts.objects.objects(func.value)
+            for key, known in self._optimizers.items():
+                if objects and objects <= known:
+                    return Event("bare step", call, key)
+        return None
+
+    def _is_scaler(self, node: cst.BaseExpression) -> bool:
+        return isinstance(node, (cst.Name, cst.Attribute)) and self.facts.objects.may_be(node, self.objects)
+
+    def _is_scaled(self, node: cst.BaseExpression) -> bool:
+        """`scaler.scale(loss)`, or a name that is bound to it."""
+        if isinstance(node, cst.Name):
+            values = self.facts.objects.values_of(node)
+            return bool(values) and all(isinstance(value, cst.Call) and self._is_scaled(value) for value in values)
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            return node.func.attr.value == "scale" and self._is_scaler(node.func.value)
+        return False
+
+    def _key(self, optimizer: cst.BaseExpression) -> str:
+        """One key for all expressions that may mean the same optimizer."""
+        objects = self.facts.objects.objects(optimizer)
+        for key, known in self._optimizers.items():
+            if objects & known or (not objects and key == source_key(optimizer)):
+                self._optimizers[key] = known | objects
+                return key
+        key = source_key(optimizer)
+        self._optimizers[key] = objects
+        return key
+
+    def _is_rescaled(self, call: cst.Call) -> bool:
+        """`clip_grad_norm_(params, C * scaler.get_scale())` knows that the gradients are scaled."""
+        return any(
+            isinstance(part, cst.Attribute) and part.attr.value == "get_scale"
+            for arg in call.args
+            for part in walk(arg)
+        )
+
+
+def autocast_items(facts: Facts, statement: Statement) -> Iterator[cst.Call]:
+    """The autocast calls among the items of a `with` that can switch it on."""
+    if isinstance(statement.node, cst.With):
+        for item in statement.node.items:
+            call = item.item
+            if isinstance(call, cst.Call) and (facts.names.dotted(call.func) or "").split(".")[-1] == "autocast":
+                enabled = next(
+                    (a.value for a in call.args if a.keyword is not None and a.keyword.value == "enabled"), None
+                )
+                if enabled is None or source_key(enabled) != "False":
+                    yield call
