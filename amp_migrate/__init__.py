@@ -1,0 +1,45 @@
+r"""Migrate PyTorch training scripts from NVIDIA Apex AMP to native automatic mixed precision.
+
+>>> from amp_migrate import Options, migrate_source
+>>> result = migrate_source(b"print('no apex here')\n", Options())
+>>> result.status
+'untouched'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+
+from amp_migrate.findings import Finding
+from amp_migrate.options import Options
+from amp_migrate.result import Result
+
+__version__ = "0.1.0"
+
+
+def migrate_source(source: bytes, options: Options | None = None) -> Result:
+    """Migrate the source of one file.
+
+    `source` is the file's bytes, in whatever encoding it declares; the output has the same encoding, line
+    ends and byte order mark. Nothing is read from disk and nothing is written. Never raises for bad input:
+    see `Result.status` and `Result.findings`.
+    """
+    from amp_migrate.project import migrate_bytes
+
+    return migrate_bytes(source, options or Options(), None)
+
+
+def migrate_project(paths: Iterable[str | PathLike[str]], options: Options | None = None) -> list[Result]:
+    """Migrate files and folders without writing them: one Result for each file, in path order.
+
+    Folders are searched as git would (ignored files and virtual environments left out). Raises
+    FileNotFoundError for a path that does not exist.
+    """
+    from amp_migrate.project import migrate_paths
+
+    return list(migrate_paths([Path(path) for path in paths], options or Options()))
+
+
+__all__ = ["Finding", "Options", "Result", "__version__", "migrate_project", "migrate_source"]

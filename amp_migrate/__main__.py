@@ -1,0 +1,5 @@
+"""`python -m amp_migrate`."""
+
+from amp_migrate.cli import main
+
+main(prog_name="amp-migrate")

@@ -1,0 +1,120 @@
+"""Bytes to a LibCST module, or an error that a person can act on."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tokenize
+from io import BytesIO
+
+import libcst as cst
+
+from amp_migrate.findings import Finding
+
+
+class Unparsable(Exception):
+    """A file that cannot be processed; `finding` says where and why."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+def parse(source: bytes) -> cst.Module:
+    """The module of a source file, exact to the byte. Raises Unparsable."""
+    text = _decode(source)
+    try:
+        module = cst.parse_module(source)
+    except (cst.ParserSyntaxError, SyntaxError, UnicodeError) as error:
+        raise Unparsable(_explain(source, text, error)) from error
+    tabs = _tab_error(source)
+    if tabs is not None:
+        raise Unparsable(tabs)
+    if module.bytes != source:
+        line = _first_difference(source, module.bytes)
+        raise Unparsable(Finding(line, "AMP992", "parsed and written back, this line would not be the same"))
+    return module
+
+
+def _decode(source: bytes) -> str:
+    try:
+        encoding, _ = tokenize.detect_encoding(BytesIO(source).readline)
+    except SyntaxError as error:
+        raise Unparsable(Finding(1, "AMP990", str(error.msg))) from error
+    try:
+        return source.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = source.count(b"\n", 0, error.start) + 1
+        message = f"byte 0x{source[error.start]:02x} is not valid {encoding}"
+        raise Unparsable(Finding(line, "AMP990", message)) from error
+
+
+def _explain(source: bytes, text: str, error: Exception) -> Finding:
+    """What is wrong, in CPython's words and at its line; LibCST's where CPython accepts the file."""
+    try:
+        ast.parse(source)
+    except TabError as found:
+        return Finding(found.lineno or 1, "AMP991", "tabs and spaces are mixed inconsistently in the indentation")
+    except SyntaxError as found:
+        line = found.lineno or 1
+        return Finding(line, "AMP991", _python_2(text, line) or found.msg)
+    except ValueError as found:
+        return Finding(1, "AMP991", str(found))
+    message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)
+    return Finding(_line_of_tokenizer_error(text, message), "AMP991", f"LibCST cannot parse this file: {message}")
+
+
+def _python_2(text: str, line: int) -> str | None:
+    """Names the usual reasons why an old script is no Python 3."""
+    lines = text.splitlines()
+    code = lines[line - 1] if line <= len(lines) else ""
+    if re.search(r"\.cuda\([^)]*\basync\s*=", code):
+        return "cuda(async=True): async is a keyword since Python 3.7; write non_blocking=True"
+    if re.match(r"\s*print\s+[^(=\s]", code):
+        return "this is a Python 2 print statement"
+    if re.match(r"\s*exec\s+[^(=\s]", code):
+        return "this is a Python 2 exec statement"
+    if re.search(r"\bexcept\s+[\w.]+\s*,\s*\w+\s*:", code):
+        return "this is a Python 2 except clause; write `except Error as name:`"
+    if re.match(r"\s*raise\s+[\w.]+\s*,", code):
+        return "this is a Python 2 raise statement"
+    return None
+
+
+def _tab_error(source: bytes) -> Finding | None:
+    try:
+        ast.parse(source)
+    except TabError as error:
+        message = "tabs and spaces are mixed inconsistently in the indentation"
+        return Finding(error.lineno or 1, "AMP991", message)
+    except (SyntaxError, ValueError):
+        return None  # syntax newer than the Python that runs this
+    return None
+
+
+def _line_of_tokenizer_error(text: str, message: str) -> int:
+    """LibCST's tokenizer names no line: it is the last of the shortest beginning that fails alike."""
+    lines = text.splitlines(keepends=True)
+    low, high = 1, len(lines)
+    while low < high:
+        middle = (low + high) // 2
+        if _fails_alike("".join(lines[:middle]), message):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _fails_alike(text: str, message: str) -> bool:
+    try:
+        cst.parse_module(text)
+    except cst.ParserSyntaxError as error:
+        return error.message == message
+    return False
+
+
+def _first_difference(source: bytes, output: bytes) -> int:
+    for number, (one, other) in enumerate(zip(source.split(b"\n"), output.split(b"\n"), strict=False), start=1):
+        if one != other:
+            return number
+    return max(source.count(b"\n"), 1)

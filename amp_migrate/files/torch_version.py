@@ -1,0 +1,72 @@
+"""Which spelling of native AMP a project's torch allows (rule J5).
+
+`torch.amp.GradScaler` exists since torch 2.3. What the project declares counts first, then the torch that is
+installed here; where neither is known, `torch.cuda.amp` works with every torch since 1.6.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+from pathlib import Path
+
+from amp_migrate.options import Api
+
+_FIRST_WITH_TORCH_AMP = (2, 3)
+_REQUIREMENT = re.compile(
+    r"""(?:^|["'\s-])(?:py)?torch\s*(?P<specifier>(?:[=<>!~]=?=?\s*[\d.*]+\w*\s*,?\s*)+|=[\d.]+)""", re.MULTILINE
+)
+_BOUND = re.compile(r"(?P<operator>[=<>!~]=?=?)\s*(?P<version>\d+(?:\.\d+)*)")
+_DECLARING = (
+    "pyproject.toml",
+    "setup.cfg",
+    "setup.py",
+    "requirements.txt",
+    "requirements.in",
+    "environment.yml",
+    "environment.yaml",
+)
+
+
+def api_for(path: Path | None) -> Api:
+    """The spelling for a file of a project."""
+    version = _declared(path.resolve().parent) if path is not None else None
+    if version is None:
+        version = _installed()
+    return "torch.amp" if version is not None and version >= _FIRST_WITH_TORCH_AMP else "torch.cuda.amp"
+
+
+def _declared(folder: Path) -> tuple[int, int] | None:
+    """The oldest torch that the nearest declaration above the file admits."""
+    for current in (folder, *folder.parents):
+        for name in _DECLARING:
+            file = current / name
+            if file.is_file():
+                version = _lower_bound(file.read_text(encoding="utf-8", errors="replace"))
+                if version is not None:
+                    return version
+        if (current / ".git").exists():
+            return None
+    return None
+
+
+def _lower_bound(text: str) -> tuple[int, int] | None:
+    found = _REQUIREMENT.search(text)
+    if found is None:
+        return None
+    for bound in _BOUND.finditer(found["specifier"]):
+        if bound["operator"] in ("==", ">=", "~=", "=", "===", ">"):
+            return _pair(bound["version"])
+    return None
+
+
+def _installed() -> tuple[int, int] | None:
+    try:
+        return _pair(metadata.version("torch"))
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _pair(version: str) -> tuple[int, int]:
+    parts = [int(part) for part in re.findall(r"\d+", version)[:2]]
+    return (parts[0], parts[1] if len(parts) > 1 else 0)
