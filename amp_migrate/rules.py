@@ -80,6 +80,14 @@ _RULES = (
         "load old checkpoints without their amp entry; new ones work",
     ),
     Rule(
+        "AMP108",
+        "attention",
+        "gradients are clipped after they are unscaled now",
+        "inside `with amp.scale_loss` the threshold was 65536 times too small; without a loss scale, or with "
+        "--repair-clip, it is what it says",
+        "expect larger updates, and check the learning rate",
+    ),
+    Rule(
         "AMP109",
         "attention",
         "binary cross entropy is computed in float32, outside of autocast",
@@ -267,6 +275,14 @@ _RULES = (
         "inputs are cast to half by hand",
         "half inputs do not fit a float32 model outside of autocast",
         "remove the cast, or pass the condition to where the model runs",
+    ),
+    Rule(
+        "AMP921",
+        "refusal",
+        "an optimizer may step without gradients",
+        "GradScaler.step raises AssertionError where none of the optimizer's parameters has a gradient; apex just "
+        "stepped",
+        "put the step into the same branch as its backward, then run again",
     ),
     Rule(
         "AMP990",

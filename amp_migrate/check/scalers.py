@@ -42,6 +42,7 @@ class Scalers:
             for part in facts.tree.expressions(statement)
             if isinstance(part, cst.Call) and (facts.names.dotted(part.func) or "").endswith(".GradScaler")
         ]
+        self.created_at = {facts.tree.statement_of(node) for node in self.creations}
         self.objects: ObjectSet = frozenset(Object("call", node) for node in self.creations)
         self._optimizers: dict[str, ObjectSet] = {}
         self.events: dict[Statement, list[Event]] = {}

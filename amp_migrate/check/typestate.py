@@ -71,6 +71,8 @@ class _Walk:
         seen = set(stack)
         while stack and len(seen) < _MOST_STATES:
             point, conditions, state = stack.pop()
+            if point.statement in self.scalers.created_at:
+                state = start  # a new scaler serves a new run
             for event in self.scalers.events.get(point.statement, []) if point.statement is not None else ():
                 problem = self._problem(event, state, point)
                 if problem is not None:

@@ -74,16 +74,20 @@ class Events:
         return [step for steps in self.steps.values() for step in steps]
 
 
-def collect_events(facts: Facts, found: Recognition, roles: Roles) -> Events:
-    """Find the events of every statement. Raises Refusal for steps that a GradScaler cannot make."""
-    return _Collector(facts, found, roles).collect()
+def collect_events(facts: Facts, found: Recognition, roles: Roles, *, repair_clips: bool) -> Events:
+    """Find the events of every statement; with `repair_clips`, clips of scaled gradients are uses too (rule D6).
+
+    Raises Refusal for steps that a GradScaler cannot make.
+    """
+    return _Collector(facts, found, roles, repair_clips).collect()
 
 
 class _Collector:
-    def __init__(self, facts: Facts, found: Recognition, roles: Roles) -> None:
+    def __init__(self, facts: Facts, found: Recognition, roles: Roles, repair_clips: bool) -> None:
         self.facts = facts
         self.found = found
         self.roles = roles
+        self.repair_clips = repair_clips
         self.events = Events()
         self._scaled_blocks = [backward.statement for backward in found.backwards]
         self._accesses = {access.node: access for access in found.parameters}
@@ -152,9 +156,10 @@ class _Collector:
 
     def _use(self, statement: Statement) -> GradientUse | None:
         """The gradient use of a statement, the most telling one where there are several."""
-        if any(statement.inside(block) and statement is not block for block in self._scaled_blocks):
-            return None  # apex had not unscaled yet either
         uses = [use for part in self.facts.tree.expressions(statement) if (use := self._use_at(part, statement))]
+        if any(statement.inside(block) and statement is not block for block in self._scaled_blocks):
+            # Apex had not unscaled yet either.
+            uses = [use for use in uses if use.kind == "clip"] if self.repair_clips else []
         order = ("clip", "norm", "helper", "other", "backward")
         return min(uses, key=lambda use: order.index(use.kind), default=None)
 

@@ -53,11 +53,12 @@ class _Planner:
     def plan(self) -> TrainingPlan:
         self._check_is_whole()
         roles = Roles(self.facts, self.found)
-        events = collect_events(self.facts, self.found, roles)
+        events = collect_events(self.facts, self.found, roles, repair_clips=self.options.repair_clip)
         enabling = work_out_enabling(self.facts, self.found)
         parameters = Parameters(self.facts)
         collapses = find_collapses(self.facts, self.found, parameters)
         steps = plan_steps(self.facts, events, _World(self.facts, enabling).decide)
+        self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
         regions = find_regions(self.facts, self.found, forwards, events)
         for load in self.found.loads:
@@ -67,6 +68,7 @@ class _Planner:
         users = self._users(steps, tests)
         blind = self._add_blind_regions(users, regions, text)
         scalers = self._scalers(roles, enabling, users, text, blind=blind)
+        self._check_handed_on(scalers)
         plan = TrainingPlan(
             found=self.found,
             enabling=enabling,
@@ -78,7 +80,7 @@ class _Planner:
             scalers=scalers,
             findings=list(self.found.findings),
             carrier_tests=tests,
-            clips_of_scaled=self._clips_of_scaled(),
+            clips_of_scaled=[] if self._repairs_clips else self._clips_of_scaled(),
             floats=[],
             bce=[],
         )
@@ -86,7 +88,7 @@ class _Planner:
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
         self._note_bce(plan)
         self._evaluation(plan, forwards, text)
-        self._note_kept_bugs(plan)
+        self._note_clips_of_scaled(plan)
         self._note_levels_and_loads(plan)
         return plan
 
@@ -104,6 +106,12 @@ class _Planner:
                 raise Refusal("AMP901", kind[0].node, "apex.amp is used here, but amp.initialize is elsewhere")
         if found.carriers and not found.setups and not found.backwards:
             raise Refusal("AMP901", found.carriers[0], "apex.amp is only handed on here")
+
+    def _check_gradients(self, steps: StepPlan) -> None:
+        """`GradScaler.step` asserts that some parameter has a gradient, where apex just stepped (rule A7)."""
+        if steps.without_gradients and self.options.dtype == "float16":
+            call = steps.without_gradients[0].call
+            raise Refusal("AMP921", call, "there is a path to this step that passes no backward of its optimizer")
 
     # -- uses of the scaler -----------------------------------------------------------------------------
 
@@ -194,6 +202,17 @@ class _Planner:
             scaler.flag_name = self._free_name("use_amp", "amp_enabled")
         return [scaler]
 
+    def _check_handed_on(self, scalers: list[Scaler]) -> None:
+        """An argument `amp` becomes the scaler; where bfloat16 needs none, nothing takes its place."""
+        if self.options.dtype == "float16":
+            return
+        replaced = [argument.replaces for scaler in scalers for argument in scaler.binding.arguments]
+        for carrier in self.found.carriers:
+            argument = self.facts.tree.parents.get(carrier)
+            if isinstance(argument, cst.Arg) and argument not in replaced:
+                text = self.facts.text(carrier)
+                raise Refusal("AMP902", carrier, f"{text} is handed to a function that has no use for it any more")
+
     def _one_loss_scale(self, setups: list[Setup]) -> LossScale:
         first = setups[0].loss_scale
         for setup in setups[1:]:
@@ -242,8 +261,8 @@ class _Planner:
         self._check_half_inputs(left)
         for function, statements in _by_function(left).items():
             count = len(statements)
-            what = "a forward" if count == 1 else f"{count} forwards"
-            message = f"{what} in {function.name} without gradients stays in float32"
+            what = "a forward without gradients stays" if count == 1 else f"{count} forwards without gradients stay"
+            message = f"{what} in float32 in {function.name}"
             plan.findings.append(Finding(self.facts.line(statements[0].node), "AMP106", message))
 
     def _check_half_inputs(self, left: list[Statement]) -> None:
@@ -268,6 +287,11 @@ class _Planner:
 
     # -- existing bugs ----------------------------------------------------------------------------------
 
+    @property
+    def _repairs_clips(self) -> bool:
+        """Without a loss scale there is nothing to keep."""
+        return self.options.repair_clip or self.options.dtype == "bfloat16"
+
     def _clips_of_scaled(self) -> list[cst.Call]:
         """Clips inside the `with`: apex had not unscaled yet, so they clip scaled gradients (rule D6)."""
         clips = []
@@ -288,10 +312,14 @@ class _Planner:
                 message = f"{self.facts.text(load.node)} meets checkpoints that apex wrote"
                 plan.findings.append(Finding(self.facts.line(load.node), "AMP107", message))
 
-    def _note_kept_bugs(self, plan: TrainingPlan) -> None:
-        for clip in plan.clips_of_scaled:
-            message = f"{self.facts.text(clip.func)} clips scaled gradients, as it did under apex"
-            plan.findings.append(Finding(self.facts.line(clip), "AMP104", message))
+    def _note_clips_of_scaled(self, plan: TrainingPlan) -> None:
+        for clip in self._clips_of_scaled():
+            text = self.facts.text(clip.func)
+            if self._repairs_clips:
+                code, message = "AMP108", f"{text} clipped scaled gradients under apex; now it clips unscaled ones"
+            else:
+                code, message = "AMP104", f"{text} clips scaled gradients, as it did under apex"
+            plan.findings.append(Finding(self.facts.line(clip), code, message))
 
 
 def _conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:

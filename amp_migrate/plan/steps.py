@@ -33,6 +33,7 @@ class StepPlan:
     updates: list[Update] = dataclasses.field(default_factory=list)
     micro_uses: list[GradientUse] = dataclasses.field(default_factory=list)
     steps: list[Step] = dataclasses.field(default_factory=list)
+    without_gradients: list[Step] = dataclasses.field(default_factory=list)
 
 
 def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
@@ -53,6 +54,7 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         _extend(plan.micro_uses, unscales.micro_uses)
         _extend(plan.updates, updates.updates)
         _extend(plan.steps, updates.steps)
+        _extend(plan.without_gradients, updates.without_gradients)
     return plan
 
 

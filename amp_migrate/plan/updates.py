@@ -32,6 +32,7 @@ class UpdatePlanner:
         self.unscales = unscales
         self.updates: list[Update] = []
         self.steps: list[Step] = []
+        self.without_gradients: list[Step] = []
 
     def plan(self) -> None:
         """Raises Refusal where the place after a step is not passed by its paths alone."""
@@ -41,18 +42,25 @@ class UpdatePlanner:
             self._check_update(anchor, group, own)
             self._add_update(Update(anchor))
             self.steps += group
+            self.without_gradients += [step for step in group if self._may_lack_gradients(step)]
             for unscale in own:
                 self._place_early_updates(unscale, anchor)
 
     def _groups(self) -> list[list[Step]]:
         """Steps with no backward between them, or whose gradients are alive at each other's steps."""
-        steps = [step for step in self.events.all_steps() if self.graph.points([step.statement])]
+        steps = [step for step in self.events.all_steps() if self._has_gradients(step)]
         groups: list[list[Step]] = []
         for step in steps:
             joined = [group for group in groups if any(self._together(step, other) for other in group)]
             groups = [group for group in groups if group not in joined]
             groups.append([*(one for group in joined for one in group), step])
         return groups
+
+    def _has_gradients(self, step: Step) -> bool:
+        """False for a step before the first backward: some scripts warm up apex or a scheduler with one."""
+        sources = [point for point in self.graph.live if self.graph.is_backward(step.objects)(point)]
+        points = set(self.graph.points([step.statement]))
+        return self.graph.path_exists(sources, points.__contains__, lambda point: False)
 
     def _together(self, one: Step, other: Step) -> bool:
         return any(self._follows(first, second) for first, second in ((one, other), (other, one)))
@@ -111,6 +119,11 @@ class UpdatePlanner:
             raise Refusal(
                 "AMP912", anchor.node, "on some path of this training step no optimizer is stepped before the update"
             )
+
+    def _may_lack_gradients(self, step: Step) -> bool:
+        """True where some path from the start to the step passes no backward of its optimizer."""
+        points = set(self.graph.points([step.statement]))
+        return self.graph.path_exists([self.graph.start], points.__contains__, self.graph.is_backward(step.objects))
 
     def _place_early_updates(self, unscale: Unscale, anchor: Statement) -> None:
         """A jump that leaves the step after unscale_ gets an update of its own."""
