@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
-import libcst as cst
+if TYPE_CHECKING:  # files with nothing to do never wait for LibCST
+    import libcst as cst
 
 
 @dataclasses.dataclass(frozen=True, order=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import Statement, names_in, walk
+from amp_migrate.facts.tree import Statement, called_name, names_in, walk
 
 _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value")
 
@@ -48,21 +48,24 @@ class Scalers:
         self.events: dict[Statement, list[Event]] = {}
         for statement in facts.tree.all_statements():
             self._collect(statement, self._scaler_event)
-        for statement in facts.tree.all_statements():
+        for statement in facts.tree.all_statements():  # with all optimizers known
             self._collect(statement, self._other_event)
 
     @property
     def optimizers(self) -> list[str]:
         return sorted(self._optimizers)
 
-    def _collect(self, statement: Statement, reader: object) -> None:
+    def _collect(self, statement: Statement, reader: Callable[[cst.Call], Event | None]) -> None:
         for part in self.facts.tree.expressions(statement):
-            if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
-                event = reader(part, part.func)  # type: ignore[operator]
+            if isinstance(part, cst.Call):
+                event = reader(part)
                 if event is not None:
                     self.events.setdefault(statement, []).append(event)
 
-    def _scaler_event(self, call: cst.Call, func: cst.Attribute) -> Event | None:
+    def _scaler_event(self, call: cst.Call) -> Event | None:
+        func = call.func
+        if not isinstance(func, cst.Attribute):
+            return None
         method = func.attr.value
         if method == "backward" and self._is_scaled(func.value):
             return Event("backward", call)
@@ -82,11 +85,13 @@ class Scalers:
         outer = self.facts.tree.statement_of(call).path()[:-1]
         return any(isinstance(loop.node, cst.For) and names & names_in(loop.node.target) for loop in outer)
 
-    def _other_event(self, call: cst.Call, func: cst.Attribute) -> Event | None:
-        method = func.attr.value
-        if method in _CLIPS and not self._is_rescaled(call):
+    def _other_event(self, call: cst.Call) -> Event | None:
+        func = call.func
+        if called_name(call) in _CLIPS and not self._is_rescaled(call):
             return Event("clip", call)
-        if method == "step" and not call.args and not self._is_scaler(func.value):
+        if not isinstance(func, cst.Attribute):
+            return None
+        if func.attr.value == "step" and not call.args and not self._is_scaler(func.value):
             objects = self.facts.objects.objects(func.value)
             for key, known in self._optimizers.items():
                 if objects and objects <= known:

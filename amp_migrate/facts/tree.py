@@ -54,6 +54,14 @@ def names_in(node: cst.CSTNode) -> set[str]:
     return {part.value for part in walk(node) if isinstance(part, cst.Name)}
 
 
+def called_name(call: cst.Call) -> str:
+    """The last name of what is called: `clip_grad_norm_` for `torch.nn.utils.clip_grad_norm_(...)`."""
+    func = call.func
+    if isinstance(func, cst.Attribute):
+        return func.attr.value
+    return func.value if isinstance(func, cst.Name) else ""
+
+
 @dataclasses.dataclass(eq=False)
 class Class:
     """A class statement; `methods` maps names to the functions defined directly in its body."""

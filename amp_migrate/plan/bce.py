@@ -18,8 +18,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
-from amp_migrate.facts.tree import Class, Function, Statement, walk
-from amp_migrate.plan.forwards import called_name, own_calls
+from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
+from amp_migrate.plan.forwards import own_calls
 from amp_migrate.plan.regions import Region
 
 _SIGMOIDS = frozenset(("sigmoid", "softmax"))

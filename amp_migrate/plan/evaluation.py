@@ -21,8 +21,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import own_reads, writes
-from amp_migrate.facts.tree import Function, Statement, walk
-from amp_migrate.plan.forwards import Forwards, called_name, is_no_grad, is_no_grad_call
+from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.plan.forwards import Forwards, is_no_grad, is_no_grad_call
 from amp_migrate.plan.regions import Region
 
 # Operations that autocast runs in float32 ([T2.13:include/ATen/autocast_mode.h]): they belong to the region.

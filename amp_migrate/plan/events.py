@@ -14,7 +14,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
@@ -168,7 +168,7 @@ class _Collector:
             return GradientUse(statement, "other", part, None, None)
         if not isinstance(part, cst.Call):
             return None
-        name = _called_name(part)
+        name = called_name(part)
         access = self._access_in(part)
         objects = self.roles.optimizers_at(access.optimizer) if access is not None else None
         if name in _CLIPS:
@@ -234,7 +234,7 @@ class _Collector:
         for statement in function.body.statements:
             for inner in statement.descendants():
                 for part in self.facts.tree.expressions(inner):
-                    if isinstance(part, cst.Call) and _called_name(part) in ("step", "backward"):
+                    if isinstance(part, cst.Call) and called_name(part) in ("step", "backward"):
                         return False
                     use = self._use_at(part, inner)
                     found = found or (use is not None and use.kind != "backward")
@@ -256,14 +256,7 @@ class _Collector:
         return True
 
 
-def _called_name(call: cst.Call) -> str:
-    func = call.func
-    if isinstance(func, cst.Attribute):
-        return func.attr.value
-    return func.value if isinstance(func, cst.Name) else ""
-
-
 def _makes_tensor(node: cst.BaseExpression | None) -> bool:
     """True for the usual ways to make an input tensor: `torch.zeros_like(x)`, `x.clone().detach()`."""
     names = "zeros_like randn_like rand_like zeros randn rand tensor clone detach requires_grad_ Variable clamp"
-    return isinstance(node, cst.Call) and _called_name(node) in names.split()
+    return isinstance(node, cst.Call) and called_name(node) in names.split()

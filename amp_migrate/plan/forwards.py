@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.plan.roles import Roles
 
 # Calls that only move, shape or count data.
@@ -117,14 +117,6 @@ def own_calls(facts: Facts, statement: Statement) -> Iterator[cst.Call]:
     for part in facts.tree.expressions(statement):
         if isinstance(part, cst.Call):
             yield part
-
-
-def called_name(call: cst.Call) -> str:
-    """The last name of what is called: `clip_grad_norm_` for `torch.nn.utils.clip_grad_norm_(...)`."""
-    func = call.func
-    if isinstance(func, cst.Attribute):
-        return func.attr.value
-    return func.value if isinstance(func, cst.Name) else ""
 
 
 def is_no_grad(facts: Facts, statement: Statement) -> bool:

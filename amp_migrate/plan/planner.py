@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, conjunction, negation
-from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.options import Options
 from amp_migrate.plan.arms import Collapse, find_collapses
@@ -19,7 +19,7 @@ from amp_migrate.plan.enabling import Enabling, enclosing_guards, work_out_enabl
 from amp_migrate.plan.evaluation import Evaluation
 from amp_migrate.plan.events import collect_events
 from amp_migrate.plan.flags import availability_flags
-from amp_migrate.plan.forwards import Forwards, called_name
+from amp_migrate.plan.forwards import Forwards
 from amp_migrate.plan.identities import drop_identities
 from amp_migrate.plan.model import LossScale, Recognition, Setup, StateAccess
 from amp_migrate.plan.parameters import Parameters

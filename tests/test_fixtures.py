@@ -1,0 +1,57 @@
+"""Every fixture: its expected output, byte for byte and in every file format, and what that output is worth."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+
+from amp_migrate.check import check_module
+from amp_migrate.facts import Facts
+from amp_migrate.files.parse import parse
+from tests.fixture import FIXTURES, ROOT, Fixture
+
+every_fixture = pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.name)
+every_migration = pytest.mark.parametrize(
+    "fixture", [fixture for fixture in FIXTURES if fixture.migrates], ids=lambda fixture: fixture.name
+)
+
+
+def test_every_folder_is_a_fixture():
+    folders = {path.parent for path in ROOT.glob("*/*/before.py")}
+    assert folders == {fixture.folder for fixture in FIXTURES}
+    assert len(folders) >= 42
+
+
+@every_fixture
+def test_expected_output(fixture: Fixture):
+    result = fixture.migrate()
+    assert [f"{found.line} {found.code} {found.message}" for found in result.findings] == fixture.findings
+    assert result.output.decode() == fixture.expected.decode()
+    assert result.status == fixture.status
+
+
+@every_migration
+def test_second_run_changes_nothing(fixture: Fixture):
+    again = fixture.migrate(fixture.expected)
+    assert (again.status, again.output, again.findings) == ("untouched", fixture.expected, ())
+
+
+@every_fixture
+def test_windows_line_ends(fixture: Fixture):
+    result = fixture.migrate(fixture.before.replace(b"\n", b"\r\n"))
+    assert result.output == fixture.expected.replace(b"\n", b"\r\n")
+
+
+@every_fixture
+def test_byte_order_mark(fixture: Fixture):
+    result = fixture.migrate(codecs.BOM_UTF8 + fixture.before)
+    assert result.output == codecs.BOM_UTF8 + fixture.expected
+
+
+@every_migration
+def test_expected_output_keeps_every_invariant(fixture: Fixture):
+    kept_bug = any(" AMP104 " in finding for finding in fixture.findings)
+    before, after = Facts(parse(fixture.before)), Facts(parse(fixture.expected))
+    allowed = {"clip of scaled gradients"} if kept_bug else set()
+    assert [found for found in check_module(after, before) if found.kind not in allowed] == []

@@ -1,0 +1,32 @@
+"""What is imported when: start-up is what a pre-commit hook pays on every commit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def _imported(code: str) -> set[str]:
+    program = f"import sys\n{code}\nprint(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout
+    return set(output.split())
+
+
+def test_nothing_to_do_costs_no_libcst():
+    modules = _imported("from amp_migrate import migrate_source\nmigrate_source(b'import torch')\nimport amp_migrate.cli")
+    assert "amp_migrate.cli" in modules
+    assert not modules & {"libcst", "torch"}
+
+
+def test_migrating_never_imports_torch_or_slow_parts_of_libcst():
+    modules = _imported("from amp_migrate import migrate_source\nmigrate_source(b'from apex import amp\\namp.state_dict()')")
+    assert "libcst" in modules
+    assert not modules & {"torch", "libcst.matchers", "libcst.codemod"}
+
+
+@pytest.mark.parametrize("module", ["amp_migrate.check", "amp_migrate.facts"])
+def test_the_checker_knows_neither_plan_nor_emitter(module):
+    parts = {name.split(".")[1] for name in _imported(f"import {module}") if name.startswith("amp_migrate.")}
+    assert parts <= {"check", "facts", "findings", "options", "result"}
