@@ -9,6 +9,7 @@ gradient use         anything else that reads or changes gradients: clipping, no
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import libcst as cst
 
@@ -90,6 +91,7 @@ class _Collector:
         self.repair_clips = repair_clips
         self.events = Events()
         self._scaled_blocks = [backward.statement for backward in found.backwards]
+        self._scaling_calls = {backward.item.item for backward in found.backwards}
         self._accesses = {access.node: access for access in found.parameters}
         self._uses_inside: dict[Function, bool] = {}
 
@@ -166,7 +168,7 @@ class _Collector:
     def _use_at(self, part: cst.CSTNode, statement: Statement) -> GradientUse | None:
         if isinstance(part, cst.Attribute) and part.attr.value == "grad" and self._is_parameter_grad(part):
             return GradientUse(statement, "other", part, None, None)
-        if not isinstance(part, cst.Call):
+        if not isinstance(part, cst.Call) or part in self._scaling_calls:
             return None
         name = called_name(part)
         access = self._access_in(part)
@@ -185,23 +187,25 @@ class _Collector:
             return None
         if name in ("list", "tuple", "iter", "len"):
             return None  # only hands the parameters on
-        if access is not None or self._looks_like_use(part, name):
+        if access is not None or self._looks_like_use(part, name, statement):
             kind = "norm" if "norm" in name.lower() else "other"
             return GradientUse(statement, kind, part, part, objects, access)
         return None
 
     def _access_in(self, call: cst.Call) -> ParameterAccess | None:
-        """The optimizer's parameters among the arguments of a call."""
+        """The optimizer's parameters among the arguments of a call, as such or under a name."""
         for arg in call.args:
-            if isinstance(arg.value, cst.Call) and arg.value in self._accesses:
-                return self._accesses[arg.value]
+            for value in (arg.value, *self.facts.objects.values_of(arg.value)):
+                if isinstance(value, cst.Call) and value in self._accesses:
+                    return self._accesses[value]
         return None
 
-    def _looks_like_use(self, call: cst.Call, name: str) -> bool:
-        """A function of another file that may look at gradients: its name says so, or it gets parameters."""
-        if self._is_neutral(call, name):
+    def _looks_like_use(self, call: cst.Call, name: str, statement: Statement) -> bool:
+        """A function of another file that may look at gradients: it gets parameters, or it gets a model or an
+        optimizer and some name speaks of gradients (`norm = check(model, args.grad_clip)`).
+        """
+        if self._is_neutral(call, name) or name[:1].isupper():
             return False
-        words = set(name.lower().replace(".", "_").split("_"))
         given_parameters = any(
             isinstance(arg.value, cst.Call)
             and isinstance(arg.value.func, cst.Attribute)
@@ -209,12 +213,19 @@ class _Collector:
             for arg in call.args
         )
         if given_parameters:
-            return name not in _BUILTINS and not name[:1].isupper()
-        if not words & _GRADIENT_WORDS:
+            return name not in _BUILTINS
+        if not self._words_around(call, name, statement) & _GRADIENT_WORDS:
             return False
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         touched = [arg.value for arg in call.args] + ([receiver] if receiver is not None else [])
         return any(self.roles.is_model(node) or self.roles.optimizers_at(node) for node in touched)
+
+    def _words_around(self, call: cst.Call, name: str, statement: Statement) -> set[str]:
+        """The words in the names of a function, of its arguments, and of what its result is assigned to."""
+        texts = [name, *(self.facts.text(arg) for arg in call.args)]
+        if isinstance(statement.node, cst.Assign) and statement.node.value is call:
+            texts += [self.facts.text(target) for target in statement.node.targets]
+        return {word for text in texts for word in re.findall(r"[a-z]+", text.lower())}
 
     def _is_neutral(self, call: cst.Call, name: str) -> bool:
         if name in _NEUTRAL_METHODS:
