@@ -21,7 +21,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import own_reads, writes
-from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.plan.forwards import Forwards, is_no_grad, is_no_grad_call
 from amp_migrate.plan.regions import Region
 
@@ -73,6 +73,20 @@ class Evaluation:
                 self.left.append(statement)
             else:
                 self.regions.append(region)
+        self._merge_arms()
+
+    def _merge_arms(self) -> None:
+        """Where both arms of an `if` are regions as a whole, the `if` is one."""
+        for first in list(self.regions):
+            holder = first.region.block.owner
+            if holder is None or not isinstance(holder.node, cst.If) or _is_elif(holder):
+                continue
+            arms = [found for block in holder.blocks for found in self.regions if _is_all_of(found.region, block)]
+            if first in arms and len(arms) == 2:
+                merged = Region(holder.block, holder, holder)
+                floats = [load for arm in arms for load in arm.floats]
+                self.regions = [found for found in self.regions if found not in arms]
+                self.regions.append(EvaluationRegion(merged, list(dict.fromkeys(floats))))
 
     def _is_open_forward(self, statement: Statement) -> bool:
         if not self.forwards.runs_model_here(statement):
@@ -258,6 +272,15 @@ class Evaluation:
         if isinstance(parent, cst.Assign) and parent.value is load:
             return isinstance(parent.targets[0].target, (cst.Tuple, cst.List))
         return isinstance(parent, (cst.For, cst.StarredElement))
+
+
+def _is_elif(statement: Statement) -> bool:
+    outer = statement.block.owner
+    return outer is not None and isinstance(outer.node, cst.If) and outer.node.orelse is statement.node
+
+
+def _is_all_of(region: Region, block: Block) -> bool:
+    return region.block is block and region.first is block.statements[0] and region.last is block.statements[-1]
 
 
 def _plain_names(target: cst.BaseExpression) -> list[str] | None:
