@@ -76,6 +76,7 @@ class Graph:
         self._decide = decide
         self.points: list[Point] = []
         self._at: dict[Statement, list[Point]] = {}
+        self._first_rounds: dict[Statement, list[Point]] = {}
         self._reads: dict[str, frozenset[str]] = {}
         self._key_counts: dict[str, set[Statement]] = {}
         self.start = self._point(None, ())
@@ -101,6 +102,10 @@ class Graph:
     def at(self, statement: Statement) -> list[Point]:
         """The points of a statement: one for each chain of calls that leads to it."""
         return self._at.get(statement, [])
+
+    def entries(self, statement: Statement) -> list[Point]:
+        """The points that control passes on its way into a statement: a loop's first round alone."""
+        return self._first_rounds.get(statement) or self.at(statement)
 
     def path_exists(
         self, sources: Iterable[Point], goal: Callable[[Point], bool], avoid: Callable[[Point], bool]
@@ -184,6 +189,9 @@ class Graph:
             body = self._block(arms["body"], again, inner, frames)
             if isinstance(node, cst.While):
                 self._branch(point, node.test, statement, body, after, frames)
+                first = self._first_round(statement, frames)
+                self._branch(first, node.test, statement, body, after, frames)
+                entry = self._calls(statement, first, frames)
             else:
                 entry = self._for(statement, point, body, after, frames)
         elif isinstance(node, (cst.Try, cst.TryStar)):
@@ -210,9 +218,14 @@ class Graph:
     def _for(self, statement: Statement, again: Point, body: Point, after: Point, frames: Frames) -> Point:
         """A `for` is taken to run at least once: its first round has a header of its own."""
         again.edges += [Edge(body), Edge(after)]
-        first = self._point(statement, frames)
+        first = self._first_round(statement, frames)
         first.edges.append(Edge(body))
         return self._calls(statement, first, frames)
+
+    def _first_round(self, statement: Statement, frames: Frames) -> Point:
+        first = self._point(statement, frames)
+        self._first_rounds.setdefault(statement, []).append(first)
+        return first
 
     def _try(self, arms: dict[str, Block], following: Point, targets: _Targets, frames: Frames) -> Iterator[Edge]:
         """The body, or a handler entered before the body did anything: an exception half way through a

@@ -116,6 +116,10 @@ class StepGraph:
         """Where the statements run."""
         return [point for statement in statements for point in self.graph.at(statement) if point in self.live]
 
+    def entries(self, statement: Statement) -> list[Point]:
+        """Where a statement is entered: a loop before its first round."""
+        return [point for point in self.graph.entries(statement) if point in self.live]
+
     def _optimizer_classes(self) -> list[ObjectSet]:
         """Sets of optimizer objects that cannot be told apart."""
         sets = [step.objects for steps in self.events.steps.values() for step in steps if self.points([step.statement])]

@@ -123,7 +123,7 @@ class UnscalePlanner:
         ends, backward = self.graph.ends(members), self.graph.is_backward(members)
         targets = self.graph.points([use.statement for use in uses])
         for candidate in self._candidates(uses):
-            points = self.graph.points([candidate])
+            points = self.graph.entries(candidate)
             entered = set(points)
             if self._reached_around(entered, sources, targets, ends):
                 continue

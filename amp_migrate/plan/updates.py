@@ -51,7 +51,12 @@ class UpdatePlanner:
         steps = [step for step in self.events.all_steps() if self._has_gradients(step)]
         groups: list[list[Step]] = []
         for step in steps:
-            joined = [group for group in groups if any(self._together(step, other) for other in group)]
+            joined = [
+                group
+                for group in groups
+                if any(self._together(step, other) for other in group)
+                and not any(self._steps_again(step, other) for other in group)
+            ]
             groups = [group for group in groups if group not in joined]
             groups.append([*(one for group in joined for one in group), step])
         return groups
@@ -65,13 +70,24 @@ class UpdatePlanner:
     def _together(self, one: Step, other: Step) -> bool:
         return any(self._follows(first, second) for first, second in ((one, other), (other, one)))
 
-    def _follows(self, first: Step, second: Step) -> bool:
-        points = self.graph.points([first.statement])
+    def _steps_again(self, one: Step, other: Step) -> bool:
+        """True where one optimizer steps twice after the same backward, as with a leftover of accumulation."""
+        if not one.objects & other.objects:
+            return False
+        return any(self._joined_by_path(first, second) for first, second in ((one, other), (other, one)))
+
+    def _joined_by_path(self, first: Step, second: Step) -> bool:
         target = set(self.graph.points([second.statement]))
-        if self.graph.path_exists(points, target.__contains__, self.graph.is_any_backward):
+        points = self.graph.points([first.statement])
+        return self.graph.path_exists(points, target.__contains__, self.graph.is_any_backward)
+
+    def _follows(self, first: Step, second: Step) -> bool:
+        if self._joined_by_path(first, second):
             return True
         if first.objects & second.objects:
             return False
+        points = self.graph.points([first.statement])
+        target = set(self.graph.points([second.statement]))
         members = second.objects
         ends, clears = self.graph.ends(members), self.graph.clears(members)
         sources = [point for point in self.graph.live if self.graph.is_backward(members)(point)]
