@@ -285,6 +285,27 @@ _RULES = (
         "put the step into the same branch as its backward, then run again",
     ),
     Rule(
+        "AMP922",
+        "refusal",
+        "one statement holds what must run under autocast and what must not",
+        "a forward belongs into an autocast region; a backward, a gradient penalty or a BCELoss does not",
+        "give each a line of its own, with a name for what the forward returns",
+    ),
+    Rule(
+        "AMP923",
+        "refusal",
+        "the optimizer steps on scaled gradients",
+        "apex unscales when `with amp.scale_loss` ends, so a step inside it used gradients 65536 times too large",
+        "move the step out of the `with`, and check the learning rate",
+    ),
+    Rule(
+        "AMP924",
+        "refusal",
+        "a model runs in a thread of the script",
+        "autocast is on for one thread only, while apex had changed torch for all of them",
+        "put the forward of the thread's function into autocast by hand",
+    ),
+    Rule(
         "AMP990",
         "error",
         "the file cannot be decoded",

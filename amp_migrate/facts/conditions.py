@@ -101,6 +101,18 @@ class Conditions:
 
     # -- compilation --------------------------------------------------------------------------------
 
+    def simplified(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """A test without the operands that what is known settles: `fp16 and APEX_AVAILABLE` -> `fp16`."""
+        if not isinstance(node, cst.BooleanOperation):
+            return node
+        neutral = isinstance(node.operator, cst.And)
+        left, right = self.simplified(node.left), self.simplified(node.right)
+        if self.constant(self.compile(left)) is neutral:
+            return right
+        if self.constant(self.compile(right)) is neutral:
+            return left
+        return node if left is node.left and right is node.right else node.with_changes(left=left, right=right)
+
     def _compile(self, node: cst.BaseExpression, variables: Variables, seen: frozenset[Key]) -> Evaluator:
         literal = literal_value(node)
         if literal is not UNKNOWN:
@@ -157,11 +169,8 @@ class Conditions:
         return lambda case: case[key]
 
     def _definition(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """The one expression that a name stands for, if it is a test, a choice or a constant."""
-        variable = self.identity.names.variable_at(node)
-        if variable is None or len(variable.bindings) != 1:
-            return None
-        binding = variable.bindings[0]
+        """The one expression that a name or an attribute stands for, if it is a test, a choice or a constant."""
+        value = self._only_value(node)
         looked_into = (
             cst.BooleanOperation,
             cst.UnaryOperation,
@@ -171,14 +180,24 @@ class Conditions:
             cst.SimpleString,
             cst.BaseNumber,
         )
-        if binding.kind != "assign" or binding.selector:
-            return None
-        value = binding.value
         is_constant = isinstance(value, cst.Name) and value.value in ("True", "False", "None")
         return value if isinstance(value, looked_into) or is_constant else None
 
+    def _only_value(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What a name that is bound once, or an attribute that is stored to once, is set to."""
+        if isinstance(node, cst.Attribute):
+            stores = self.objects.stores_of(node.attr.value)
+            return stores[0].value if len(stores) == 1 and self.objects.values_of(node) == [stores[0].value] else None
+        variable = self.identity.names.variable_at(node)
+        if variable is None or len(variable.bindings) != 1:
+            return None
+        binding = variable.bindings[0]
+        return binding.value if binding.kind == "assign" and not binding.selector else None
+
     def _compile_comparison(self, node: cst.Comparison, variables: Variables, seen: frozenset[Key]) -> Evaluator:
         target = node.comparisons[0]
+        if _is_computed(node.left) or _is_computed(target.comparator):
+            return _opaque(node, variables)
         left = self._compile(node.left, variables, seen)
         right = self._compile(target.comparator, variables, seen)
         for one, other in ((node.left, target.comparator), (target.comparator, node.left)):
@@ -211,6 +230,15 @@ class Conditions:
 
 class _Something:
     """A value that is true and not None, such as a module."""
+
+
+def _is_computed(node: cst.BaseExpression) -> bool:
+    """True for values that cannot be told from the source: calls other than bool(), f-strings, concatenations."""
+    if isinstance(node, cst.Call):
+        return not (isinstance(node.func, cst.Name) and node.func.value == "bool")
+    if isinstance(node, cst.BinaryOperation):
+        return literal_value(node) is UNKNOWN and not isinstance(literal_value(node.left), str)
+    return isinstance(node, (cst.FormattedString, cst.ConcatenatedString)) and literal_value(node) is UNKNOWN
 
 
 def _opaque(node: cst.BaseExpression, variables: Variables) -> Evaluator:

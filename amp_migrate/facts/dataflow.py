@@ -123,7 +123,10 @@ def backward_slice(at: Statement, wanted: Iterable[Path], ignored: Callable[[Pat
         owner = current.block.owner
         if owner is not None and isinstance(owner.node, (cst.For, cst.With)):
             bound = writes(owner)
-            found.open_paths = {path for path in found.open_paths if path[:1] not in bound}
+            kept = {path for path in found.open_paths if path[:1] not in bound}
+            if isinstance(owner.node, cst.For) and len(kept) < len(found.open_paths):
+                kept.update(path for path in own_reads(owner) if not ignored(path))
+            found.open_paths = kept
         current = owner
     return found
 

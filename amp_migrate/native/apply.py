@@ -291,6 +291,8 @@ class _Applier:
             return _Output([node.with_changes(body=suites["body"][0], orelse=orelse)])
         if orelse is None:
             return _Output([], _kept_comments(node))
+        if isinstance(orelse, cst.If) and orelse.orelse is not None:
+            return _Output([node.with_changes(body=suites["body"][0], orelse=orelse)])  # keeps its arm, with a `pass`
         test = negated(node.test)
         if isinstance(orelse, cst.If):
             joined = cst.BooleanOperation(_in_and(test), cst.And(), _in_and(orelse.test))

@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import negated, source_key
 from amp_migrate.facts.tree import Function, Statement, walk
-from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.signatures import add_arguments, add_parameters
 from amp_migrate.native.spelling import Spelling
@@ -125,7 +125,9 @@ class _Emitter:
         elif scale.runtime is not None:
             name = scaler.binding.expression(function, scaler.scale_name or "")
             text = self.facts.text(scale.runtime)
-            dynamic = f"{text} in (None, {self.facts.quoted('dynamic')})"
+            is_atom = isinstance(scale.runtime, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+            asked = text if is_atom else f"({text})"
+            dynamic = f"{asked} in (None, {self.facts.quoted('dynamic')})"
             if enabled is not None and _may_raise(scale.runtime):
                 # It was only ever looked up under the guard.
                 off = self.facts.text(negated(cst.parse_expression(enabled)))
@@ -207,7 +209,8 @@ class _Emitter:
         for bound, sign in ((scale.minimum, "<"), (scale.maximum, ">")):
             if bound is not None:
                 value = _float_text(self.facts, bound)
-                lines.append(f"if {text}.get_scale() {sign} {value}:\n    {text}.update({value})")
+                given = "" if literal_value(bound) is not UNKNOWN else f"{self.facts.text(bound)} and "  # may be None
+                lines.append(f"if {given}{text}.get_scale() {sign} {value}:\n    {text}.update({value})")
         return lines
 
     def _micro_uses(self) -> None:

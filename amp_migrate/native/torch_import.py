@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.native.edits import Edits
 
 
@@ -13,8 +13,15 @@ def torch_name(facts: Facts) -> str | None:
     """What the module calls torch at its top level; None where it does not import it."""
     for variable in facts.names.module_scope.variables.values():
         if variable.import_path == "torch" and all(binding.kind == "import" for binding in variable.bindings):
-            return variable.name
+            if not all(_for_type_checkers(binding.statement) for binding in variable.bindings):
+                return variable.name
     return None
+
+
+def _for_type_checkers(statement: Statement | None) -> bool:
+    """True below `if TYPE_CHECKING:`, which never runs."""
+    outer = statement.path()[:-1] if statement is not None else []
+    return any(isinstance(one.node, cst.If) and "TYPE_CHECKING" in names_in(one.node.test) for one in outer)
 
 
 def add_torch_import(facts: Facts, imports: list[Statement], edits: Edits) -> None:

@@ -19,7 +19,8 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
-from amp_migrate.plan.forwards import own_calls
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.forwards import Forwards, own_calls
 from amp_migrate.plan.regions import Region
 
 _SIGMOIDS = frozenset(("sigmoid", "softmax"))
@@ -41,15 +42,16 @@ class BceSite:
     sigmoid_in_sight: bool
 
 
-def plan_bce(facts: Facts, regions: list[Region]) -> list[BceSite]:
+def plan_bce(facts: Facts, forwards: Forwards, regions: list[Region]) -> list[BceSite]:
     """The binary cross entropies that the regions reach; regions that can are cut before theirs."""
-    finder = _Finder(facts, regions)
+    finder = _Finder(facts, forwards, regions)
     return finder.find()
 
 
 class _Finder:
-    def __init__(self, facts: Facts, regions: list[Region]) -> None:
+    def __init__(self, facts: Facts, forwards: Forwards, regions: list[Region]) -> None:
         self.facts = facts
+        self.forwards = forwards
         self.regions = regions
 
     def find(self) -> list[BceSite]:
@@ -113,11 +115,37 @@ class _Finder:
                 in_sight = in_sight or index == 0
             elif index == 0 or self._is_made_by(value, region):
                 floats.append(value)
+        self._check_separable(call, statement)
+        floats += self._halves_beside(call, statement, region)
         island: Statement | None = statement
         if statement.block is region.block and region.last is statement and region.first is not statement:
             region.last = region.block.statements[statement.index - 1]
             island = None
         return BceSite(call, statement, floats, island, in_sight)
+
+    def _check_separable(self, call: cst.Call, statement: Statement) -> None:
+        """The forward has to run under autocast, what computes the cross entropy must not."""
+        for other in own_calls(self.facts, statement):
+            if self.forwards.is_forward(other) and other is not call and not self._leads_to_bce(other):
+                text = self.facts.text(call.func)
+                raise Refusal(
+                    "AMP922", other, f"{text}, a binary cross entropy, stands in one statement with a forward"
+                )
+
+    def _leads_to_bce(self, call: cst.Call) -> bool:
+        function = self.facts.objects.called_function(call)
+        return function is not None
+
+    def _halves_beside(self, call: cst.Call, statement: Statement, region: Region) -> list[cst.BaseExpression]:
+        """Results of the region that other calls of the statement take."""
+        inside = set(walk(call))
+        return [
+            arg.value
+            for other in own_calls(self.facts, statement)
+            if other not in inside
+            for arg in other.args
+            if isinstance(arg.value, cst.Name) and self._is_made_by(arg.value, region)
+        ]
 
     def _sigmoid(self, value: cst.BaseExpression, at: Statement) -> cst.BaseExpression | None:
         """What a sigmoid takes: in the argument itself, or in the statement that made the name."""

@@ -14,9 +14,10 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
+from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.tree import Block, Class, Function, Statement
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.enabling import Enabling
+from amp_migrate.plan.enabling import Enabling, enclosing_guards
 from amp_migrate.plan.model import Recognition, Setup
 from amp_migrate.plan.regions import lowest_block
 from amp_migrate.plan.roles import Roles
@@ -153,11 +154,28 @@ class _Binder:
             return Creation(function, loop, before=True)
         lifted = [statement for place in setups for statement in place.path() if statement.block is block]
         at = max(lifted, key=lambda statement: statement.index)
-        if self.home is not function and any(place in self._uses_in(function) for place in setups):
+        calls_user = self.home is not function and any(place in self._uses_in(function) for place in setups)
+        if calls_user or any(use.inside(holder) for use in uses for holder in lifted):
             first = min(lifted, key=lambda statement: statement.index)
-            return Creation(function, first, before=True)  # the call that sets up uses the scaler, too
+            return Creation(function, first, before=True)  # what sets up uses the scaler, too
+        for place in setups:
+            self._check_conditions(place, lifted, uses)
         self._check_order(block, at, uses)
         return Creation(function, at)
+
+    def _check_conditions(self, place: Statement, lifted: list[Statement], uses: list[Statement]) -> None:
+        """A condition around the setup that is no guard is lost, unless what uses the scaler has it as well."""
+        for guard in enclosing_guards(self.facts, place):
+            if not any(guard.statement.inside(holder) for holder in lifted) or self._builds_optimizer(guard.statement):
+                continue  # without it, there would be no optimizer to step
+            for use in uses:
+                known = conjunction([other.formula for other in enclosing_guards(self.facts, use)])
+                if not self.facts.conditions.implies(known, guard.formula):
+                    raise Refusal(
+                        "AMP905",
+                        guard.statement.node,
+                        "amp.initialize runs under a condition that does not guard its steps",
+                    )
 
     def _place_of(self, setup: Setup, function: Function) -> Statement | None:
         """Where a setup happens in `function`, seen from outside of its guards (rule A2)."""
@@ -191,7 +209,9 @@ class _Binder:
                     if self.facts.calls.reaches(site.callee, outside.__contains__):
                         found.append(inner)
                 nested = self.facts.tree.function_at.get(inner.node)
-                if nested is not None and any(nested.encloses(user) for user in outside):
+                if nested is None or self.facts.calls.callers(nested):
+                    continue  # its calls count
+                if any(nested.encloses(user) for user in outside):
                     found.append(inner)
         return found
 
@@ -205,9 +225,9 @@ class _Binder:
             owner = owner.block.owner
         return outermost
 
-    def _builds_optimizer(self, loop: Statement) -> bool:
+    def _builds_optimizer(self, holder: Statement) -> bool:
         for one in self.roles.optimizers:
-            if isinstance(one.origin, cst.Call) and self.facts.tree.statement_of(one.origin).inside(loop):
+            if isinstance(one.origin, cst.Call) and self.facts.tree.statement_of(one.origin).inside(holder):
                 return True
         return False
 

@@ -41,7 +41,7 @@ class Cleanup:
     statements: list[Statement] = dataclasses.field(default_factory=list)
     aliases: dict[Statement, list[cst.ImportAlias]] = dataclasses.field(default_factory=dict)
     tests: dict[Statement, bool | cst.BaseExpression] = dataclasses.field(default_factory=dict)
-    replaced: dict[cst.Call, str] = dataclasses.field(default_factory=dict)
+    replaced: dict[cst.BaseExpression, str] = dataclasses.field(default_factory=dict)
     findings: list[Finding] = dataclasses.field(default_factory=list)
 
 
@@ -198,8 +198,14 @@ class _Cleaner:
             statements.setdefault(self.facts.tree.statement_of(load), []).append(load)
         for carrier in self.found.carriers:
             statement = self.facts.tree.statement_of(carrier)
-            if isinstance(statement.node, (cst.If, cst.Assert)) and self._is_settled():
+            if not self._is_settled():
+                continue
+            if isinstance(statement.node, (cst.If, cst.Assert)):
                 statements.setdefault(statement, [])
+            elif isinstance(
+                self.facts.tree.parents.get(carrier), (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
+            ):
+                self._fold(carrier)
         self._loaded_modules()
         self._error_names(emptied)
         for statement, loads in statements.items():
@@ -249,29 +255,32 @@ class _Cleaner:
             if isinstance(node, cst.If) and answer is not None:
                 self.cleanup.tests[statement] = answer
                 return
-            simpler = self._without_flags(node.test)
-            if simpler is not None:
+            simpler = self.facts.conditions.simplified(node.test)
+            if simpler is not node.test:
                 self.cleanup.tests[statement] = simpler
                 return
         for load in loads:
-            text = self.facts.text(load)
-            raise Refusal("AMP918", load, f"{text} says whether apex is there, and is used here as a value")
+            self._fold(load)
 
-    def _without_flags(self, test: cst.BaseExpression) -> cst.BaseExpression | None:
-        """`fp16 and APEX_AVAILABLE` -> `fp16`; None where nothing simpler is left."""
-        if isinstance(test, cst.BooleanOperation):
-            left, right = (self._part(part) for part in (test.left, test.right))
-            is_and = isinstance(test.operator, cst.And)
-            if left is is_and:
-                return right if isinstance(right, cst.BaseExpression) else None
-            if right is is_and:
-                return left if isinstance(left, cst.BaseExpression) else None
-            if isinstance(left, cst.BaseExpression) and isinstance(right, cst.BaseExpression):
-                return test.with_changes(left=left, right=right)
-        return None
+    def _fold(self, load: cst.BaseExpression) -> None:
+        """A settled flag or test used as a value: `use_amp = fp16 and APEX_AVAILABLE` -> `use_amp = fp16`."""
+        node, parent = load, self.facts.tree.parents.get(load)
+        while isinstance(parent, (cst.Comparison, cst.UnaryOperation, cst.BooleanOperation, cst.ComparisonTarget)):
+            whole = parent if isinstance(parent, cst.BaseExpression) else self.facts.tree.parents[parent]
+            assert isinstance(whole, cst.BaseExpression)
+            if self._answer(whole) is None:
+                break
+            node, parent = whole, self.facts.tree.parents.get(whole)
+        answer = self._answer(node)
+        if answer is None:
+            raise Refusal("AMP918", load, f"{self.facts.text(load)} is used here as a value that cannot be told")
+        if isinstance(parent, cst.BooleanOperation):
+            other = parent.right if parent.left is node else parent.left
+            text = self.facts.text(other)
+            exact = parent.left is node or self.facts.values.is_bool(other)
+            self.cleanup.replaced[parent] = text if exact else f"bool({text})"
+        else:
+            self.cleanup.replaced[node] = str(answer)
 
-    def _part(self, node: cst.BaseExpression) -> bool | cst.BaseExpression:
-        answer = self.facts.conditions.constant(self.facts.conditions.compile(node))
-        if answer is not None:
-            return answer
-        return self._without_flags(node) or node
+    def _answer(self, node: cst.BaseExpression) -> bool | None:
+        return self.facts.conditions.constant(self.facts.conditions.compile(node))

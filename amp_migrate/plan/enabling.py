@@ -73,7 +73,9 @@ def work_out_enabling(facts: Facts, found: Recognition) -> Enabling:
             parts = [*_as_conditions(facts, found, backward_guard), *parts]
         together = conjunction([part.formula for part in parts])
         guards = conjunction([guard.formula for guards in setup_guards.values() for guard in guards])
-        if not facts.conditions.implies(backward_guard.formula, guards):
+        # Where only the setup has a condition, apex raises without it: there is no training to keep.
+        stricter = facts.conditions.implies(guards, backward_guard.formula)
+        if not stricter and not facts.conditions.implies(backward_guard.formula, guards):
             raise Refusal(
                 "AMP905",
                 backward_guard.statement.node,
@@ -146,9 +148,9 @@ def _setup_guards(facts: Facts, found: Recognition, setup: Setup, backward_guard
 
 def _is_about_precision(facts: Facts, found: Recognition, guard: Guard, backward_guard: Guard | None) -> bool:
     if backward_guard is not None:
-        if not guard.formula.variables.keys() & backward_guard.formula.variables.keys():
-            return False
-        return facts.conditions.implies(backward_guard.formula, guard.formula)
+        if guard.formula.variables.keys() & backward_guard.formula.variables.keys():
+            if facts.conditions.implies(backward_guard.formula, guard.formula):
+                return True
     block = next(block for block in guard.statement.blocks if block.arm == guard.arm)
     return all(_belongs_to_setup(found, statement) for statement in block.statements)
 
@@ -180,9 +182,10 @@ def _only_prepares(statement: Statement) -> bool:
 
 def _as_conditions(facts: Facts, found: Recognition, guard: Guard) -> list[Condition]:
     """A guard as a part of `enabled`; a test of a carrier stands for the guards of the import."""
-    carriers = [part for part in walk(guard.test) if part in found.carriers]
+    test = facts.conditions.simplified(guard.test)
+    carriers = [part for part in walk(test) if part in found.carriers]
     if not carriers:
-        return [Condition(guard.test, guard.formula, negated=guard.arm != "body")]
+        return [Condition(test, guard.formula, negated=guard.arm != "body")]
     if not facts.conditions.equivalent(guard.formula, facts.conditions.carrier_formula):
         raise Refusal("AMP905", guard.test, "this guard tests apex's module together with something else")
     return [

@@ -151,8 +151,16 @@ class _Collector:
                 raise Refusal("AMP912", call, f"{text} may be an optimizer in mixed precision, or something else")
         if call.args:
             raise Refusal("AMP913", call, f"{self.facts.text(call)} gives the optimizer a closure")
+        if any(
+            self._scales_for(backward, objects) and statement.inside(backward.statement)
+            for backward in self.found.backwards
+        ):
+            raise Refusal("AMP923", call, f"{self.facts.text(call)} stands inside of `with amp.scale_loss`")
         step = Step(call, func.value, statement, objects)
         self.events.steps.setdefault(statement, []).append(step)
+
+    def _scales_for(self, backward: Backward, objects: ObjectSet) -> bool:
+        return any(self.facts.objects.objects(node) & objects for node in backward.optimizers)
 
     # -- gradient uses --------------------------------------------------------------------------------
 
@@ -162,6 +170,9 @@ class _Collector:
         if any(statement.inside(block) and statement is not block for block in self._scaled_blocks):
             # Apex had not unscaled yet either.
             uses = [use for use in uses if use.kind == "clip"] if self.repair_clips else []
+        for use in uses:
+            if use.kind == "clip" and self._is_in_lambda(use.node):
+                raise Refusal("AMP904", use.node, "a lambda clips gradients: when it is called is not known")
         order = ("clip", "norm", "helper", "other", "backward")
         return min(uses, key=lambda use: order.index(use.kind), default=None)
 
@@ -175,12 +186,12 @@ class _Collector:
         objects = self.roles.optimizers_at(access.optimizer) if access is not None else None
         if name in _CLIPS:
             return GradientUse(statement, "clip", part, part, objects, access)
-        if name == "backward" and isinstance(part.func, cst.Attribute):
+        function = self.facts.objects.called_function(part)
+        if name == "backward" and isinstance(part.func, cst.Attribute) and function is None:
             dotted = self.facts.names.dotted(part.func) or ""
             return GradientUse(statement, "backward", part, part, None) if "apex" not in dotted else None
         if Object("call", part) in self.roles.optimizers:
             return None  # builds the optimizer
-        function = self.facts.objects.called_function(part)
         if function is not None:
             if access is not None or self._function_uses_gradients(function):
                 return GradientUse(statement, "helper", part, part, objects, access)
@@ -191,6 +202,12 @@ class _Collector:
             kind = "norm" if "norm" in name.lower() else "other"
             return GradientUse(statement, kind, part, part, objects, access)
         return None
+
+    def _is_in_lambda(self, node: cst.CSTNode) -> bool:
+        current: cst.CSTNode | None = node
+        while current is not None and not isinstance(current, (cst.Lambda, cst.BaseSuite)):
+            current = self.facts.tree.parents.get(current)
+        return isinstance(current, cst.Lambda)
 
     def _access_in(self, call: cst.Call) -> ParameterAccess | None:
         """The optimizer's parameters among the arguments of a call, as such or under a name."""

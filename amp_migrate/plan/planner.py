@@ -84,7 +84,7 @@ class _Planner:
             floats=[],
             bce=[],
         )
-        plan.bce = plan_bce(self.facts, regions)
+        plan.bce = plan_bce(self.facts, forwards, regions)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
         self._note_bce(plan)
         self._evaluation(plan, forwards, text)
@@ -231,9 +231,18 @@ class _Planner:
 
     def _free_name(self, *candidates: str) -> str:
         """The first of the names that the file uses for nothing else."""
-        taken = {variable.name for variable in self.facts.names.all_variables()}
-        taken |= {name for name, _ in self.facts.objects.all_stores()}
+        taken = {name for name, _ in self.facts.objects.all_stores()}
+        for part in walk(self.facts.module):
+            if isinstance(part, cst.Name) and self._is_taken(part):
+                taken.add(part.value)
         return next((name for name in candidates if name not in taken), f"amp_{candidates[0]}")
+
+    def _is_taken(self, name: cst.Name) -> bool:
+        """True for names of their own, and for attributes of `self`, which a base class may set elsewhere."""
+        parent = self.facts.tree.parents.get(name)
+        if isinstance(parent, cst.Attribute) and parent.attr is name:
+            return isinstance(parent.value, cst.Name) and parent.value.value == "self"
+        return not (isinstance(parent, cst.Arg) and parent.keyword is name)
 
     # -- regions ----------------------------------------------------------------------------------------
 

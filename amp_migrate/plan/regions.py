@@ -18,7 +18,7 @@ from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads
 from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.events import Events
-from amp_migrate.plan.forwards import Forwards, is_no_grad
+from amp_migrate.plan.forwards import Forwards, is_no_grad, own_calls
 from amp_migrate.plan.model import Backward, Recognition
 
 
@@ -107,7 +107,10 @@ class _Finder:
             needed = self._after_forward(found.statements, forwards)
             self._needed.setdefault(at.function, set()).update(needed)
         for statement, path in self._attributes_made_elsewhere(found.open_paths, at.function):
-            reached = self._slice_attribute(statement, path) or reached
+            if self._slice_attribute(statement, path):
+                reached = True
+                users = self._users_of(found.statements, [path])
+                self._needed.setdefault(at.function, set()).update(users)
         self._sliced[key] = reached
         return reached
 
@@ -164,14 +167,17 @@ class _Finder:
 
     def _after_forward(self, statements: set[Statement], forwards: list[Statement]) -> set[Statement]:
         """The forwards and the statements that use their results."""
-        needed = set(forwards)
         made = [path for statement in forwards for path in writes(statement)]
-        for statement in sorted(statements - needed, key=_order):
-            used = own_reads(statement)
-            if any(overlaps(path, result) for path in used for result in made):
-                needed.add(statement)
-                made.extend(writes(statement))
-        return needed
+        return {*forwards, *self._users_of(statements - set(forwards), made)}
+
+    def _users_of(self, statements: set[Statement], made: list[Path]) -> set[Statement]:
+        """The statements that use the paths, directly or through what others of them make."""
+        users = set()
+        for statement in sorted(statements, key=_order):
+            if any(overlaps(path, result) for path in own_reads(statement) for result in made):
+                users.add(statement)
+                made = [*made, *writes(statement)]
+        return users
 
     # -- across functions -------------------------------------------------------------------------------
 
@@ -227,6 +233,8 @@ class _Finder:
         run: list[Statement] = []
         for statement in block.statements:
             holds = any(inner in needed for inner in statement.descendants())
+            if statement in needed:
+                self._check_separable(statement)
             if self._must_stay_out(statement, block, needed):
                 yield from self._close(block, run)
                 run = []
@@ -236,6 +244,16 @@ class _Finder:
             elif holds:
                 run.append(statement)
         yield from self._close(block, run)
+
+    def _check_separable(self, statement: Statement) -> None:
+        """A forward must run under autocast, a backward or a gradient of gradients must not."""
+        if statement.blocks or not self.barriers.blocks(statement):
+            return
+        for call in own_calls(self.facts, statement):
+            function = self.facts.objects.called_function(call)
+            if self.forwards.is_forward(call) and (function is None or not self.barriers.function_blocks(function)):
+                text = self.facts.text(call.func)
+                raise Refusal("AMP922", call, f"{text} runs in the same statement as what must stay out of autocast")
 
     def _must_stay_out(self, statement: Statement, block: Block, needed: set[Statement]) -> bool:
         if isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)):
@@ -330,7 +348,7 @@ class Barriers:
                 if called_name(part) == "backward" or self._is_autograd_grad(part):
                     return True
                 function = self.facts.objects.called_function(part)
-                if function is not None and self._function_blocks(function):
+                if function is not None and self.function_blocks(function):
                     return True
         return False
 
@@ -338,7 +356,7 @@ class Barriers:
         dotted = self.facts.names.dotted(call.func) or self.facts.text(call.func)
         return dotted.endswith("autograd.grad")
 
-    def _function_blocks(self, function: Function) -> bool:
+    def function_blocks(self, function: Function) -> bool:
         if function not in self._functions:
             self._functions[function] = False
             self._functions[function] = any(
@@ -375,8 +393,10 @@ def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool
 
 
 def _is_arithmetic(node: cst.BaseExpression) -> bool:
-    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.BaseNumber)):
+    if isinstance(node, (cst.Name, cst.BaseNumber)):
         return True
+    if isinstance(node, (cst.Attribute, cst.Subscript)):
+        return _is_arithmetic(node.value)
     if isinstance(node, cst.BinaryOperation):
         plain = isinstance(node.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide))
         return plain and _is_arithmetic(node.left) and _is_arithmetic(node.right)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 
 import libcst as cst
@@ -28,17 +29,18 @@ class Visible:
         stack: list[cst.CSTNode] = [node]
         while stack:
             part = stack.pop()
-            if isinstance(part, (cst.Name, cst.Attribute, cst.Subscript)) and not _is_keyword(self.facts, part):
+            if _names_a_variable(part) and not _is_keyword(self.facts, part):
+                assert isinstance(part, cst.BaseExpression)
                 text = self._express_variable(part, function, at)
                 if text is None:
                     return None
                 replacements[part] = text
                 continue
-            stack.extend(children(part))
+            stack.extend([part.value] if isinstance(part, cst.Attribute) else children(part))
         return self._render(node, replacements)
 
     def _express_variable(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
-        if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
+        if isinstance(node, cst.Name) and self.facts.names.variable_at(node) is None and hasattr(builtins, node.value):
             return node.value
         key = self.facts.identity.key(node)
         if key is None:
@@ -173,3 +175,10 @@ def _is_keyword(facts: Facts, node: cst.CSTNode) -> bool:
 
 def _order(statement: Statement) -> tuple[int, ...]:
     return tuple(step.index for step in statement.path())
+
+
+def _names_a_variable(node: cst.CSTNode) -> bool:
+    """True for names and for attributes and elements of them; not for a method of a literal."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+    return isinstance(node, cst.Name)
