@@ -29,6 +29,7 @@ class _Output:
     lines: list[Line]
     rest: list[cst.EmptyLine] = dataclasses.field(default_factory=list)
     index: int = 0
+    last: int = 0
 
 
 class _Applier:
@@ -74,7 +75,7 @@ class _Applier:
         """The new lines of a block and the comments left over at its end."""
         outputs = self._outputs(block)
         for wrap in self._wraps.get(block, []):
-            inside = [one for one in outputs if wrap.first.index <= one.index <= wrap.last.index]
+            inside = [one for one in outputs if wrap.first.index <= one.last and one.index <= wrap.last.index]
             at = outputs.index(inside[0])
             outputs[at : at + len(inside)] = [self._wrapped(wrap, inside)]
         lines, pending = self._sequence(outputs)
@@ -106,7 +107,7 @@ class _Applier:
             else:
                 output = self._compound(statement)
                 index += 1
-            output.index = statement.index
+            output.index, output.last = statement.index, index - 1
             outputs.append(output)
         return outputs
 
@@ -120,7 +121,7 @@ class _Applier:
         lines[0] = _with_leading(lines[0], [])
         lines = [_shifted(line, self.tree.module.default_indent, deeper=True) for line in lines]
         header = header.with_changes(body=cst.IndentedBlock(body=lines), leading_lines=leading)
-        return _Output([header], pending, wrap.first.index)
+        return _Output([header], pending, outputs[0].index, outputs[-1].last)
 
     # -- small statements -------------------------------------------------------------------------------
 

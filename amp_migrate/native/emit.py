@@ -241,6 +241,8 @@ class _Emitter:
             node = parent if parent in kept else access.node
             assert node is not None
             self.edits.replace(node, text)
+            if text.startswith("(") and self._is_only_argument(node):
+                self.edits.transform(node, lambda new: new.with_changes(lpar=[], rpar=[]))
 
     def _parameters_text(self, access: ParameterAccess) -> str:
         function = access.statement.function
@@ -256,6 +258,14 @@ class _Emitter:
         if text is not None:
             return text
         return f"({generator})"
+
+    def _is_only_argument(self, node: cst.CSTNode) -> bool:
+        """True in `list(...)`, where a generator needs no parentheses of its own."""
+        argument = self.facts.tree.parents.get(node)
+        if not isinstance(argument, cst.Arg) or argument.keyword is not None:
+            return False
+        call = self.facts.tree.parents.get(argument)
+        return isinstance(call, cst.Call) and len(call.args) == 1
 
     def _is_bound_to_name(self, access: ParameterAccess) -> bool:
         node = self.facts.tree.parents.get(access.node)

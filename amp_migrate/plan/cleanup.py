@@ -168,9 +168,19 @@ class _Cleaner:
         for statement in self.found.imports:
             if statement in self.cleanup.statements or self._inside_removed(statement):
                 continue
-            text = " ".join(self.facts.text(statement.node).split())
-            message = f"`{text}` still imports from apex"
-            self.cleanup.findings.append(Finding(self.facts.line(statement.node), "AMP110", message))
+            names = ", ".join(self._kept_names(statement.node, self.cleanup.aliases.get(statement, [])))
+            if names:
+                line = self.facts.line(statement.node)
+                self.cleanup.findings.append(Finding(line, "AMP110", f"{names} still comes from apex"))
+
+    def _kept_names(self, node: cst.CSTNode, gone: list[cst.ImportAlias]) -> list[str]:
+        """The dotted names that an import still brings from apex."""
+        assert isinstance(node, (cst.Import, cst.ImportFrom)) and not isinstance(node.names, cst.ImportStar)
+        paths = [dotted_text(alias.name) for alias in node.names if alias not in gone]
+        if isinstance(node, cst.ImportFrom):
+            module = dotted_text(node.module) if node.module is not None else ""
+            return [f"{module}.{path}" for path in paths]
+        return [path for path in paths if path.split(".")[0] == "apex"]
 
     def _inside_removed(self, statement: Statement) -> bool:
         return any(statement.inside(gone) for gone in self.cleanup.statements)

@@ -63,7 +63,7 @@ class Forwards:
             return False
         function = self.facts.objects.called_function(call)
         if function is not None:
-            return self._function_runs_model(function)
+            return self.function_runs_model(function)
         if name[:1].isupper() or any(word in name.lower() for word in _PREPARING):
             return False
         given = [arg.value for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute))]
@@ -92,7 +92,8 @@ class Forwards:
                         found |= self.facts.objects.objects(node)
         return frozenset(found)
 
-    def _function_runs_model(self, function: Function) -> bool:
+    def function_runs_model(self, function: Function) -> bool:
+        """True where a function of this file runs a model, itself or through others."""
         if function not in self._functions:
             self._functions[function] = False
             self._functions[function] = any(

@@ -19,7 +19,7 @@ from amp_migrate.plan.enabling import Enabling, enclosing_guards, work_out_enabl
 from amp_migrate.plan.evaluation import Evaluation
 from amp_migrate.plan.events import collect_events
 from amp_migrate.plan.flags import availability_flags
-from amp_migrate.plan.forwards import Forwards
+from amp_migrate.plan.forwards import Forwards, own_calls
 from amp_migrate.plan.identities import drop_identities
 from amp_migrate.plan.model import LossScale, Recognition, Setup, StateAccess
 from amp_migrate.plan.parameters import Parameters
@@ -60,6 +60,7 @@ class _Planner:
         steps = plan_steps(self.facts, events, _World(self.facts, enabling).decide)
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
+        self._check_threads(forwards)
         regions = find_regions(self.facts, self.found, forwards, events)
         for load in self.found.loads:
             load.format_test = self._format_test(load)
@@ -112,6 +113,17 @@ class _Planner:
         if steps.without_gradients and self.options.dtype == "float16":
             call = steps.without_gradients[0].call
             raise Refusal("AMP921", call, "there is a path to this step that passes no backward of its optimizer")
+
+    def _check_threads(self, forwards: Forwards) -> None:
+        """Autocast is on for one thread only; threads that torch starts (DataParallel) take it along (rule E6)."""
+        for statement in self.facts.tree.all_statements():
+            for call in own_calls(self.facts, statement):
+                target = next((arg.value for arg in call.args if arg.keyword and arg.keyword.value == "target"), None)
+                if called_name(call) == "submit" and call.args:
+                    target = call.args[0].value
+                function = self.facts.objects.function_named(target) if target is not None else None
+                if called_name(call) in ("Thread", "submit") and function and forwards.function_runs_model(function):
+                    raise Refusal("AMP924", call, f"{function.name} runs a model in a thread of its own")
 
     # -- uses of the scaler -----------------------------------------------------------------------------
 

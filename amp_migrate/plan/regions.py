@@ -298,7 +298,14 @@ class _Finder:
             if inner is not None:
                 yield from self._runs(inner, needed)
                 return
+        self._check_line(block, run)
         yield Region(block, run[0], run[-1])
+
+    def _check_line(self, block: Block, run: list[Statement]) -> None:
+        """What shares a line with the region by a semicolon comes along into it."""
+        for statement in block.statements:
+            if statement.line in (run[0].line, run[-1].line) and self.barriers.blocks(statement):
+                raise Refusal("AMP922", statement.node, "this shares a line with a forward, by a semicolon")
 
     def _only_arm(self, statement: Statement) -> Block | None:
         """The one block of a compound statement that holds everything needed of it."""

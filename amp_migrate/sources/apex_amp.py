@@ -18,7 +18,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
-from amp_migrate.findings import Finding, Refusal
+from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import (
     Backward,
     ParameterAccess,
@@ -169,6 +169,8 @@ class _Reader:
     # -- calls --------------------------------------------------------------------------------------
 
     def _initialize(self, call: cst.Call, statement: Statement) -> None:
+        if statement.block.arm == "class":
+            raise Refusal("AMP902", call, "amp.initialize runs in the body of a class")
         setup, findings = read_setup(self.facts, call, statement)
         self.found.setups.append(setup)
         self.found.findings.extend(findings)
@@ -176,7 +178,9 @@ class _Reader:
     def _scale_loss(self, call: cst.Call, statement: Statement) -> None:
         item = self.facts.tree.parents.get(call)
         if not isinstance(item, cst.WithItem) or not isinstance(statement.node, cst.With):
-            raise Refusal("AMP902", call, "amp.scale_loss is not used in a with statement")
+            raise Refusal("AMP902", call, "amp.scale_loss is not the context of a with statement as it stands")
+        if any(backward.statement is statement for backward in self.found.backwards):
+            raise Refusal("AMP902", call, "one with statement scales two losses")
         given = _by_name(call, ("loss", "optimizers", "loss_id", "model", "delay_unscale", "delay_overflow_check"))
         if given is None or "loss" not in given or "optimizers" not in given:
             raise Refusal("AMP902", call, "the arguments of amp.scale_loss cannot be read")
@@ -184,9 +188,6 @@ class _Reader:
             raise Refusal("AMP902", call, "delay_overflow_check has no native form")
         if item.asname is None or not isinstance(item.asname.name, cst.Name):
             raise Refusal("AMP902", call, "the scaled loss has no plain name, so its backward cannot be found")
-        if literal_value(given.get("loss_id", cst.Integer("0"))) != 0:
-            line = self.facts.line(call)
-            self.found.findings.append(Finding(line, "AMP105", "this loss has a loss scale of its own"))
         name = item.asname.name
         variable = self.facts.names.variable_at(name)
         loads = variable.loads if variable is not None else []
