@@ -306,6 +306,13 @@ _RULES = (
         "put the forward of the thread's function into autocast by hand",
     ),
     Rule(
+        "AMP925",
+        "refusal",
+        "a half value is used where float32 is needed",
+        "apex had patched torch to cast it; natively a float32 model or matrix product raises for half inputs",
+        "cast it with .float() where it is used, or compute it under autocast",
+    ),
+    Rule(
         "AMP990",
         "error",
         "the file cannot be decoded",

@@ -23,21 +23,9 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import own_reads, writes
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.plan.forwards import Forwards, is_no_grad, is_no_grad_call
+from amp_migrate.plan.leaving import loads_after, what_follows
 from amp_migrate.plan.regions import Region
-
-# Operations that autocast runs in float32 ([T2.13:include/ATen/autocast_mode.h]): they belong to the region.
-_IN_FLOAT32 = frozenset(
-    "softmax log_softmax cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss kl_div "
-    "binary_cross_entropy_with_logits cosine_similarity log exp pow norm sum prod cumsum".split()
-)
-# What may be asked of a half tensor as of a float one.
-_NEUTRAL = frozenset(
-    "size shape dim ndim device argmax argmin max min topk sort argsort item is_cuda dtype eq ge gt le lt numel".split()
-)
-_TENSOR_METHODS = _NEUTRAL | frozenset(
-    "cpu detach data view reshape squeeze unsqueeze permute transpose softmax log_softmax sigmoid float clone mean "
-    "sum contiguous tolist numpy flatten chunk split abs exp clamp".split()
-)
+from amp_migrate.plan.tensors import IN_FLOAT32, Tensors, plain_names
 
 
 @dataclasses.dataclass(eq=False)
@@ -54,6 +42,7 @@ class Evaluation:
     def __init__(self, facts: Facts, forwards: Forwards, covered: list[Region]) -> None:
         self.facts = facts
         self.forwards = forwards
+        self.tensors = Tensors(facts)
         self.covered = covered
         self.regions: list[EvaluationRegion] = []
         self.left: list[Statement] = []
@@ -126,10 +115,10 @@ class Evaluation:
             return None
         if self._generates(node.value):
             return None
-        names = _plain_names(node.targets[0].target)
+        names = plain_names(node.targets[0].target)
         if names is None:
             return None
-        half = set(names) if not self._ends_in_float32(node.value) else set()
+        half = set(names) if not self.tensors.ends_in_float32(node.value) else set()
         last = statement
         for following in statement.next_siblings():
             if not self._belongs(following, {*names}, half):
@@ -151,7 +140,7 @@ class Evaluation:
         if not isinstance(node, cst.Assign) or len(node.targets) != 1:
             return False
         used = {path[0] for path in own_reads(statement)}
-        names = _plain_names(node.targets[0].target)
+        names = plain_names(node.targets[0].target)
         if names is None or not used & made:
             return False
         if isinstance(node.value, (cst.Name, cst.Subscript)):
@@ -159,25 +148,11 @@ class Evaluation:
             return True
         if not isinstance(node.value, cst.Call):
             return False
-        return self._is_loss(node.value) or self._ends_in_float32(node.value)
+        return self._is_loss(node.value) or self.tensors.ends_in_float32(node.value)
 
     def _is_loss(self, call: cst.Call) -> bool:
         name = called_name(call).lower()
-        return "loss" in name or "criterion" in name or name in _IN_FLOAT32
-
-    def _ends_in_float32(self, node: cst.BaseExpression) -> bool:
-        """True where the last operation with a precision of its own runs in float32."""
-        while isinstance(node, (cst.Subscript, cst.Call)):
-            if isinstance(node, cst.Subscript):
-                node = node.value
-                continue
-            name = called_name(node)
-            if name in _IN_FLOAT32 or name == "float":
-                return True
-            if not isinstance(node.func, cst.Attribute) or name not in _TENSOR_METHODS:
-                return False
-            node = node.func.value
-        return False
+        return "loss" in name or "criterion" in name or name in IN_FLOAT32
 
     def _generates(self, node: cst.BaseExpression) -> bool:
         """Generated ids are no floating tensors, and decoding loops are best left alone."""
@@ -190,32 +165,24 @@ class Evaluation:
 
     def _leaving(self, name: str, region: Region) -> list[cst.Name] | None:
         """The loads of a half result after its region that need `.float()`; None where that is not certain."""
-        loads = list(self._loads_after(name, region))
-        leaving = [load for load in loads if not self._is_neutral(load)]
+        loads = list(loads_after(self.facts, name, region))
+        leaving = [load for load in loads if not self.tensors.is_neutral(load)]
         if not leaving:
             return []
         inside = self._loads_in(name, region)
-        if not any(self._shows_tensor(load) for load in (*loads, *inside, *self._loads_of_product(name, region))):
+        if not any(
+            self.tensors.shows_tensor(load) for load in (*loads, *inside, *self._loads_of_product(name, region))
+        ):
             return None
-        if any(self._shows_other(load) for load in (*loads, *inside)):
+        if any(self.tensors.shows_other(load) for load in (*loads, *inside)):
             return None
         return leaving
-
-    def _loads_after(self, name: str, region: Region) -> Iterator[cst.Name]:
-        """The loads after the region, up to the statement that certainly gives the name another value."""
-        variable = self.facts.names.visible(name, region.function)
-        loads = variable.loads if variable is not None else []
-        for statement in _following(region.last):
-            found = [load for load in loads if self.facts.tree.statement_of(load).inside(statement)]
-            yield from found
-            if (name,) in writes(statement) and isinstance(statement.node, cst.Assign):
-                return
 
     def _loads_of_product(self, name: str, region: Region) -> Iterator[cst.Name]:
         """Loads after `x = x * c`: what they show of x holds before the product too."""
         variable = self.facts.names.visible(name, region.function)
         rescaled = False
-        for statement in _following(region.last):
+        for statement in what_follows(region.last):
             if rescaled:
                 loads = variable.loads if variable is not None else []
                 yield from (load for load in loads if self.facts.tree.statement_of(load).inside(statement))
@@ -230,49 +197,6 @@ class Evaluation:
         loads = variable.loads if variable is not None else []
         return [load for load in loads if region.covers(self.facts.tree.statement_of(load))]
 
-    def _is_neutral(self, load: cst.Name) -> bool:
-        parent = self.facts.tree.parents.get(load)
-        if isinstance(parent, cst.Attribute) and parent.value is load:
-            return parent.attr.value in _NEUTRAL
-        if isinstance(parent, cst.Arg):
-            call = self.facts.tree.parents.get(parent)
-            return isinstance(call, cst.Call) and called_name(call) in ("len", "argmax", "max", "topk", "float")
-        return isinstance(parent, cst.Del)
-
-    def _shows_tensor(self, load: cst.Name) -> bool:
-        """A use that only a tensor allows."""
-        parent = self.facts.tree.parents.get(load)
-        if isinstance(parent, cst.Attribute) and parent.value is load:
-            return parent.attr.value in _TENSOR_METHODS
-        if isinstance(parent, cst.Arg):
-            call = self.facts.tree.parents.get(parent)
-            if isinstance(call, cst.Call) and call.args[0] is parent:
-                dotted = self.facts.names.dotted(call.func) or ""
-                return dotted.startswith("torch.") or self._is_torch_loss(call)
-        return False
-
-    def _is_torch_loss(self, call: cst.Call) -> bool:
-        """A criterion of torch.nn, called on its input."""
-        if not isinstance(call.func, (cst.Name, cst.Attribute)):
-            return False
-        origins = [one.origin for one in self.facts.objects.objects(call.func)]
-        return bool(origins) and all(
-            isinstance(origin, cst.Call) and (self.facts.names.dotted(origin.func) or "").startswith("torch.nn.")
-            for origin in origins
-        )
-
-    def _shows_other(self, load: cst.Name) -> bool:
-        """A use that speaks for a tuple or a dict: `out["logits"]`, `out.logits`, `a, b = out`."""
-        parent = self.facts.tree.parents.get(load)
-        if isinstance(parent, cst.Subscript) and parent.value is load:
-            index = parent.slice[0].slice
-            return isinstance(index, cst.Index) and isinstance(index.value, cst.BaseString)
-        if isinstance(parent, cst.Attribute) and parent.value is load:
-            return parent.attr.value not in _TENSOR_METHODS
-        if isinstance(parent, cst.Assign) and parent.value is load:
-            return isinstance(parent.targets[0].target, (cst.Tuple, cst.List))
-        return isinstance(parent, (cst.For, cst.StarredElement))
-
 
 def _is_elif(statement: Statement) -> bool:
     outer = statement.block.owner
@@ -281,26 +205,3 @@ def _is_elif(statement: Statement) -> bool:
 
 def _is_all_of(region: Region, block: Block) -> bool:
     return region.block is block and region.first is block.statements[0] and region.last is block.statements[-1]
-
-
-def _plain_names(target: cst.BaseExpression) -> list[str] | None:
-    """The names of an assignment target; None where it sets anything else."""
-    if isinstance(target, cst.Name):
-        return [target.value]
-    if isinstance(target, (cst.Tuple, cst.List)):
-        names: list[str] = []
-        for element in target.elements:
-            inner = _plain_names(element.value)
-            if inner is None:
-                return None
-            names.extend(inner)
-        return names
-    return None
-
-
-def _following(statement: Statement) -> Iterator[Statement]:
-    """What runs after a statement in its function: later siblings, then those of what holds it."""
-    current: Statement | None = statement
-    while current is not None:
-        yield from current.next_siblings()
-        current = current.block.owner

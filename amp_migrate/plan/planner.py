@@ -21,6 +21,7 @@ from amp_migrate.plan.events import collect_events
 from amp_migrate.plan.flags import availability_flags
 from amp_migrate.plan.forwards import Forwards, own_calls
 from amp_migrate.plan.identities import drop_identities
+from amp_migrate.plan.leaving import halves_leaving
 from amp_migrate.plan.model import LossScale, Recognition, Setup, StateAccess
 from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions import Region, find_regions
@@ -82,7 +83,7 @@ class _Planner:
             findings=list(self.found.findings),
             carrier_tests=tests,
             clips_of_scaled=[] if self._repairs_clips else self._clips_of_scaled(),
-            floats=[],
+            floats=halves_leaving(self.facts, forwards, regions),
             bce=[],
         )
         plan.bce = plan_bce(self.facts, forwards, regions)

@@ -1,0 +1,112 @@
+"""Half tensors that leave a training region (rules B4, E3).
+
+Most uses take half as they take float. A model outside of autocast does not, nor does a matrix product with a
+float32 operand: they get `.float()`. O1 had patched torch for both, O2 had handed out float32.
+
+    with autocast(...):
+        fake = generator(noise)
+    real_or_fake = discriminator(fake.detach())    =>    discriminator(fake.float().detach())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.dataflow import writes
+from amp_migrate.facts.tree import Class, Statement, called_name
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.forwards import Forwards
+from amp_migrate.plan.regions import Region
+from amp_migrate.plan.tensors import Tensors, plain_names
+
+_PASS_ON = frozenset(
+    "detach data view reshape squeeze unsqueeze permute transpose t T contiguous clone flatten".split()
+)
+_PRODUCTS = frozenset("mm bmm matmul einsum addmm baddbmm inv cholesky svd qr eigh solve lstsq pinverse".split())
+
+
+def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> list[cst.Name]:
+    """The loads that need `.float()`. Raises Refusal where one is not certainly a tensor."""
+    tensors = Tensors(facts)
+    found = []
+    for region in regions:
+        for name in dict.fromkeys(_half_names(forwards, tensors, region)):
+            loads = list(loads_after(facts, name, region))
+            for load in loads:
+                statement = facts.tree.statement_of(load)
+                if any(other.covers(statement) for other in regions) or not _needs_float32(facts, load):
+                    continue
+                if not any(tensors.shows_tensor(other) for other in loads):
+                    message = f"{name} leaves autocast in half for a model or a matrix product in float32"
+                    raise Refusal("AMP925", load, message)
+                found.append(load)
+    return found
+
+
+def loads_after(facts: Facts, name: str, region: Region) -> Iterator[cst.Name]:
+    """The loads after the region, up to the statement that certainly gives the name another value."""
+    variable = facts.names.visible(name, region.function)
+    loads = variable.loads if variable is not None else []
+    for statement in what_follows(region.last):
+        yield from (load for load in loads if facts.tree.statement_of(load).inside(statement))
+        if (name,) in writes(statement) and isinstance(statement.node, cst.Assign):
+            return
+
+
+def what_follows(statement: Statement) -> Iterator[Statement]:
+    """What runs after a statement in its function: later siblings, then those of what holds it."""
+    current: Statement | None = statement
+    while current is not None:
+        yield from current.next_siblings()
+        current = current.block.owner
+
+
+def _half_names(forwards: Forwards, tensors: Tensors, region: Region) -> Iterator[str]:
+    for statement in region.statements():
+        for inner in statement.descendants():
+            node = inner.node
+            if isinstance(node, cst.Assign) and isinstance(node.value, (cst.Call, cst.Subscript)):
+                if forwards.runs_model(inner) and not tensors.ends_in_float32(node.value):
+                    yield from plain_names(node.targets[0].target) or []
+
+
+def _needs_float32(facts: Facts, load: cst.Name) -> bool:
+    node: cst.CSTNode = load
+    parent = facts.tree.parents.get(node)
+    while isinstance(parent, (cst.Attribute, cst.Call)):
+        passes_on = isinstance(parent, cst.Attribute) and parent.value is node and parent.attr.value in _PASS_ON
+        if not passes_on and not (isinstance(parent, cst.Call) and parent.func is node):
+            break
+        node, parent = parent, facts.tree.parents.get(parent)
+    if isinstance(parent, cst.BinaryOperation):
+        return isinstance(parent.operator, cst.MatrixMultiply)
+    call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
+    if not isinstance(call, cst.Call):
+        return False
+    dotted = facts.names.dotted(call.func) or ""
+    return (dotted.startswith("torch.") and called_name(call) in _PRODUCTS) or _is_module(facts, call)
+
+
+def _is_module(facts: Facts, call: cst.Call) -> bool:
+    """A call of a network: made by torch.nn, of a class that derives from one, or asked for its parameters."""
+    if not isinstance(call.func, (cst.Name, cst.Attribute)):
+        return False
+    for one in facts.objects.objects(call.func):
+        origin = one.origin
+        if one.kind == "call" and isinstance(origin, cst.Call):
+            dotted = facts.names.dotted(origin.func) or ""
+            return dotted.startswith("torch.nn.") and not dotted.endswith("Loss")
+        if one.kind == "instance" and isinstance(origin, Class):
+            bases = [facts.text(base.value) for base in origin.node.bases]
+            return any("Module" in base for base in bases) and "Loss" not in origin.node.name.value
+    variable = facts.names.variable_at(call.func)
+    loads = variable.loads if variable is not None else []
+    return any(_asks_for_parameters(facts, load) for load in loads)
+
+
+def _asks_for_parameters(facts: Facts, load: cst.Name) -> bool:
+    parent = facts.tree.parents.get(load)
+    return isinstance(parent, cst.Attribute) and parent.value is load and parent.attr.value == "parameters"

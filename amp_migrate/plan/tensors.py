@@ -1,0 +1,101 @@
+"""What shows that a value is a tensor, and in which precision it leaves an autocast region."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import called_name
+
+# Operations that autocast runs in float32 ([T2.13:include/ATen/autocast_mode.h]): they belong to the region.
+IN_FLOAT32 = frozenset(
+    "softmax log_softmax cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss kl_div "
+    "binary_cross_entropy_with_logits cosine_similarity log exp pow norm sum prod cumsum".split()
+)
+# What may be asked of a half tensor as of a float one.
+_NEUTRAL = frozenset(
+    "size shape dim ndim device argmax argmin max min topk sort argsort item is_cuda dtype eq ge gt le lt numel".split()
+)
+_TENSOR_METHODS = _NEUTRAL | frozenset(
+    "cpu detach data view reshape squeeze unsqueeze permute transpose softmax log_softmax sigmoid float clone mean "
+    "sum contiguous tolist numpy flatten chunk split abs exp clamp".split()
+)
+
+
+class Tensors:
+    """Answers about the tensors of one module."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def ends_in_float32(self, node: cst.BaseExpression) -> bool:
+        """True where the last operation with a precision of its own runs in float32."""
+        while isinstance(node, (cst.Subscript, cst.Call)):
+            if isinstance(node, cst.Subscript):
+                node = node.value
+                continue
+            name = called_name(node)
+            if name in IN_FLOAT32 or name == "float":
+                return True
+            if not isinstance(node.func, cst.Attribute) or name not in _TENSOR_METHODS:
+                return False
+            node = node.func.value
+        return False
+
+    def is_neutral(self, load: cst.Name) -> bool:
+        parent = self.facts.tree.parents.get(load)
+        if isinstance(parent, cst.Attribute) and parent.value is load:
+            return parent.attr.value in _NEUTRAL
+        if isinstance(parent, cst.Arg):
+            call = self.facts.tree.parents.get(parent)
+            return isinstance(call, cst.Call) and called_name(call) in ("len", "argmax", "max", "topk", "float")
+        return isinstance(parent, cst.Del)
+
+    def shows_tensor(self, load: cst.Name) -> bool:
+        """A use that only a tensor allows."""
+        parent = self.facts.tree.parents.get(load)
+        if isinstance(parent, cst.Attribute) and parent.value is load:
+            return parent.attr.value in _TENSOR_METHODS
+        if isinstance(parent, cst.Arg):
+            call = self.facts.tree.parents.get(parent)
+            if isinstance(call, cst.Call) and call.args[0] is parent:
+                dotted = self.facts.names.dotted(call.func) or ""
+                return dotted.startswith("torch.") or self._is_torch_loss(call)
+        return False
+
+    def _is_torch_loss(self, call: cst.Call) -> bool:
+        """A criterion of torch.nn, called on its input."""
+        if not isinstance(call.func, (cst.Name, cst.Attribute)):
+            return False
+        origins = [one.origin for one in self.facts.objects.objects(call.func)]
+        return bool(origins) and all(
+            isinstance(origin, cst.Call) and (self.facts.names.dotted(origin.func) or "").startswith("torch.nn.")
+            for origin in origins
+        )
+
+    def shows_other(self, load: cst.Name) -> bool:
+        """A use that speaks for a tuple or a dict: `out["logits"]`, `out.logits`, `a, b = out`."""
+        parent = self.facts.tree.parents.get(load)
+        if isinstance(parent, cst.Subscript) and parent.value is load:
+            index = parent.slice[0].slice
+            return isinstance(index, cst.Index) and isinstance(index.value, cst.BaseString)
+        if isinstance(parent, cst.Attribute) and parent.value is load:
+            return parent.attr.value not in _TENSOR_METHODS
+        if isinstance(parent, cst.Assign) and parent.value is load:
+            return isinstance(parent.targets[0].target, (cst.Tuple, cst.List))
+        return isinstance(parent, (cst.For, cst.StarredElement))
+
+
+def plain_names(target: cst.BaseExpression) -> list[str] | None:
+    """The names of an assignment target; None where it sets anything else."""
+    if isinstance(target, cst.Name):
+        return [target.value]
+    if isinstance(target, (cst.Tuple, cst.List)):
+        names: list[str] = []
+        for element in target.elements:
+            inner = plain_names(element.value)
+            if inner is None:
+                return None
+            names.extend(inner)
+        return names
+    return None
