@@ -33,7 +33,8 @@ _RULES = (
         "note",
         "O2 becomes autocast",
         "native AMP keeps the weights in float32; there is no native O2 (more memory than with half weights)",
-        "nothing; checkpoints load unchanged, though O2 wrote weights rounded to float16",
+        "cast outputs with .float() before arithmetic of your own on them: O2 handed them out in float32; checkpoints "
+        "load unchanged",
     ),
     Rule(
         "AMP102",

@@ -137,6 +137,8 @@ class _Emitter:
             enabled = f"{name} != 1.0" if enabled is None else f"{enabled} and {name} != 1.0"
         elif scale.initial is not None:
             init_scale = self.facts.text(scale.initial)
+        elif scale.maximum is not None and _is_below_default(scale.maximum):
+            init_scale = _float_text(self.facts, scale.maximum)
         yield scaler.expression(function), self.spelling.grad_scaler(enabled, init_scale)
 
     # -- the step ---------------------------------------------------------------------------------------
@@ -394,6 +396,12 @@ def _divided(node: cst.CSTNode, by: str) -> cst.CSTNode:
 
 def _number(value: float) -> str:
     return repr(float(value))
+
+
+def _is_below_default(node: cst.BaseExpression) -> bool:
+    """Apex starts at the lower of 2**16 and the maximum ([A:apex/amp/scaler.py])."""
+    value = literal_value(node)
+    return isinstance(value, (int, float)) and value < 2.0**16
 
 
 def _float_text(facts: Facts, node: cst.BaseExpression) -> str:

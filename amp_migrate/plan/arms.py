@@ -134,6 +134,8 @@ class _Comparer:
         texts = {source_key(access.node): text for access, text in matches.items()}
         dumped: list[str] = []
         for statement in block.statements:
+            if statement in self.found.imports:
+                continue
             code = textwrap.dedent(self._code(statement))
             rewritten = _Plain(texts, self._scaled_below(statement)).visit(ast.parse(code))
             dumped.extend(ast.dump(node) for node in rewritten.body)

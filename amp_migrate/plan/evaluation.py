@@ -118,7 +118,7 @@ class Evaluation:
         names = plain_names(node.targets[0].target)
         if names is None:
             return None
-        half = set(names) if not self.tensors.ends_in_float32(node.value) else set()
+        half = set(self.tensors.half_names(node.targets[0].target, node.value) or [])
         last = statement
         for following in statement.next_siblings():
             if not self._belongs(following, {*names}, half):

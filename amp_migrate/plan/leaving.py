@@ -20,7 +20,7 @@ from amp_migrate.facts.tree import Class, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.forwards import Forwards
 from amp_migrate.plan.regions import Region
-from amp_migrate.plan.tensors import Tensors, plain_names
+from amp_migrate.plan.tensors import Tensors
 
 _PASS_ON = frozenset(
     "detach data view reshape squeeze unsqueeze permute transpose t T contiguous clone flatten".split()
@@ -69,8 +69,8 @@ def _half_names(forwards: Forwards, tensors: Tensors, region: Region) -> Iterato
         for inner in statement.descendants():
             node = inner.node
             if isinstance(node, cst.Assign) and isinstance(node.value, (cst.Call, cst.Subscript)):
-                if forwards.runs_model(inner) and not tensors.ends_in_float32(node.value):
-                    yield from plain_names(node.targets[0].target) or []
+                if forwards.runs_model(inner):
+                    yield from tensors.half_names(node.targets[0].target, node.value) or []
 
 
 def _needs_float32(facts: Facts, load: cst.Name) -> bool:

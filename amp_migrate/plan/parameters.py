@@ -73,14 +73,36 @@ class Parameters:
             if self.facts.objects.variable_objects(variable) == models
             and self.facts.names.visible(variable.name, function) is variable
         )
+        names += self._attributes_named(models, function)
         best = next((name for name in ("model", "net") if name in names), names[0] if names else None)
         return f"{best}.parameters()" if best is not None else None
 
     def _visible_variables(self, function: Function) -> Iterator[Variable]:
         current: Function | None = function
         while current is not None:
-            yield from self.facts.names.scope_of(current).variables.values()
+            for variable in self.facts.names.scope_of(current).variables.values():
+                if current is function or not current.is_module or self._is_certain(variable, function):
+                    yield variable
             current = current.parent
+
+    def _is_certain(self, variable: Variable, function: Function) -> bool:
+        """False for what a module binds in a block such as `if __name__ == "__main__":`, unless read there anyway."""
+        return _is_always_bound(variable) or any(
+            self.facts.tree.function_of(load) is function for load in variable.loads
+        )
+
+    def _attributes_named(self, models: Models, function: Function) -> list[str]:
+        """Attributes that the function itself reads: `self.model` in a method."""
+        return sorted(
+            {
+                self.facts.text(part)
+                for statement in function.body.statements
+                for inner in statement.descendants()
+                for part in self.facts.tree.expressions(inner)
+                if isinstance(part, cst.Attribute) and self.facts.objects.objects(part) == models
+            },
+            key=len,
+        )
 
     def _is_constructor(self, call: cst.Call) -> bool:
         """An optimizer class: its name starts with a capital, as every optimizer's does."""
@@ -181,6 +203,10 @@ class Parameters:
                     if part.func.attr.value == "add_param_group":
                         grown |= self.facts.objects.objects(part.func.value)
         return frozenset(grown)
+
+
+def _is_always_bound(variable: Variable) -> bool:
+    return all(binding.statement is None or binding.statement.block.owner is None for binding in variable.bindings)
 
 
 def _wants_gradient(test: cst.BaseExpression) -> bool:

@@ -16,6 +16,12 @@ IN_FLOAT32 = frozenset(
 _NEUTRAL = frozenset(
     "size shape dim ndim device argmax argmin max min topk sort argsort item is_cuda dtype eq ge gt le lt numel".split()
 )
+# What is never half, whatever it is made of.
+_EXACT = frozenset(
+    "argmax argmin argsort item tolist long int bool eq ne gt ge lt le numel size nonzero float double".split()
+)
+# What returns values and their indices.
+_WITH_INDICES = frozenset("max min topk sort kthvalue median mode".split())
 _TENSOR_METHODS = _NEUTRAL | frozenset(
     "cpu detach data view reshape squeeze unsqueeze permute transpose softmax log_softmax sigmoid float clone mean "
     "sum contiguous tolist numpy flatten chunk split abs exp clamp".split()
@@ -35,17 +41,25 @@ class Tensors:
                 node = node.value
                 continue
             name = called_name(node)
-            if name in IN_FLOAT32 or name == "float":
+            if name in IN_FLOAT32 or name in _EXACT:
                 return True
             if not isinstance(node.func, cst.Attribute) or name not in _TENSOR_METHODS:
                 return False
             node = node.func.value
         return False
 
+    def half_names(self, target: cst.BaseExpression, value: cst.BaseExpression) -> list[str] | None:
+        """The names that get half values; None where something other than names is set."""
+        names = plain_names(target)
+        if names is None or self.ends_in_float32(value):
+            return [] if names is not None else None
+        with_indices = isinstance(value, cst.Call) and called_name(value) in _WITH_INDICES and len(names) == 2
+        return names[:1] if with_indices else names
+
     def is_neutral(self, load: cst.Name) -> bool:
         parent = self.facts.tree.parents.get(load)
         if isinstance(parent, cst.Attribute) and parent.value is load:
-            return parent.attr.value in _NEUTRAL
+            return parent.attr.value in _NEUTRAL | _EXACT
         if isinstance(parent, cst.Arg):
             call = self.facts.tree.parents.get(parent)
             return isinstance(call, cst.Call) and called_name(call) in ("len", "argmax", "max", "topk", "float")

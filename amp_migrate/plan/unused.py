@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding
 
 
@@ -14,13 +15,20 @@ def now_unused(before: Facts, after: Facts) -> list[Finding]:
     read_before, read_after = _attributes_read(before), _attributes_read(after)
     for option in before.values.options.values():
         if option.name in read_before and option.name not in read_after:
-            message = f"the option --{option.name.replace('_', '-')} has no effect any more"
+            message = f"the option {_flag(option.node)} has no effect any more"
             findings.append(Finding(before.line(option.node), "AMP103", message))
     for function, name, node in _parameters(before, read=True):
         if (function, name) in {(other, unused) for other, unused, _ in _parameters(after, read=False)}:
             message = f"the parameter {name} of {function} has no effect any more"
             findings.append(Finding(before.line(node), "AMP103", message))
     return findings
+
+
+def _flag(node: cst.CSTNode) -> str:
+    """The option as it is declared, its long form."""
+    values = [literal_value(arg.value) for arg in node.args] if isinstance(node, cst.Call) else []
+    names = [value for value in values if isinstance(value, str) and value.startswith("-")]
+    return max(names, key=len, default="")
 
 
 def _attributes_read(facts: Facts) -> set[str]:

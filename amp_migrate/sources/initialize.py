@@ -23,6 +23,8 @@ _LEVELS = ("O0", "O1", "O2", "O3")
 # O3 has no loss scaling in apex; natively half gradients need it (rule B4).
 _DEFAULT_SCALE = {"O0": 1.0}
 _LARGEST_SCALE = 2.0**24
+# What these levels set anyway, and autocast with float32 weights amounts to.
+_AS_IN_NATIVE = {("master_weights", "O2"), ("patch_torch_functions", "O1")}
 
 Arguments = dict[str, cst.BaseExpression]
 
@@ -115,9 +117,16 @@ def _traps(facts: Facts, call: cst.Call, given: Arguments) -> list[Finding]:
     if level == "O1" and batchnorm is not None and batchnorm is not UNKNOWN:
         findings.append(Finding(line, "AMP114", "keep_batchnorm_fp32 is given under O1: apex raises here"))
     for name in ("cast_model_type", "patch_torch_functions", "master_weights", "cast_model_outputs"):
-        if _literal(given, name) is not None:
+        if _literal(given, name) is not None and (name, level) not in _AS_IN_NATIVE:
             text = facts.text(given[name])
             findings.append(Finding(line, "AMP116", f"{name}={text} has no native form and is dropped"))
+    findings += [
+        Finding(
+            line, "AMP116", f"{name}={facts.text(given[name])} is dropped: the loss scale is known at run time only"
+        )
+        for name in ("min_loss_scale", "max_loss_scale")
+        if name in given and "loss_scale" in given and facts.values.constant(given["loss_scale"]) is UNKNOWN
+    ]
     losses = _literal(given, "num_losses")
     if losses not in (None, 1):
         findings.append(Finding(line, "AMP105", "num_losses asks for one loss scale per loss"))
