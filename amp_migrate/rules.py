@@ -62,7 +62,7 @@ _RULES = (
         "AMP105",
         "note",
         "one scaler serves all losses",
-        "losses that feed one optimizer must share a scale natively; apex kept one for each loss",
+        "apex kept a loss scale for each loss; natively one scaler serves a training",
         "nothing; the training is the same until apex's own scales part after an overflow",
     ),
     Rule(
@@ -78,7 +78,7 @@ _RULES = (
         "attention",
         "a checkpoint is loaded without a test of its format",
         "apex saved {'loss_scaler0': ...}; GradScaler.load_state_dict raises KeyError for it",
-        "load old checkpoints without their amp entry; new ones work",
+        'guard the load with `if "scale" in ...`, or resume old checkpoints without the state of amp; new ones work',
     ),
     Rule(
         "AMP108",

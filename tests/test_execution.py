@@ -46,6 +46,17 @@ def one_process(monkeypatch, tmp_path) -> Iterator[None]:
             del sys.modules[name]
 
 
+def _run_both(fixture: Fixture, monkeypatch) -> tuple[str, str]:
+    """What the scripts print, before and after; apex is there for the one that still imports it."""
+    stubs = str(_STUBS)
+    if any(" AMP110 " in finding for finding in fixture.findings):
+        monkeypatch.syspath_prepend(stubs)
+    after = _run(fixture.folder / "after.py")
+    if stubs not in sys.path:
+        monkeypatch.syspath_prepend(stubs)
+    return _run(fixture.folder / "before.py"), after
+
+
 def _run(script: Path) -> str:
     output = io.StringIO()
     with contextlib.redirect_stdout(output), warnings.catch_warnings():
@@ -56,9 +67,7 @@ def _run(script: Path) -> str:
 
 @migrations
 def test_same_program_without_mixed_precision(fixture: Fixture, monkeypatch):
-    after = _run(fixture.folder / "after.py")
-    monkeypatch.syspath_prepend(str(_STUBS))
-    before = _run(fixture.folder / "before.py")
+    before, after = _run_both(fixture, monkeypatch)
     assert _NUMBER.search(before), "a fixture prints its losses"
     assert after == before
 
@@ -72,8 +81,8 @@ def mixed_precision_on_cpu(monkeypatch) -> None:
             super().__init__("cpu", dtype=dtype, **keywords)
 
     class GradScaler(torch.amp.GradScaler):
-        def __init__(self, device="cuda", init_scale=2.0**7, **keywords):
-            super().__init__("cpu", init_scale=init_scale, **keywords)
+        def __init__(self, device="cuda", init_scale=2.0**16, **keywords):
+            super().__init__("cpu", init_scale=min(init_scale, 2.0**7), **keywords)
 
     monkeypatch.setattr(torch.amp, "autocast", Autocast)
     monkeypatch.setattr(torch.amp, "GradScaler", GradScaler)
@@ -81,9 +90,7 @@ def mixed_precision_on_cpu(monkeypatch) -> None:
 
 @migrations
 def test_trains_in_mixed_precision(fixture: Fixture, mixed_precision_on_cpu, monkeypatch):
-    after = _run(fixture.folder / "after.py")
-    monkeypatch.syspath_prepend(str(_STUBS))
-    before = _run(fixture.folder / "before.py")
+    before, after = _run_both(fixture, monkeypatch)
     assert _NUMBER.sub("", after) == _NUMBER.sub("", before)
     losses = [[float(number) for number in _NUMBER.findall(output)] for output in (before, after)]
-    assert losses[1] == pytest.approx(losses[0], rel=0.05, abs=0.02)
+    assert losses[1] == pytest.approx(losses[0], rel=0.15, abs=0.02)

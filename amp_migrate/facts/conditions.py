@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 import libcst as cst
 
 from amp_migrate.facts.identity import Identity, Key
-from amp_migrate.facts.objects import Objects
+from amp_migrate.facts.objects import Objects, Store
 from amp_migrate.facts.values import UNKNOWN, Values, literal_value
 
 Case = Mapping[Hashable, object]
@@ -187,12 +187,21 @@ class Conditions:
         """What a name that is bound once, or an attribute that is stored to once, is set to."""
         if isinstance(node, cst.Attribute):
             stores = self.objects.stores_of(node.attr.value)
-            return stores[0].value if len(stores) == 1 and self.objects.values_of(node) == [stores[0].value] else None
+            if len(stores) != 1 or not self._is_set_by_init(stores[0]):
+                return None
+            return stores[0].value if self.objects.values_of(node) == [stores[0].value] else None
         variable = self.identity.names.variable_at(node)
         if variable is None or len(variable.bindings) != 1:
             return None
         binding = variable.bindings[0]
         return binding.value if binding.kind == "assign" and not binding.selector else None
+
+    def _is_set_by_init(self, store: Store) -> bool:
+        """True for `self.x = ...` as a plain statement of `__init__`: the attribute has that value and no other."""
+        function = store.statement.function
+        receiver = function.parameters[0].name.value if function.is_method and function.parameters else None
+        is_own = isinstance(store.base, cst.Name) and store.base.value == receiver
+        return is_own and function.name == "__init__" and store.statement.block.owner is None
 
     def _compile_comparison(self, node: cst.Comparison, variables: Variables, seen: frozenset[Key]) -> Evaluator:
         target = node.comparisons[0]

@@ -79,6 +79,9 @@ class _Applier:
             at = outputs.index(inside[0])
             outputs[at : at + len(inside)] = [self._wrapped(wrap, inside)]
         lines, pending = self._sequence(outputs)
+        if lines and block.owner is None and not block.function.is_module and not outputs[0].lines:
+            first = [line for line in _leading(lines[0]) if line.comment is not None]
+            lines[0] = _with_leading(lines[0], first)  # no blank line at the top of a body
         return lines, [line for line in pending if line.comment is not None]
 
     def _sequence(self, outputs: list[_Output]) -> tuple[list[Line], list[cst.EmptyLine]]:

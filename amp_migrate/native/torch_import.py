@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
@@ -25,20 +27,22 @@ def _for_type_checkers(statement: Statement | None) -> bool:
 
 
 def add_torch_import(facts: Facts, imports: list[Statement], edits: Edits) -> None:
-    """`import torch` in the place of the source form's import, else after the imports at the top."""
-    at_top = [statement.path()[0] for statement in imports if statement.function.is_module]
-    place = at_top[0] if at_top else _last_import(facts)
+    """`import torch` in the place of the source form's import at the top, else after the other imports there."""
+    leading = list(_leading_imports(facts))
+    replaced = [statement for statement in imports if statement in leading]
+    place = replaced[0] if replaced else leading[-1] if leading else None
     if place is not None:
         edits.insert_after(place, "import torch")
     else:
         edits.insert_before(facts.tree.root.body.statements[0], "import torch")
 
 
-def _last_import(facts: Facts) -> Statement | None:
-    found: Statement | None = None
+def _leading_imports(facts: Facts) -> Iterator[Statement]:
+    """The imports that the module begins with."""
     for statement in facts.tree.root.body.statements:
         if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
-            found = statement
-        elif not (isinstance(statement.node, cst.Expr) and isinstance(statement.node.value, cst.SimpleString)):
-            break
-    return found
+            yield statement
+        elif not isinstance(statement.node, (cst.Try, cst.If)) and not (
+            isinstance(statement.node, cst.Expr) and isinstance(statement.node.value, cst.SimpleString)
+        ):
+            return

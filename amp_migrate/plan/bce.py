@@ -109,10 +109,12 @@ class _Finder:
         in_sight = False
         for index, arg in enumerate(call.args[:2]):
             value = arg.value
-            sigmoid = self._sigmoid(value, statement)
-            if sigmoid is not None:
-                floats.append(sigmoid)
+            sigmoids = self._sigmoids(value, statement)
+            if sigmoids:
+                floats += sigmoids
                 in_sight = in_sight or index == 0
+                if any(self.facts.tree.function_of(sigmoid) is not statement.function for sigmoid in sigmoids):
+                    floats.append(value)  # a wrapper around the model may hand out half again
             elif index == 0 or self._is_made_by(value, region):
                 floats.append(value)
         self._check_separable(call, statement)
@@ -147,17 +149,35 @@ class _Finder:
             if isinstance(arg.value, cst.Name) and self._is_made_by(arg.value, region)
         ]
 
-    def _sigmoid(self, value: cst.BaseExpression, at: Statement) -> cst.BaseExpression | None:
-        """What a sigmoid takes: in the argument itself, or in the statement that made the name."""
+    def _sigmoids(self, value: cst.BaseExpression, at: Statement) -> list[cst.BaseExpression]:
+        """What sigmoids take: in the argument itself, in the statement that made the name, or at the end of the
+        forward of a model of this file.
+        """
+        if isinstance(value, cst.Name):
+            for earlier in reversed(at.block.statements[: at.index]):
+                if (value.value,) in writes(earlier) and isinstance(earlier.node, cst.Assign):
+                    value = earlier.node.value
+                    break
         direct = _sigmoid_argument(value)
         if direct is not None:
-            return direct
-        if not isinstance(value, cst.Name):
-            return None
-        for earlier in reversed(at.block.statements[: at.index]):
-            if (value.value,) in writes(earlier) and isinstance(earlier.node, cst.Assign):
-                return _sigmoid_argument(earlier.node.value)
-        return None
+            return [direct]
+        return self._ending_of_forward(value) if isinstance(value, cst.Call) else []
+
+    def _ending_of_forward(self, call: cst.Call) -> list[cst.BaseExpression]:
+        if not isinstance(call.func, (cst.Name, cst.Attribute)):
+            return []
+        origins = [one.origin for one in self.facts.objects.objects(call.func)]
+        forwards = [origin.methods.get("forward") for origin in origins if isinstance(origin, Class)]
+        if len(forwards) != 1 or forwards[0] is None:
+            return []
+        returned = [
+            inner.node.value
+            for statement in forwards[0].body.statements
+            for inner in statement.descendants()
+            if isinstance(inner.node, cst.Return) and inner.node.value is not None
+        ]
+        found = [_sigmoid_argument(_inside_methods(value)) for value in returned]
+        return [argument for argument in found if argument is not None] if None not in found else []
 
     def _is_made_by(self, value: cst.BaseExpression, region: Region) -> bool:
         names = {part.value for part in walk(value) if isinstance(part, cst.Name)}
@@ -165,6 +185,17 @@ class _Finder:
             path[0] for statement in region.statements() for inner in statement.descendants() for path in writes(inner)
         }
         return bool(names & made) and isinstance(value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+
+
+def _inside_methods(node: cst.BaseExpression) -> cst.BaseExpression:
+    """X in `X.squeeze(1).float()`."""
+    while (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value in ("squeeze", "view", "float", "reshape", "flatten", "contiguous")
+    ):
+        node = node.func.value
+    return node
 
 
 def _sigmoid_argument(node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -15,7 +15,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import conjunction
-from amp_migrate.facts.tree import Block, Class, Function, Statement
+from amp_migrate.facts.tree import Block, Class, Function, Statement, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.enabling import Enabling, enclosing_guards
 from amp_migrate.plan.model import Recognition, Setup
@@ -220,10 +220,21 @@ class _Binder:
         outermost: Statement | None = None
         owner = block.owner
         while owner is not None:
-            if isinstance(owner.node, (cst.For, cst.While)) and not self._builds_optimizer(owner):
+            if isinstance(owner.node, (cst.For, cst.While)) and not self._builds_optimizer_each_round(owner):
                 outermost = owner
             owner = owner.block.owner
         return outermost
+
+    def _builds_optimizer_each_round(self, loop: Statement) -> bool:
+        """False where only some round does: `if epoch == first:`."""
+        target = names_in(loop.node.target) if isinstance(loop.node, cst.For) else set()
+        for one in self.roles.optimizers:
+            if isinstance(one.origin, cst.Call):
+                statement = self.facts.tree.statement_of(one.origin)
+                tests = [outer.node.test for outer in statement.path()[:-1] if isinstance(outer.node, cst.If)]
+                if statement.inside(loop) and not any(names_in(test) & target for test in tests):
+                    return True
+        return False
 
     def _builds_optimizer(self, holder: Statement) -> bool:
         for one in self.roles.optimizers:
@@ -304,6 +315,9 @@ class _Binder:
         if setup.function.owner is owner and setup.function is init:
             return Creation(init, setup.path()[0])
         if init is not None and init.parameters and self.can_create(init):
+            early = min(self._uses_in(init), key=lambda use: use.path()[0].index, default=None)
+            if early is not None:
+                return Creation(init, early.path()[0], before=True)
             return Creation(init, init.body.statements[-1])
         if setup.function.owner is owner and setup.function.parameters:
             return Creation(setup.function, setup.path()[0])

@@ -97,6 +97,8 @@ class _Cleaner:
             path = f"{dotted_text(statement.node.module)}.{path}"
         if path == "apex.amp" or path.startswith("apex.amp."):
             return True
+        if len(variable.bindings) > 1:
+            return False  # there is a substitute, which another file may import from here
         return all(self._goes_through_amp(load) for load in variable.loads)
 
     def _goes_through_amp(self, load: cst.Name) -> bool:
@@ -149,7 +151,7 @@ class _Cleaner:
                 continue
             body = owner.blocks[0]
             rest = [inner for inner in body.statements if inner not in gone]
-            if all(self._is_flag_or_carrier(inner) or isinstance(inner.node, cst.Pass) for inner in rest):
+            if all(self._is_flag_or_carrier(inner) or isinstance(inner.node, (cst.Pass, cst.Global)) for inner in rest):
                 emptied.append(owner)
         return emptied
 
@@ -171,7 +173,7 @@ class _Cleaner:
             names = ", ".join(self._kept_names(statement.node, self.cleanup.aliases.get(statement, [])))
             if names:
                 line = self.facts.line(statement.node)
-                self.cleanup.findings.append(Finding(line, "AMP110", f"{names} still comes from apex"))
+                self.cleanup.findings.append(Finding(line, "AMP110", f"still imported: {names}"))
 
     def _kept_names(self, node: cst.CSTNode, gone: list[cst.ImportAlias]) -> list[str]:
         """The dotted names that an import still brings from apex."""

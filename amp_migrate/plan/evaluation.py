@@ -22,7 +22,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import own_reads, writes
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
-from amp_migrate.plan.forwards import Forwards, is_no_grad, is_no_grad_call
+from amp_migrate.plan.forwards import Forwards, is_no_grad, is_no_grad_call, own_calls
 from amp_migrate.plan.leaving import loads_after, what_follows
 from amp_migrate.plan.regions import Region
 from amp_migrate.plan.tensors import IN_FLOAT32, Tensors, plain_names
@@ -113,7 +113,7 @@ class Evaluation:
         node = statement.node
         if not isinstance(node, cst.Assign) or len(node.targets) != 1:
             return None
-        if self._generates(node.value):
+        if self._generates(node.value) or isinstance(node.value, (cst.ListComp, cst.List, cst.Tuple, cst.DictComp)):
             return None
         names = plain_names(node.targets[0].target)
         if names is None:
@@ -169,6 +169,8 @@ class Evaluation:
         leaving = [load for load in loads if not self.tensors.is_neutral(load)]
         if not leaving:
             return []
+        if self._may_be_rebound(name, region):
+            return None
         inside = self._loads_in(name, region)
         if not any(
             self.tensors.shows_tensor(load) for load in (*loads, *inside, *self._loads_of_product(name, region))
@@ -177,6 +179,24 @@ class Evaluation:
         if any(self.tensors.shows_other(load) for load in (*loads, *inside)):
             return None
         return leaving
+
+    def _may_be_rebound(self, name: str, region: Region) -> bool:
+        """True where the name gets another value in a branch or a loop, and is read after it."""
+        for statement in what_follows(region.last):
+            if (name,) in writes(statement) and isinstance(statement.node, cst.Assign):
+                return False
+            branches = (inner for inner in statement.descendants() if inner is not statement)
+            if any((name,) in writes(inner) and not self._stays_tensor(inner) for inner in branches):
+                return True
+        return False
+
+    def _stays_tensor(self, statement: Statement) -> bool:
+        """False for `out = out.cpu().numpy()`, and for values that are not computed by a call."""
+        node = statement.node
+        if not isinstance(node, cst.Assign) or not isinstance(node.value, (cst.Call, cst.BinaryOperation)):
+            return False
+        words = ("numpy", "tolist", "item", "decode", "join", "format", "str", "list", "dict")
+        return not any(any(word in called_name(call) for word in words) for call in own_calls(self.facts, statement))
 
     def _loads_of_product(self, name: str, region: Region) -> Iterator[cst.Name]:
         """Loads after `x = x * c`: what they show of x holds before the product too."""

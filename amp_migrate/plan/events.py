@@ -22,7 +22,9 @@ from amp_migrate.plan.roles import Roles
 
 _CLIPS = frozenset("clip_grad_norm_ clip_grad_norm clip_grad_value_ clip_grad_value".split())
 _PARAMETER_METHODS = frozenset("parameters named_parameters".split())
-_GRADIENT_WORDS = frozenset("grad grads gradient gradients clip norm gradnorm".split())
+_GRADIENT_WORDS = frozenset(
+    "grad grads gradient gradients clip norm gradnorm backward hook hooks callback callbacks event".split()
+)
 _BUILTINS = frozenset("sum filter chain print zip enumerate map len list tuple sorted next iter set dict".split())
 _NEUTRAL_METHODS = frozenset("step zero_grad state_dict load_state_dict add_param_group synchronize".split())
 
@@ -235,7 +237,9 @@ class _Collector:
             return False
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         touched = [arg.value for arg in call.args] + ([receiver] if receiver is not None else [])
-        return any(self.roles.is_model(node) or self.roles.optimizers_at(node) for node in touched)
+        return any(self.roles.is_model(node) or self.roles.optimizers_at(node) for node in touched) or (
+            any(isinstance(arg.value, cst.Name) and arg.value.value == "self" for arg in call.args)
+        )
 
     def _words_around(self, call: cst.Call, name: str, statement: Statement) -> set[str]:
         """The words in the names of a function, of its arguments, and of what its result is assigned to."""

@@ -39,7 +39,7 @@ def _is_flag(variable: Variable, attempt: Statement) -> bool:
     holds = [b for b in inside if not _arm(b, attempt).startswith("except") and _value(b) is True]
     if len(falls) + len(holds) != len(inside) or not falls:
         return False
-    return all(_value(binding) is True and _just_before(binding, attempt) for binding in outside)
+    return all(_just_before(binding, attempt) for binding in outside)
 
 
 def _within(binding: Binding, attempt: Statement) -> bool:

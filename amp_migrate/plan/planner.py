@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -280,18 +280,26 @@ class _Planner:
                 plan.floats.extend(found.floats)
             else:
                 left.append(found.region.first)
-        self._check_half_inputs(left)
+        self._check_half_inputs([*left, *self._outside(plan, forwards)])
         for function, statements in _by_function(left).items():
             count = len(statements)
             what = "a forward without gradients stays" if count == 1 else f"{count} forwards without gradients stay"
             message = f"{what} in float32 in {function.name}"
             plan.findings.append(Finding(self.facts.line(statements[0].node), "AMP106", message))
 
+    def _outside(self, plan: TrainingPlan, forwards: Forwards) -> Iterator[Statement]:
+        """Statements outside of every region that run a model on what is cast to half in them."""
+        regions = [found.region for found in plan.regions]
+        for statement in self.facts.tree.all_statements():
+            casts = any(called_name(call) == "half" for call in own_calls(self.facts, statement))
+            if casts and forwards.runs_model_here(statement) and not any(one.covers(statement) for one in regions):
+                yield statement
+
     def _check_half_inputs(self, left: list[Statement]) -> None:
         """Inputs that are cast to half by hand only fit a model that runs in mixed precision."""
         functions = {statement.function for statement in left}
         for statement in self.facts.tree.all_statements():
-            if statement.function not in functions or isinstance(statement.node, cst.Expr):
+            if statement.function not in functions or (isinstance(statement.node, cst.Expr) and statement not in left):
                 continue
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Call) and called_name(part) == "half" and not part.args:

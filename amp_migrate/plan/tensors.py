@@ -20,6 +20,7 @@ _NEUTRAL = frozenset(
 _EXACT = frozenset(
     "argmax argmin argsort item tolist long int bool eq ne gt ge lt le numel size nonzero float double".split()
 )
+_TAKE_LISTS = frozenset("stack cat hstack vstack dstack concat concatenate".split())
 # What returns values and their indices.
 _WITH_INDICES = frozenset("max min topk sort kthvalue median mode".split())
 _TENSOR_METHODS = _NEUTRAL | frozenset(
@@ -74,7 +75,8 @@ class Tensors:
             call = self.facts.tree.parents.get(parent)
             if isinstance(call, cst.Call) and call.args[0] is parent:
                 dotted = self.facts.names.dotted(call.func) or ""
-                return dotted.startswith("torch.") or self._is_torch_loss(call)
+                takes_lists = called_name(call) in _TAKE_LISTS
+                return (dotted.startswith("torch.") and not takes_lists) or self._is_torch_loss(call)
         return False
 
     def _is_torch_loss(self, call: cst.Call) -> bool:
@@ -97,6 +99,9 @@ class Tensors:
             return parent.attr.value not in _TENSOR_METHODS
         if isinstance(parent, cst.Assign) and parent.value is load:
             return isinstance(parent.targets[0].target, (cst.Tuple, cst.List))
+        if isinstance(parent, cst.Arg):
+            call = self.facts.tree.parents.get(parent)
+            return isinstance(call, cst.Call) and called_name(call) in _TAKE_LISTS
         return isinstance(parent, (cst.For, cst.StarredElement))
 
 

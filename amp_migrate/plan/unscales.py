@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import Statement, names_in
@@ -97,8 +98,21 @@ class UnscalePlanner:
                 )
         elif use.kind != "clip":
             raise Refusal("AMP904", use.node, f"{text} uses gradients on every micro-batch, before they are unscaled")
+        if self._decides_a_step(use):
+            raise Refusal(
+                "AMP904", use.node, f"the value of {text} decides about the step, so an overflow would never be noticed"
+            )
         if use not in self.micro_uses:
             self.micro_uses.append(use)
+
+    def _decides_a_step(self, use: GradientUse) -> bool:
+        """True for `norm = clip_grad_norm_(...)` before `if isfinite(norm): optimizer.step()`."""
+        made = {path[0] for path in writes(use.statement)}
+        return any(
+            isinstance(outer.node, cst.If) and names_in(outer.node.test) & made
+            for step in self.events.all_steps()
+            for outer in step.statement.path()[:-1]
+        )
 
     def _clusters(self, members: ObjectSet, uses: list[GradientUse]) -> list[list[GradientUse]]:
         """Uses before the same steps belong together."""

@@ -125,6 +125,8 @@ class Visible:
 
     def _bound_before(self, variable: Variable, function: Function, at: Statement | None) -> bool:
         """True where some binding of a local variable comes before `at` in the source."""
+        if variable.scope is self.facts.names.module_scope and not function.is_module:
+            return self._is_certain(variable, function)
         if at is None or variable.scope is not self.facts.names.scope_of(function):
             return True
         order = _order(at)
@@ -134,6 +136,12 @@ class Visible:
             if binding.statement.function is function and _order(binding.statement) < order:
                 return True
         return False
+
+    def _is_certain(self, variable: Variable, function: Function) -> bool:
+        """False for a global that only `if __name__ == "__main__":` or the like binds, unless it is read there anyway."""
+        if any(binding.statement is None or binding.statement.block.owner is None for binding in variable.bindings):
+            return True
+        return any(function.encloses(self.facts.tree.function_of(load)) for load in variable.loads)
 
     def _self_attributes(self) -> list[tuple[str, cst.Attribute]]:
         """Every `self.x` that is assigned somewhere."""

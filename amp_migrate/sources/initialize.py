@@ -121,9 +121,7 @@ def _traps(facts: Facts, call: cst.Call, given: Arguments) -> list[Finding]:
             text = facts.text(given[name])
             findings.append(Finding(line, "AMP116", f"{name}={text} has no native form and is dropped"))
     findings += [
-        Finding(
-            line, "AMP116", f"{name}={facts.text(given[name])} is dropped: the loss scale is known at run time only"
-        )
+        Finding(line, "AMP116", f"{name}={facts.text(given[name])} is dropped: the scale is known at run time only")
         for name in ("min_loss_scale", "max_loss_scale")
         if name in given and "loss_scale" in given and facts.values.constant(given["loss_scale"]) is UNKNOWN
     ]
