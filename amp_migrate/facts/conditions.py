@@ -169,7 +169,10 @@ class Conditions:
         return lambda case: case[key]
 
     def _definition(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """The one expression that a name or an attribute stands for, if it is a test, a choice or a constant."""
+        """The one expression that a name or an attribute stands for, if it is a test or a choice.
+
+        A constant is a switch that somebody may turn by hand: it is not looked into.
+        """
         value = self._only_value(node)
         looked_into = (
             cst.BooleanOperation,
@@ -177,11 +180,8 @@ class Conditions:
             cst.Comparison,
             cst.IfExp,
             cst.BinaryOperation,
-            cst.SimpleString,
-            cst.BaseNumber,
         )
-        is_constant = isinstance(value, cst.Name) and value.value in ("True", "False", "None")
-        return value if isinstance(value, looked_into) or is_constant else None
+        return value if isinstance(value, looked_into) else None
 
     def _only_value(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What a name that is bound once, or an attribute that is stored to once, is set to."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.paths import Point
-from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.events import Events, Step
 from amp_migrate.plan.step_graph import StepGraph
@@ -139,18 +139,48 @@ class UpdatePlanner:
     def _may_lack_gradients(self, step: Step) -> bool:
         """True where some path from the start to the step passes no backward of its optimizer."""
         points = set(self.graph.points([step.statement]))
-        return self.graph.path_exists([self.graph.start], points.__contains__, self.graph.is_backward(step.objects))
+        sources = [self.graph.start, *self._clears_before(step)]
+        return self.graph.path_exists(sources, points.__contains__, self.graph.is_backward(step.objects))
+
+    def _clears_before(self, step: Step) -> list[Point]:
+        """The zero_grads after which the step comes without a condition of its own: a leftover step under
+        `if len(loader) % k != 0:` is taken to know what it does.
+        """
+        outer = step.statement.path()[:-1]
+        conditions = [one for one in outer if isinstance(one.node, cst.If)]
+        own_rounds = [
+            one
+            for one in outer
+            if isinstance(one.node, cst.For) and names_in(one.node.target) & names_in(step.optimizer)
+        ]
+        clears = self.graph.clears(step.objects)
+        found = []
+        for point in self.graph.live:
+            trail = point.trail()
+            if (
+                clears(point)
+                and all(one in trail for one in conditions)
+                and not any(one in trail for one in own_rounds)
+            ):
+                found.append(point)
+        return found
 
     def _place_early_updates(self, unscale: Unscale, anchor: Statement) -> None:
         """A jump that leaves the step after unscale_ gets an update of its own."""
         inside = self._inside(anchor)
         starts = self.graph.points([unscale.before])
         for statement in self._jumps(unscale):
-            points = [point for point in self.graph.points([statement]) if point not in inside]
-            if not points or not self.graph.path_exists(starts, points.__contains__, inside.__contains__):
+            points = [point for point in self.graph.points([statement]) if self._leaves(point, inside)]
+            within = [point for point in points if point in inside]
+            avoid = self.graph.is_any_backward if within else inside.__contains__
+            if not points or not self.graph.path_exists(starts, points.__contains__, avoid):
                 continue
-            if self.graph.path_exists(points, self._starts_over, inside.__contains__):
+            if within or self.graph.path_exists(points, self._starts_over, inside.__contains__):
                 self._add_update(Update(statement, before=True))
+
+    def _leaves(self, jump: Point, inside: set[Point]) -> bool:
+        """True for a jump outside of the last statement of a step, or out of it."""
+        return jump not in inside or any(edge.target not in inside for edge in jump.edges)
 
     def _add_update(self, update: Update) -> None:
         if update not in self.updates:

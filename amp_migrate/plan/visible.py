@@ -138,7 +138,7 @@ class Visible:
         return False
 
     def _is_certain(self, variable: Variable, function: Function) -> bool:
-        """False for a global that only `if __name__ == "__main__":` or the like binds, unless it is read there anyway."""
+        """False for a global that only `if __name__ == "__main__":` or the like binds, unless read there anyway."""
         if any(binding.statement is None or binding.statement.block.owner is None for binding in variable.bindings):
             return True
         return any(function.encloses(self.facts.tree.function_of(load)) for load in variable.loads)
