@@ -31,15 +31,18 @@ def migrate_source(source: bytes, options: Options | None = None) -> Result:
     return migrate_bytes(source, options or Options(), None)
 
 
-def migrate_project(paths: Iterable[str | PathLike[str]], options: Options | None = None) -> list[Result]:
-    """Migrate files and folders without writing them: one Result for each file, in path order.
+def migrate_project(
+    paths: str | PathLike[str] | Iterable[str | PathLike[str]], options: Options | None = None
+) -> list[Result]:
+    """Migrate a file or folder, or several, without writing them: one Result for each file, in the order given.
 
     Folders are searched as git would (ignored files and virtual environments left out). Raises
     FileNotFoundError for a path that does not exist.
     """
     from amp_migrate.project import migrate_paths
 
-    return list(migrate_paths([Path(path) for path in paths], options or Options()))
+    named = [paths] if isinstance(paths, (str, PathLike)) else paths
+    return list(migrate_paths([Path(path) for path in named], options or Options()))
 
 
 __all__ = ["Finding", "Options", "Result", "__version__", "migrate_project", "migrate_source"]

@@ -2,4 +2,4 @@
 
 from amp_migrate.cli import main
 
-main(prog_name="amp-migrate")
+main()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Literal, get_args
 
 Api = Literal["torch.cuda.amp", "torch.amp"]
 Dtype = Literal["float16", "bfloat16"]
@@ -15,9 +15,16 @@ class Options:
 
     `api` is the spelling: `torch.cuda.amp` for every torch since 1.6, `torch.amp` for 2.3 and newer; None
     takes it from the project (its declared torch, else the installed one). `dtype` is autocast's; bfloat16
-    needs no scaler. `repair_clip` unscales before a clip that the source applied to scaled gradients.
+    needs no scaler. `repair_clip` unscales before a clip that the source applied to scaled gradients. Raises
+    ValueError for other values.
     """
 
     api: Api | None = None
     dtype: Dtype = "float16"
     repair_clip: bool = False
+
+    def __post_init__(self) -> None:
+        if self.api is not None and self.api not in get_args(Api):
+            raise ValueError(f"api must be one of {', '.join(get_args(Api))} or None, not {self.api!r}")
+        if self.dtype not in get_args(Dtype):
+            raise ValueError(f"dtype must be one of {', '.join(get_args(Dtype))}, not {self.dtype!r}")

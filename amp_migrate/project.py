@@ -37,8 +37,14 @@ def migrate_file(path: Path, options: Options) -> Result:
     return migrate_bytes(source, options, path)
 
 
+def migrate_stdin(source: bytes, options: Options) -> Result:
+    """Migrate standard input as if it were a file of the current folder."""
+    result = migrate_bytes(source, options, Path.cwd() / "-")
+    return dataclasses.replace(result, path="-")
+
+
 def migrate_bytes(source: bytes, options: Options, path: Path | None) -> Result:
-    """Migrate the content of one file; `path` says where it belongs, None for standard input."""
+    """Migrate the content of one file; `path` says where it belongs, None where that is not known."""
     name = str(path) if path is not None else "-"
     if not may_hold_apex_amp(source):
         return Result(name, source, source, "untouched")

@@ -36,7 +36,10 @@ def violations(step: str) -> list[str]:
 @pytest.mark.parametrize(
     ("kind", "step"),
     [
-        ("clip of scaled gradients", "clip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\nscaler.update()"),
+        (
+            "clip of scaled gradients",
+            "clip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\nscaler.update()",
+        ),
         (
             "unscale_ twice",
             "scaler.unscale_(optimizer)\nscaler.unscale_(optimizer)\nscaler.step(optimizer)\nscaler.update()",

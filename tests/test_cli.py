@@ -48,7 +48,9 @@ def repository(tmp_path) -> Path:
 def test_shows_a_diff_and_writes_nothing(repository):
     result = run(".", cwd=repository)
     assert result.returncode == 0
-    assert result.stdout.startswith(b"--- a/pkg/train.py\n+++ b/pkg/train.py\n@@ ")
+    assert result.stdout.startswith(
+        b"diff --git a/pkg/train.py b/pkg/train.py\n--- a/pkg/train.py\n+++ b/pkg/train.py\n@@ "
+    )
     assert b"\x1b[" not in result.stdout
     assert b"1 file would be migrated" in result.stderr
     assert (repository / "pkg/train.py").read_bytes() == SCRIPT
@@ -113,10 +115,10 @@ def test_check_and_write_exclude_each_other(repository):
 def test_standard_input(tmp_path):
     shown = run("-", cwd=tmp_path, stdin=SCRIPT)
     assert shown.returncode == 0
-    assert shown.stdout.startswith(b"--- a/")
+    assert shown.stdout.startswith(b"diff --git a/")
     written = run("-", "--write", cwd=tmp_path, stdin=SCRIPT)
     assert b"scaler.scale(loss).backward()" in written.stdout
-    assert not written.stdout.startswith(b"---")
+    assert not written.stdout.startswith(b"diff")
 
 
 def test_a_bad_file_does_not_stop_the_others(repository):
@@ -176,7 +178,7 @@ def test_ignored_files_and_environments_are_skipped(repository):
     result = run(".", cwd=repository)
     assert result.stdout.count(b"+++ b/") == 1
     assert b"ignored" not in result.stdout
-    assert run("ignored.py", cwd=repository).stdout.startswith(b"--- a/ignored.py")
+    assert run("ignored.py", cwd=repository).stdout.startswith(b"diff --git a/ignored.py")
 
 
 def test_mode_and_link_survive(tmp_path):

@@ -15,13 +15,17 @@ def _imported(code: str) -> set[str]:
 
 
 def test_nothing_to_do_costs_no_libcst():
-    modules = _imported("from amp_migrate import migrate_source\nmigrate_source(b'import torch')\nimport amp_migrate.cli")
+    modules = _imported(
+        "from amp_migrate import migrate_source\nmigrate_source(b'import torch')\nimport amp_migrate.cli"
+    )
     assert "amp_migrate.cli" in modules
     assert not modules & {"libcst", "torch"}
 
 
 def test_migrating_never_imports_torch_or_slow_parts_of_libcst():
-    modules = _imported("from amp_migrate import migrate_source\nmigrate_source(b'from apex import amp\\namp.state_dict()')")
+    modules = _imported(
+        "from amp_migrate import migrate_source\nmigrate_source(b'from apex import amp\\namp.state_dict()')"
+    )
     assert "libcst" in modules
     assert not modules & {"torch", "libcst.matchers", "libcst.codemod"}
 

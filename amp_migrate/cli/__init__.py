@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+
 import click
 
 from amp_migrate import __version__
@@ -9,23 +12,35 @@ from amp_migrate.cli.migrate import migrate
 
 
 class _WithDefault(click.Group):
-    """A group whose first word may be left out: what is no command is a path for `migrate`."""
+    """A group whose first word may be left out: what is no command is an argument of `migrate`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own = {"-h", "--help", "--version"}
-        if args and args[0] not in self.commands and args[0] not in own:
+        if args and args[0] not in self.commands and args[0] != "--version":
             args = ["migrate", *args]
         return super().parse_args(ctx, args)
 
 
 @click.group(cls=_WithDefault, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
 @click.version_option(__version__, prog_name="amp-migrate")
-def main() -> None:
+def _commands() -> None:
     """Migrate PyTorch training scripts from NVIDIA Apex AMP to native autocast and GradScaler.
 
     `amp-migrate PATH...` shows what would change as a diff; `amp-migrate PATH... --write` changes the files.
-    See `amp-migrate migrate --help` for all options.
+    `amp-migrate --help` lists all options.
     """
 
 
-main.add_command(migrate)
+_commands.add_command(migrate)
+
+
+def main() -> None:
+    """Run the command; what the system refuses (a full disk, a closed output) is an error, not a traceback."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `amp-migrate . | head` ends like any other command
+    try:
+        _commands(prog_name="amp-migrate")
+    except (OSError, AttributeError) as error:
+        if isinstance(error, AttributeError) and sys.stdout is not None:
+            raise
+        print(f"amp-migrate: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from amp_migrate.options import Api, Dtype, Options
-from amp_migrate.project import migrate_bytes, migrate_paths, write_result
+from amp_migrate.project import migrate_paths, migrate_stdin, write_result
 from amp_migrate.report.diff import coloured, unified_diff
 from amp_migrate.report.text import finding_lines, summary
 from amp_migrate.result import Result
@@ -69,6 +69,8 @@ def migrate(
     """
     if write and check:
         raise click.UsageError("--write and --check exclude each other")
+    if "" in paths:
+        raise click.UsageError("an empty path; write . for the current folder")
     options = Options(api=api, dtype=dtype, repair_clip=repair_clip)
     run = _Run()
     try:
@@ -76,17 +78,23 @@ def migrate(
             run.results.append(_handle(result, write=write))
             if not quiet:
                 _tell(run.results[-1], verbose)
-    except FileNotFoundError as error:
-        raise click.UsageError(f"{error} does not exist") from error
-    if not quiet:
-        click.echo(summary(run.results, written=write), err=True)
+        if not quiet:
+            click.echo(summary(run.results, written=write), err=True)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; {summary(run.results, written=write)}", err=True)
+        sys.exit(130)
     sys.exit(run.exit_code(check=check))
 
 
 def _results(paths: tuple[str, ...], options: Options) -> Iterator[Result]:
     named = [Path(path) for path in paths if path != "-"]
+    missing = [str(path) for path in named if not os.path.exists(path)]
+    if missing:
+        raise click.UsageError(f"{', '.join(missing)} does not exist, or may not be read")
     if "-" in paths:
-        yield migrate_bytes(sys.stdin.buffer.read(), options, None)
+        if sys.stdin is None:
+            raise click.UsageError("there is no standard input")
+        yield migrate_stdin(sys.stdin.buffer.read(), options)
     if named:
         yield from migrate_paths(named, options)
 

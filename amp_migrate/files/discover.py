@@ -20,13 +20,15 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     hidden folders, virtual environments and build output. Raises FileNotFoundError for a path that is not
     there.
     """
-    found: dict[Path, Path] = {}
+    found: dict[str, Path] = {}
     for path in paths:
-        if path.is_dir():
+        if os.path.isdir(path):
             for file in _in_folder(path):
-                found.setdefault(file.resolve(), file)
-        elif path.exists():
-            found.setdefault(path.resolve(), path)
+                real = os.path.realpath(file)
+                if real not in found or found[real].is_symlink():
+                    found[real] = file  # rather the file than a link to it
+        elif os.path.exists(path):
+            found.setdefault(os.path.realpath(path), path)
         else:
             raise FileNotFoundError(path)
     return list(found.values())
@@ -34,21 +36,23 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
 
 def _in_folder(folder: Path) -> Iterator[Path]:
     listed = _listed_by_git(folder)
-    files = _walk(folder) if listed is None else listed
+    files = listed or _walk(folder)  # a folder that git ignores was asked for by name
     for file in sorted(files):
-        if file.suffix == ".py" and file.is_file() and not _leaves(file, folder):
+        if file.suffix == ".py" and os.path.isfile(file) and not _leaves(file, folder):
             yield file
 
 
-def _listed_by_git(folder: Path) -> list[Path] | None:
-    """What git would commit below a folder; None outside of a work tree or without git."""
+def _listed_by_git(folder: Path) -> list[Path]:
+    """What git would commit below a folder; nothing outside of a work tree or without git."""
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."]
     try:
         output = subprocess.run(command, capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        return None
+        return []
     names = [os.fsdecode(name) for name in output.split(b"\0") if name]
-    return [folder / name for name in names if not _SKIPPED & set(Path(name).parts[:-1])]
+    parents = {parent for name in names for parent in Path(name).parents} - {Path()}
+    environments = {parent for parent in parents if _is_environment(folder / parent)}
+    return [folder / name for name in names if not environments & set(Path(name).parents)]
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -59,7 +63,12 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _is_skipped(folder: Path) -> bool:
-    return folder.name in _SKIPPED or folder.name.startswith(".") or (folder / "pyvenv.cfg").exists()
+    return folder.name in _SKIPPED or folder.name.startswith(".") or _is_environment(folder)
+
+
+def _is_environment(folder: Path) -> bool:
+    # os.path answers False where Path.exists raises: for folders that may not be read.
+    return os.path.exists(folder / "pyvenv.cfg")
 
 
 def _leaves(file: Path, folder: Path) -> bool:

@@ -7,6 +7,7 @@ migrating the script would leave the helper with an apex that was never initiali
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,7 +77,7 @@ def _files_of(path: Path, level: int, parts: list[str]) -> Iterator[Path]:
     for root in roots:
         base = root.joinpath(*parts)
         for file in (base.with_suffix(".py"), base / "__init__.py"):
-            if file.is_file():
+            if os.path.isfile(file):
                 yield file
                 return
 
@@ -84,7 +85,7 @@ def _files_of(path: Path, level: int, parts: list[str]) -> Iterator[Path]:
 def _project_folders(path: Path) -> Iterator[Path]:
     """The folders above a script, up to the repository's root (or three, outside of a repository)."""
     for depth, folder in enumerate(path.resolve().parent.parents):
-        if (folder.joinpath(".git")).exists() or depth == 2:
+        if os.path.exists(folder / ".git") or depth == 2:
             yield folder
             return
         yield folder

@@ -23,13 +23,13 @@ class Unparsable(Exception):
 def parse(source: bytes) -> cst.Module:
     """The module of a source file, exact to the byte. Raises Unparsable."""
     text = _decode(source)
+    _check_syntax(source, text)
     try:
         module = cst.parse_module(source)
     except (cst.ParserSyntaxError, SyntaxError, UnicodeError) as error:
-        raise Unparsable(_explain(source, text, error)) from error
-    tabs = _tab_error(source)
-    if tabs is not None:
-        raise Unparsable(tabs)
+        message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)
+        line = _line_of_tokenizer_error(text, message)
+        raise Unparsable(Finding(line, "AMP991", f"LibCST cannot parse this file: {message}")) from error
     if module.bytes != source:
         line = _first_difference(source, module.bytes)
         raise Unparsable(Finding(line, "AMP992", "parsed and written back, this line would not be the same"))
@@ -49,28 +49,29 @@ def _decode(source: bytes) -> str:
         raise Unparsable(Finding(line, "AMP990", message)) from error
 
 
-def _explain(source: bytes, text: str, error: Exception) -> Finding:
-    """What is wrong, in CPython's words and at its line; LibCST's where CPython accepts the file."""
+def _check_syntax(source: bytes, text: str) -> None:
+    """Raise Unparsable in CPython's words, at its line. It goes first: too deep a nesting would crash LibCST."""
     try:
         ast.parse(source)
     except TabError as found:
-        return Finding(found.lineno or 1, "AMP991", "tabs and spaces are mixed inconsistently in the indentation")
+        message = "tabs and spaces are mixed inconsistently in the indentation"
+        raise Unparsable(Finding(found.lineno or 1, "AMP991", message)) from found
     except SyntaxError as found:
         line = found.lineno or 1
-        return Finding(line, "AMP991", _python_2(text, line) or found.msg)
+        raise Unparsable(Finding(line, "AMP991", _python_2(text, line) or found.msg)) from found
     except ValueError as found:
-        return Finding(1, "AMP991", str(found))
-    message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)
-    return Finding(_line_of_tokenizer_error(text, message), "AMP991", f"LibCST cannot parse this file: {message}")
+        raise Unparsable(Finding(1, "AMP991", str(found))) from found
+    except (RecursionError, MemoryError) as found:
+        raise Unparsable(Finding(1, "AMP991", "the code is nested too deeply")) from found
 
 
 def _python_2(text: str, line: int) -> str | None:
     """Names the usual reasons why an old script is no Python 3."""
     lines = text.splitlines()
     code = lines[line - 1] if line <= len(lines) else ""
-    if re.search(r"\.cuda\([^)]*\basync\s*=", code):
+    if re.search(r"\.cuda\(.*\basync\s*=|^\s*async\s*=", code):
         return "cuda(async=True): async is a keyword since Python 3.7; write non_blocking=True"
-    if re.match(r"\s*print\s+[^(=\s]", code):
+    if re.search(r"(?:^|:|;)\s*print\s+[^(=\s]", code):
         return "this is a Python 2 print statement"
     if re.match(r"\s*exec\s+[^(=\s]", code):
         return "this is a Python 2 exec statement"
@@ -78,17 +79,6 @@ def _python_2(text: str, line: int) -> str | None:
         return "this is a Python 2 except clause; write `except Error as name:`"
     if re.match(r"\s*raise\s+[\w.]+\s*,", code):
         return "this is a Python 2 raise statement"
-    return None
-
-
-def _tab_error(source: bytes) -> Finding | None:
-    try:
-        ast.parse(source)
-    except TabError as error:
-        message = "tabs and spaces are mixed inconsistently in the indentation"
-        return Finding(error.lineno or 1, "AMP991", message)
-    except (SyntaxError, ValueError):
-        return None  # syntax newer than the Python that runs this
     return None
 
 

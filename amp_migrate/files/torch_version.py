@@ -6,6 +6,7 @@ installed here; where neither is known, `torch.cuda.amp` works with every torch 
 
 from __future__ import annotations
 
+import os
 import re
 from importlib import metadata
 from pathlib import Path
@@ -13,10 +14,14 @@ from pathlib import Path
 from amp_migrate.options import Api
 
 _FIRST_WITH_TORCH_AMP = (2, 3)
+# `torch>=1.7`, `torch (>=1.5)`, `pytorch::pytorch=1.7`, `torch = "^1.10"`, `torch = {version = "1.10.0"}`,
+# `.../torch-1.7.0-cp38-...whl`; what follows the name is kept for the bounds.
 _REQUIREMENT = re.compile(
-    r"""(?:^|["'\s-])(?:py)?torch\s*(?P<specifier>(?:[=<>!~]=?=?\s*[\d.*]+\w*\s*,?\s*)+|=[\d.]+)""", re.MULTILINE
+    r"""(?:^|["'\s:/-])(?:py)?torch(?:-(?=\d)|["']?\s*=\s*\{\s*version\s*=\s*|\s*=\s*(?=["'])|\s*\(\s*|\s*(?=[=<>!~^]))"""
+    r"""["']?(?P<specifier>[\d=<>!~^][^\n"';}#]*)""",
+    re.MULTILINE,
 )
-_BOUND = re.compile(r"(?P<operator>[=<>!~]=?=?)\s*(?P<version>\d+(?:\.\d+)*)")
+_BOUND = re.compile(r"(?P<operator>[=<>!~^]=?=?)?\s*(?P<version>\d+(?:\.\d+)*)")
 _DECLARING = (
     "pyproject.toml",
     "setup.cfg",
@@ -37,27 +42,27 @@ def api_for(path: Path | None) -> Api:
 
 
 def _declared(folder: Path) -> tuple[int, int] | None:
-    """The oldest torch that the nearest declaration above the file admits."""
+    """The oldest torch that the nearest declaration above the file admits; (0, 0) where it gives no lower bound."""
     for current in (folder, *folder.parents):
         for name in _DECLARING:
             file = current / name
-            if file.is_file():
-                version = _lower_bound(file.read_text(encoding="utf-8", errors="replace"))
+            if os.path.isfile(file):
+                version = _lower_bound(_text(file))
                 if version is not None:
                     return version
-        if (current / ".git").exists():
+        if os.path.exists(current / ".git"):
             return None
     return None
 
 
 def _lower_bound(text: str) -> tuple[int, int] | None:
-    found = _REQUIREMENT.search(text)
+    found = _REQUIREMENT.search("\n".join(line.split("#")[0] for line in text.splitlines()))
     if found is None:
         return None
     for bound in _BOUND.finditer(found["specifier"]):
-        if bound["operator"] in ("==", ">=", "~=", "=", "===", ">"):
+        if bound["operator"] in (None, "==", ">=", "~=", "=", "===", ">", "^", "~"):
             return _pair(bound["version"])
-    return None
+    return (0, 0)
 
 
 def _installed() -> tuple[int, int] | None:
@@ -70,3 +75,10 @@ def _installed() -> tuple[int, int] | None:
 def _pair(version: str) -> tuple[int, int]:
     parts = [int(part) for part in re.findall(r"\d+", version)[:2]]
     return (parts[0], parts[1] if len(parts) > 1 else 0)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -10,17 +10,17 @@ _NO_NEWLINE = b"\\ No newline at end of file\n"
 
 
 def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
-    """The diff of one file, with a/ and b/ in front of its path relative to the current folder."""
+    """The diff of one file. Its path is relative to the root of the repository, as in git's own diffs: only so
+    does `git apply` find it from every folder; outside of a repository it is relative to the current folder.
+    """
     name = _relative(path)
+    old, new = _quoted(f"a/{name}"), _quoted(f"b/{name}")
+    tab = b"\t" if " " in name else b""  # ends the name for patch(1), as git does
     lines = difflib.diff_bytes(
-        difflib.unified_diff,
-        _lines(before),
-        _lines(after),
-        os.fsencode(f"a/{name}"),
-        os.fsencode(f"b/{name}"),
-        lineterm=b"\n",
+        difflib.unified_diff, _lines(before), _lines(after), old + tab, new + tab, lineterm=b"\n"
     )
-    return b"".join(line if line.endswith(b"\n") else line + b"\n" + _NO_NEWLINE for line in lines)
+    body = b"".join(line if line.endswith(b"\n") else line + b"\n" + _NO_NEWLINE for line in lines)
+    return b"diff --git " + old + b" " + new + b"\n" + body
 
 
 def coloured(diff: bytes) -> str:
@@ -31,7 +31,7 @@ def coloured(diff: bytes) -> str:
 
 def _coloured_line(line: str) -> str:
     colour = ""
-    if line.startswith(("---", "+++")):
+    if line.startswith(("---", "+++", "diff --git")):
         colour = "\033[1m"
     elif line.startswith("@@"):
         colour = "\033[36m"
@@ -51,8 +51,20 @@ def _lines(content: bytes) -> list[bytes]:
 
 def _relative(path: str) -> str:
     if path == "-":
-        return "<stdin>"
+        return "stdin.py"
+    real = Path(os.path.realpath(path))  # a link's content is in what it points to
+    root = next((folder for folder in real.parents if os.path.exists(folder / ".git")), Path.cwd())
     try:
-        return Path(os.path.relpath(path)).as_posix()
+        return Path(os.path.relpath(real, root)).as_posix()
     except ValueError:
-        return Path(path).as_posix()  # another drive
+        return real.as_posix()  # another drive
+
+
+def _quoted(name: str) -> bytes:
+    """A name as git writes it: in quotes, with escapes, where it holds quotes or control characters."""
+    raw = os.fsencode(name)
+    if not any(byte < 32 or byte in (34, 92, 127) for byte in raw):
+        return raw
+    escapes = {9: b"\\t", 10: b"\\n", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
+    parts = [escapes.get(byte, b"\\%03o" % byte if byte < 32 or byte == 127 else bytes([byte])) for byte in raw]
+    return b'"' + b"".join(parts) + b'"'

@@ -1,0 +1,126 @@
+"""Files on disk: what the project declares, what is searched, what is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from amp_migrate import Options, migrate_project, migrate_source
+from amp_migrate.files.discover import find_files
+from amp_migrate.files.torch_version import api_for
+from amp_migrate.report.diff import unified_diff
+from tests.test_cli import SCRIPT, run
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "api"),
+    [
+        ("requirements.txt", "torch>=2.4", "torch.amp"),
+        ("requirements.txt", "torch==1.6.0", "torch.cuda.amp"),
+        ("requirements.txt", "torch<2.0", "torch.cuda.amp"),
+        ("requirements.txt", "torch (>=1.5)", "torch.cuda.amp"),
+        ("requirements.txt", "# torch>=2.4 one day\ntorch==1.6", "torch.cuda.amp"),
+        ("requirements.txt", "https://host/torch-1.7.0-cp38-cp38-linux_x86_64.whl", "torch.cuda.amp"),
+        ("pyproject.toml", 'torch = "^1.10"', "torch.cuda.amp"),
+        ("pyproject.toml", 'torch = {version = "1.10.0"}', "torch.cuda.amp"),
+        ("pyproject.toml", 'dependencies = ["torch>=2.3", "numpy"]', "torch.amp"),
+        ("environment.yml", "  - pytorch::pytorch=1.7", "torch.cuda.amp"),
+        ("environment.yml", "  - pytorch=2.5", "torch.amp"),
+        ("setup.py", "install_requires=['torch>=1.4,<3']", "torch.cuda.amp"),
+    ],
+)
+def test_the_declared_torch(tmp_path, name, line, api):
+    (tmp_path / name).write_text(line + "\n")
+    (tmp_path / ".git").mkdir()
+    assert api_for(tmp_path / "train.py") == api
+
+
+def test_a_tracked_folder_named_like_an_environment_is_searched(tmp_path):
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env/train.py").write_bytes(SCRIPT)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    assert [path.name for path in find_files([tmp_path])] == ["train.py"]
+
+
+def test_a_file_comes_once_and_not_as_a_link(tmp_path):
+    (tmp_path / "real.py").write_bytes(SCRIPT)
+    (tmp_path / "a_link.py").symlink_to("real.py")
+    assert [path.name for path in find_files([tmp_path, tmp_path / "real.py"])] == ["real.py"]
+
+
+def test_diffs_are_relative_to_the_repository(tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "sub dir").mkdir()
+    monkeypatch.chdir(tmp_path / "sub dir")
+    (tmp_path / "sub dir/x.py").touch()
+    diff = unified_diff("x.py", b"a\n", b"b\n")
+    assert diff.startswith(b"diff --git a/sub dir/x.py b/sub dir/x.py\n--- a/sub dir/x.py\t\n+++ b/sub dir/x.py\t\n@@ ")
+    assert b'"a/t\\tab.py"' in unified_diff(str(tmp_path / "t\tab.py"), b"a\n", b"b\n")
+
+
+def test_patches_from_a_folder_of_the_same_name(tmp_path):
+    for folder in ("proj", "proj/proj"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.py").write_bytes(SCRIPT)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    patch = run("proj/x.py", cwd=tmp_path / "proj").stdout
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path / "proj", input=patch, check=True)
+    assert (tmp_path / "proj/x.py").read_bytes() == SCRIPT != (tmp_path / "proj/proj/x.py").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b"x = " + b"(" * 2000 + b"1" + b")" * 2000,
+        b"x = " + b"not " * 20000 + b"1",
+        b"x = " + b"-" * 20000 + b"1",
+        b"try:\n    pass\nexcept A, e:\n    pass",
+        b"x = 1\0",
+    ],
+    ids=["parentheses", "not", "minus", "python 2", "nul"],
+)
+def test_what_python_does_not_parse_is_left(more):
+    source = SCRIPT + more + b"\n"
+    result = migrate_source(source)
+    assert (result.status, result.output) == ("error", source)
+    assert result.findings[0].code == "AMP991"
+
+
+@pytest.mark.parametrize("wrong", [{"dtype": "fp16"}, {"api": "torch"}])
+def test_options_are_checked(wrong):
+    with pytest.raises(ValueError, match="must be one of"):
+        Options(**wrong)
+
+
+def test_a_project_of_one_path(tmp_path):
+    (tmp_path / "train.py").write_bytes(SCRIPT)
+    assert [result.status for result in migrate_project(str(tmp_path))] == ["migrated"]
+
+
+def test_empty_path_and_closed_streams(tmp_path):
+    assert run("", "--write", cwd=tmp_path).returncode == 2
+    (tmp_path / "train.py").write_bytes(SCRIPT)
+    if os.path.exists("/dev/full"):
+        command = "import sys; from amp_migrate.cli import main; sys.argv = ['amp-migrate', 'train.py']; main()"
+        assert b"Traceback" not in run("train.py", cwd=tmp_path).stderr
+        with open("/dev/full", "wb") as full:
+            environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
+            done = subprocess.run(
+                ["python", "-c", command],
+                cwd=tmp_path,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env=environment,
+                check=False,
+            )
+        assert done.returncode == 2
+        assert b"Traceback" not in done.stderr
+
+
+def test_standard_input_is_a_file_of_the_current_folder(tmp_path):
+    (tmp_path / "helper.py").write_bytes(b"from apex import amp\n\n\ndef save():\n    return amp.state_dict()\n")
+    result = run("-", "--write", cwd=tmp_path, stdin=b"from helper import save\n" + SCRIPT)
+    assert b"AMP901" in result.stderr
+    assert result.stdout == b"from helper import save\n" + SCRIPT
