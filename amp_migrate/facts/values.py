@@ -191,10 +191,17 @@ def _option(call: cst.Call) -> CommandLineOption | None:
     return CommandLineOption(
         name=dest,
         node=call,
-        is_bool=action_text in _BOOL_ACTIONS,
+        is_bool=action_text in _BOOL_ACTIONS or _is_typed_bool(given),
         default=literal_value(given["default"]) if "default" in given else UNKNOWN,
         choices=choices if isinstance(choices, tuple) else None,
     )
+
+
+def _is_typed_bool(given: dict[str, cst.BaseExpression]) -> bool:
+    """`type=bool, default=True`: whatever is given on the command line is made a bool."""
+    made = given.get("type")
+    default = literal_value(given["default"]) if "default" in given else None
+    return isinstance(made, cst.Name) and made.value == "bool" and isinstance(default, bool)
 
 
 def _is_parsed(value: object) -> bool:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import negated, source_key
-from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.signatures import add_arguments, add_parameters
@@ -324,6 +324,8 @@ class _Emitter:
         islands: set[Statement] = set()
         for site in self.plan.bce:
             for node in site.floats:
+                if isinstance(node, cst.Call) and called_name(node) == "float":
+                    continue
                 simple = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
                 self.edits.transform(node, lambda updated, simple=simple: _floated(updated, simple))  # type: ignore[misc]
             if site.island is not None and site.island not in islands:

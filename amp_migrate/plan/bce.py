@@ -158,7 +158,7 @@ class _Finder:
                 if (value.value,) in writes(earlier) and isinstance(earlier.node, cst.Assign):
                     value = earlier.node.value
                     break
-        direct = _sigmoid_argument(value)
+        direct = _sigmoid_argument(_inside_methods(value))
         if direct is not None:
             return [direct]
         return self._ending_of_forward(value) if isinstance(value, cst.Call) else []

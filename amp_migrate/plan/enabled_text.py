@@ -67,12 +67,8 @@ class EnabledText:
 
     def _is_plain(self, part: Condition) -> bool:
         """A bool that is a name or an attribute: as readable as `scaler.is_enabled()`."""
-        return (
-            isinstance(part.node, (cst.Name, cst.Attribute))
-            and not part.suffix
-            and not part.negated
-            and self.facts.values.is_bool(part.node)
-        )
+        node = negated(part.node) if part.negated else part.node
+        return isinstance(node, (cst.Name, cst.Attribute)) and not part.suffix and self.facts.values.is_bool(node)
 
     def _write(self, function: Function, at: Statement | None) -> str | Unknown | None:
         texts = []
