@@ -170,8 +170,9 @@ class _Applier:
         assert isinstance(changed, cst.BaseSmallStatement)
         line = line.with_changes(body=[changed])
         if before:
-            before[0] = _with_leading(before[0], _leading(line))
-            line = line.with_changes(leading_lines=[])
+            above, own = _split_leading(_leading(line))
+            before[0] = _with_leading(before[0], above)
+            line = line.with_changes(leading_lines=own)
         return _Output([*before, line, *after])
 
     def _as_line(self, line: cst.CSTNode) -> cst.SimpleStatementLine:
@@ -200,10 +201,12 @@ class _Applier:
             middle = self._rebuilt(statement)
         lines = [*before, *middle.lines, *after]
         if lines and (before or not middle.lines):
+            above = list(node.leading_lines)
             if middle.lines:
-                middle_first = _with_leading(middle.lines[0], [])
+                above, own = _split_leading(above)
+                middle_first = _with_leading(middle.lines[0], own)
                 lines = [*before, middle_first, *middle.lines[1:], *after]
-            lines[0] = _with_leading(lines[0], list(node.leading_lines))
+            lines[0] = _with_leading(lines[0], above)
             return _Output(lines, middle.rest if middle.lines else [])
         return _Output(lines, middle.rest)
 
@@ -394,6 +397,14 @@ def _leading(line: Line) -> list[cst.EmptyLine]:
 
 def _with_leading(line: Line, leading: Sequence[cst.EmptyLine]) -> Line:
     return line.with_changes(leading_lines=list(leading))
+
+
+def _split_leading(leading: list[cst.EmptyLine]) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:
+    """What stands above a statement, and the comments directly above it, which are about the statement."""
+    first = len(leading)
+    while first and leading[first - 1].comment is not None:
+        first -= 1
+    return leading[:first], leading[first:]
 
 
 def _line_of(node: cst.CSTNode) -> cst.SimpleStatementLine:
