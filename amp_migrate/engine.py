@@ -65,7 +65,7 @@ class _Migration:
         edits = emit(self.facts, plans, spelling)
         emit_cleanup(cleanup, edits)
         if name is None:
-            add_torch_import(self.facts, found.imports, edits)
+            add_torch_import(self.facts, found, edits)
         printed = print_plans(self.facts, plans)
         try:
             after = self._applied(edits)

@@ -25,6 +25,7 @@ class CommandLineOption:
     is_bool: bool
     default: object
     choices: tuple[object, ...] | None
+    is_required: bool
 
 
 class _Unknown:
@@ -194,6 +195,7 @@ def _option(call: cst.Call) -> CommandLineOption | None:
         is_bool=action_text in _BOOL_ACTIONS or _is_typed_bool(given),
         default=literal_value(given["default"]) if "default" in given else UNKNOWN,
         choices=choices if isinstance(choices, tuple) else None,
+        is_required="required" in given or not any(name.startswith("-") for name in names),
     )
 
 

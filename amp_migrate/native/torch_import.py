@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.native.edits import Edits
+from amp_migrate.plan.model import Recognition
 
 
 def torch_name(facts: Facts) -> str | None:
@@ -26,10 +27,12 @@ def _for_type_checkers(statement: Statement | None) -> bool:
     return any(isinstance(one.node, cst.If) and "TYPE_CHECKING" in names_in(one.node.test) for one in outer)
 
 
-def add_torch_import(facts: Facts, imports: list[Statement], edits: Edits) -> None:
+def add_torch_import(facts: Facts, found: Recognition, edits: Edits) -> None:
     """`import torch` in the place of the source form's import at the top, else after the other imports there."""
     leading = list(_leading_imports(facts))
-    replaced = [statement for statement in imports if statement in leading]
+    setups = [setup.statement.path()[0].index for setup in found.setups if setup.statement.function.is_module]
+    replaced = [statement.path()[0] for statement in found.imports if statement.function.is_module]
+    replaced = [place for place in replaced if all(place.index < setup for setup in setups)]
     place = replaced[0] if replaced else leading[-1] if leading else None
     if place is not None:
         edits.insert_after(place, "import torch")

@@ -71,6 +71,8 @@ class _Finder:
             return True
         if called_name(call) == "binary_cross_entropy":
             return True
+        if isinstance(call.func, cst.Call):
+            return called_name(call.func) == "BCELoss"  # nn.BCELoss()(output, target)
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]

@@ -129,7 +129,7 @@ class Evaluation:
         floats: list[cst.Name] = []
         for name in sorted(half):
             leaving = self._leaving(name, region)
-            if leaving is None:
+            if leaving is None or (leaving and len(names) > 1 and not self._is_floating(name, region)):
                 return None
             floats.extend(leaving)
         return EvaluationRegion(region, floats)
@@ -179,6 +179,11 @@ class Evaluation:
         if any(self.tensors.shows_other(load) for load in (*loads, *inside)):
             return None
         return leaving
+
+    def _is_floating(self, name: str, region: Region) -> bool:
+        """One of several outputs may hold ids: `.float()` on them would change what they index."""
+        loads = (*loads_after(self.facts, name, region), *self._loads_in(name, region))
+        return any(self.tensors.shows_floating(load) for load in loads)
 
     def _may_be_rebound(self, name: str, region: Region) -> bool:
         """True where the name gets another value in a branch or a loop, and is read after it."""

@@ -72,6 +72,7 @@ class Events:
     zero_grads: dict[Statement, list[ZeroGrad]] = dataclasses.field(default_factory=dict)
     uses: dict[Statement, list[GradientUse]] = dataclasses.field(default_factory=dict)
     other_steps: set[Statement] = dataclasses.field(default_factory=set)
+    kept_clips: dict[Statement, cst.Call] = dataclasses.field(default_factory=dict)
 
     def all_steps(self) -> list[Step]:
         return [step for steps in self.steps.values() for step in steps]
@@ -171,7 +172,11 @@ class _Collector:
         uses = [use for part in self.facts.tree.expressions(statement) if (use := self._use_at(part, statement))]
         if any(statement.inside(block) and statement is not block for block in self._scaled_blocks):
             # Apex had not unscaled yet either.
-            uses = [use for use in uses if use.kind == "clip"] if self.repair_clips else []
+            uses = [use for use in uses if use.kind == "clip"]
+            if not self.repair_clips:
+                if uses and uses[0].call is not None:
+                    self.events.kept_clips[statement] = uses[0].call
+                uses = []
         for use in uses:
             if use.kind == "clip" and self._is_in_lambda(use.node):
                 raise Refusal("AMP904", use.node, "a lambda clips gradients: when it is called is not known")

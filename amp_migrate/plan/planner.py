@@ -54,7 +54,7 @@ class _Planner:
     def plan(self) -> TrainingPlan:
         self._check_is_whole()
         roles = Roles(self.facts, self.found)
-        events = collect_events(self.facts, self.found, roles, repair_clips=self.options.repair_clip)
+        events = collect_events(self.facts, self.found, roles, repair_clips=self._repairs_clips)
         enabling = work_out_enabling(self.facts, self.found)
         parameters = Parameters(self.facts)
         collapses = find_collapses(self.facts, self.found, parameters)
@@ -178,7 +178,7 @@ class _Planner:
             return None
         whole, container = self.facts.text(load.state), self.facts.text(load.state.value)
         for outer in load.statement.path()[:-1]:
-            if not isinstance(outer.node, cst.If) or load.statement.arm_of(outer.node) != "body":
+            if not isinstance(outer.node, cst.If) or load.statement.arm_of(outer.node) != "body" or outer.node.orelse:
                 continue
             for part in _conjuncts(outer.node.test):
                 if isinstance(part, cst.Comparison) and isinstance(part.comparisons[0].operator, cst.In):

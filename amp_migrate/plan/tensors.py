@@ -20,6 +20,7 @@ _NEUTRAL = frozenset(
 _EXACT = frozenset(
     "argmax argmin argsort item tolist long int bool eq ne gt ge lt le numel size nonzero float double".split()
 )
+_FLOATING = IN_FLOAT32 | frozenset("sigmoid mean argmax max topk exp tanh".split())
 _TAKE_LISTS = frozenset("stack cat hstack vstack dstack concat concatenate".split())
 # What returns values and their indices.
 _WITH_INDICES = frozenset("max min topk sort kthvalue median mode".split())
@@ -88,6 +89,14 @@ class Tensors:
             isinstance(origin, cst.Call) and (self.facts.names.dotted(origin.func) or "").startswith("torch.nn.")
             for origin in origins
         )
+
+    def shows_floating(self, load: cst.Name) -> bool:
+        """A use that only floating tensors allow, or that is made of scores."""
+        parent = self.facts.tree.parents.get(load)
+        if isinstance(parent, cst.Attribute) and parent.value is load:
+            return parent.attr.value in _FLOATING
+        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
+        return isinstance(call, cst.Call) and (called_name(call) in _FLOATING or self._is_torch_loss(call))
 
     def shows_other(self, load: cst.Name) -> bool:
         """A use that speaks for a tuple or a dict: `out["logits"]`, `out.logits`, `a, b = out`."""

@@ -40,6 +40,7 @@ class UnscalePlanner:
     def plan(self) -> None:
         """Raises Refusal where gradients are used in a way that no placement of unscale_ serves."""
         self._check_plain_backwards()
+        self._check_kept_clips()
         for members in self.graph.classes:
             self._place_unscales(members)
 
@@ -62,6 +63,18 @@ class UnscalePlanner:
                         "AMP904",
                         statement.node,
                         "a plain backward adds to gradients that a scaled backward adds to before the step",
+                    )
+
+    def _check_kept_clips(self) -> None:
+        """Apex clipped the gradients of one micro-batch, natively a clip sees the sum of them (rule D6)."""
+        for statement, clip in self.events.kept_clips.items():
+            for members in self.graph.classes:
+                points = self.graph.points([statement])
+                if self.graph.path_exists(points, self.graph.is_backward(members), self.graph.ends(members)):
+                    raise Refusal(
+                        "AMP904",
+                        clip,
+                        "this clips scaled gradients of every micro-batch; run again with --repair-clip",
                     )
 
     # -- unscale_ (D1, D2) ----------------------------------------------------------------------------

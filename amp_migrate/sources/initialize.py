@@ -177,6 +177,8 @@ class _Level:
             self._option_line = facts.line(option.node)
         if option is not None and option.choices and "O0" not in option.choices:
             return
+        if option is not None and option.default in (None, UNKNOWN) and not option.is_required:
+            self.conditions.append(Condition(node, facts.conditions.compile(node)))  # nothing given: no level
         chosen = _definition(facts, node)
         if isinstance(chosen, cst.IfExp):
             arms = [facts.values.constant(chosen.body), facts.values.constant(chosen.orelse)]
