@@ -77,6 +77,16 @@ class StepGraph:
         self.path_exists = self.graph.path_exists
         self.reached = self.graph.reached
         self.live = self._reachable_points()
+        # Of a long file, a root sees the events that its own paths reach.
+        self._backwards = {
+            statement: frozenset[Object]().union(*(self.objects_of(backward.optimizers) for backward in backwards))
+            for statement, backwards in events.backwards.items()
+            if self.points([statement])
+        }
+        self.steps = [step for step in events.all_steps() if self.points([step.statement])]
+        self._clears = [
+            clear for clears in events.zero_grads.values() for clear in clears if self.points([clear.statement])
+        ]
         self.classes = self._optimizer_classes()
 
     def _has_loop(self) -> bool:
@@ -147,11 +157,7 @@ class StepGraph:
 
     def is_backward(self, members: ObjectSet) -> Test:
         """Tests for a scaled backward that makes gradients of one of the optimizers."""
-        statements = {
-            statement
-            for statement, backwards in self.events.backwards.items()
-            if any(self.objects_of(backward.optimizers) & members for backward in backwards)
-        }
+        statements = {statement for statement, objects in self._backwards.items() if objects & members}
         return lambda point: point.statement in statements
 
     def is_any_backward(self, point: Point) -> bool:
@@ -160,7 +166,7 @@ class StepGraph:
 
     def steps_of(self, members: ObjectSet) -> list[Step]:
         """The steps of one of the optimizers."""
-        return [step for step in self.events.all_steps() if step.objects & members and self.points([step.statement])]
+        return [step for step in self.steps if step.objects & members]
 
     def is_step(self, members: ObjectSet) -> Test:
         """Tests for a step of one of the optimizers."""
@@ -169,11 +175,7 @@ class StepGraph:
 
     def clears(self, members: ObjectSet) -> Test:
         """Tests for a zero_grad that may clear gradients of one of the optimizers."""
-        statements = {
-            statement
-            for statement, clears in self.events.zero_grads.items()
-            if any(clear.objects is None or clear.objects & members for clear in clears)
-        }
+        statements = {clear.statement for clear in self._clears if clear.objects is None or clear.objects & members}
         return lambda point: point.statement in statements
 
     def ends(self, members: ObjectSet) -> Test:

@@ -47,7 +47,7 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         graph = StepGraph(facts, events, decide, root)
         unscales = UnscalePlanner(facts, events, graph)
         unscales.plan()
-        updates = UpdatePlanner(events, graph, unscales.unscales)
+        updates = UpdatePlanner(graph, unscales.unscales)
         updates.plan()
         # What several roots reach is planned by each of them, and written once.
         _extend(plan.unscales, unscales.unscales)

@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.events import Events, Step
+from amp_migrate.plan.events import Step
 from amp_migrate.plan.step_graph import StepGraph
 from amp_migrate.plan.unscales import Unscale
 
@@ -26,8 +26,7 @@ class Update:
 class UpdatePlanner:
     """Collects the updates below one root, and the steps that they follow."""
 
-    def __init__(self, events: Events, graph: StepGraph, unscales: list[Unscale]) -> None:
-        self.events = events
+    def __init__(self, graph: StepGraph, unscales: list[Unscale]) -> None:
         self.graph = graph
         self.unscales = unscales
         self.updates: list[Update] = []
@@ -48,7 +47,7 @@ class UpdatePlanner:
 
     def _groups(self) -> list[list[Step]]:
         """Steps with no backward between them, or whose gradients are alive at each other's steps."""
-        steps = [step for step in self.events.all_steps() if self._has_gradients(step)]
+        steps = [step for step in self.graph.steps if self._has_gradients(step)]
         groups: list[list[Step]] = []
         for step in steps:
             joined = [
