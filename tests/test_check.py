@@ -111,3 +111,15 @@ def test_names_that_a_change_unbinds():
     before = Facts(parse(b"from apex import amp\nimport os\nprint(amp, os)\n"))
     after = Facts(parse(b"import os\nprint(amp)\n"))
     assert {found.kind for found in check_module(after, before)} == {"unbound name", "unused import"}
+
+
+def test_a_sigmoid_of_floats_is_no_half():
+    step = """
+    with torch.cuda.amp.autocast():
+        p = torch.sigmoid(model(x).float())
+    loss = torch.nn.functional.binary_cross_entropy(p, y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    """
+    assert violations(step) == []

@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.check.scalers import autocast_items
 from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.tree import Statement, called_name
 
 _LOSSES = frozenset(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss kl_div binary_cross_entropy "
@@ -30,7 +30,7 @@ def check_autocast(facts: Facts) -> Iterator[Violation]:
 def _made_by_calls(facts: Facts, region: Statement) -> Iterator[str]:
     for inner in region.descendants():
         node = inner.node
-        if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and not _is_loss(facts, node.value):
+        if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and not _is_float32(facts, node.value):
             for target in node.targets:
                 if isinstance(target.target, cst.Name):
                     yield target.target.value
@@ -46,6 +46,15 @@ def _criteria_on(facts: Facts, statement: Statement, made: set[str]) -> Iterator
                 if isinstance(given, cst.Name) and given.value in made:
                     message = f"{facts.text(part.func)} gets {given.value} in half, outside of autocast"
                     yield Violation("criterion on half", facts.line(part), inner.function.name, message)
+
+
+def _is_float32(facts: Facts, call: cst.Call) -> bool:
+    """A loss, a `.float()`, or a sigmoid of one: `torch.sigmoid(x.float())`."""
+    if _is_loss(facts, call) or called_name(call) == "float":
+        return True
+    inputs = [arg.value for arg in call.args[:1]] or ([call.func.value] if isinstance(call.func, cst.Attribute) else [])
+    is_float = any(isinstance(one, cst.Call) and called_name(one) == "float" for one in inputs)
+    return called_name(call) in ("sigmoid", "softmax") and is_float
 
 
 def _is_loss(facts: Facts, call: cst.Call) -> bool:
