@@ -110,6 +110,14 @@ _RULES = (
         "give the option the default that was meant, such as O1",
     ),
     Rule(
+        "AMP112",
+        "attention",
+        "bfloat16 does not reach the replicas of DataParallel",
+        "DataParallel hands on to its threads whether autocast is on, but not its dtype: with several GPUs they run "
+        "in float16, and nothing scales the loss",
+        "use DistributedDataParallel, or put the autocast into the model's forward",
+    ),
+    Rule(
         "AMP114",
         "attention",
         "keep_batchnorm_fp32 is given under O1",

@@ -91,6 +91,7 @@ class _Planner:
         self._note_bce(plan)
         self._evaluation(plan, forwards, text)
         self._note_clips_of_scaled(plan)
+        self._note_replicas(plan)
         self._note_levels_and_loads(plan)
         return plan
 
@@ -341,6 +342,14 @@ class _Planner:
             if load.format_test is None and self.options.dtype == "float16":
                 message = f"{self.facts.text(load.node)} meets checkpoints that apex wrote"
                 plan.findings.append(Finding(self.facts.line(load.node), "AMP107", message))
+
+    def _note_replicas(self, plan: TrainingPlan) -> None:
+        """DataParallel hands `enabled` to its threads, never the dtype (rule E6)."""
+        for statement in self.facts.tree.all_statements():
+            for call in own_calls(self.facts, statement):
+                if self.facts.names.dotted(call.func) == "torch.nn.DataParallel" and self.options.dtype == "bfloat16":
+                    message = "the replicas of DataParallel run in float16"
+                    plan.findings.append(Finding(self.facts.line(call), "AMP112", message))
 
     def _note_clips_of_scaled(self, plan: TrainingPlan) -> None:
         for clip in self._clips_of_scaled():

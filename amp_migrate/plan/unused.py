@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Function
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding
 
@@ -17,10 +20,13 @@ def now_unused(before: Facts, after: Facts) -> list[Finding]:
         if option.name in read_before and option.name not in read_after:
             message = f"the option {_flag(option.node)} has no effect any more"
             findings.append(Finding(before.line(option.node), "AMP103", message))
-    for function, name, node in _parameters(before, read=True):
-        if (function, name) in {(other, unused) for other, unused, _ in _parameters(after, read=False)}:
-            message = f"the parameter {name} of {function} has no effect any more"
-            findings.append(Finding(before.line(node), "AMP103", message))
+    for old, new in zip(before.tree.functions, after.tree.functions, strict=False):
+        unread = {param.name.value for param, is_read in _parameters(after, new) if not is_read}
+        for param, is_read in _parameters(before, old):
+            name = param.name.value
+            if is_read and name in unread:
+                message = f"the parameter {name} of {old.name} has no effect any more"
+                findings.append(Finding(before.line(param), "AMP103", message))
     return findings
 
 
@@ -40,11 +46,9 @@ def _attributes_read(facts: Facts) -> set[str]:
     }
 
 
-def _parameters(facts: Facts, *, read: bool) -> list[tuple[str, str, cst.Param]]:
-    found = []
-    for function in facts.tree.functions:
-        for param in function.parameters:
-            variable = facts.names.variable_at(param.name)
-            if variable is not None and bool(variable.loads) is read:
-                found.append((function.name, param.name.value, param))
-    return found
+def _parameters(facts: Facts, function: Function) -> Iterator[tuple[cst.Param, bool]]:
+    """The parameters of a function, and whether anything reads them."""
+    for param in function.parameters:
+        variable = facts.names.variable_at(param.name)
+        if variable is not None:
+            yield param, bool(variable.loads)
