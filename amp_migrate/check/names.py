@@ -41,19 +41,12 @@ def _unresolved(facts: Facts) -> dict[str, cst.Name]:
         if isinstance(statement.node, (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal)):
             continue
         for part in facts.tree.expressions(statement):
-            if isinstance(part, cst.Name) and not _is_label(facts, part):
+            if isinstance(part, cst.Name) and not facts.tree.is_label(part):
                 variable = facts.names.variable_at(part)
                 unbound = variable is None or not variable.bindings
                 if unbound and part.value not in _ALWAYS_THERE:
                     found.setdefault(part.value, part)
     return found
-
-
-def _is_label(facts: Facts, node: cst.Name) -> bool:
-    parent = facts.tree.parents.get(node)
-    if isinstance(parent, cst.Attribute):
-        return parent.attr is node
-    return isinstance(parent, cst.Arg) and parent.keyword is node
 
 
 def _used_before_bound(facts: Facts) -> Iterator[Violation]:

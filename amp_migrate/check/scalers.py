@@ -11,8 +11,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.tree import Statement, called_name, names_in, walk
-
-_CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value")
+from amp_migrate.facts.vocabulary import GRADIENT_CLIPS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +86,7 @@ class Scalers:
 
     def _other_event(self, call: cst.Call) -> Event | None:
         func = call.func
-        if called_name(call) in _CLIPS and not self._is_rescaled(call):
+        if called_name(call) in GRADIENT_CLIPS and not self._is_rescaled(call):
             return Event("clip", call)
         if not isinstance(func, cst.Attribute):
             return None

@@ -16,7 +16,7 @@ import libcst as cst
 from amp_migrate.check.scalers import Event, Scalers, autocast_items
 from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import Formula, conjunction, negation
+from amp_migrate.facts.conditions import Formula, conjunction
 from amp_migrate.facts.paths import Graph, Point
 from amp_migrate.facts.tree import Function, Statement
 
@@ -150,17 +150,7 @@ class _Walk:
         return conjunction(possible)
 
     def _decide(self, test: cst.BaseExpression) -> bool | None:
-        conditions = self.facts.conditions
-        if self._asks_scaler(test):
-            return True
-        formula = conditions.compile(test)
-        if not formula.variables:
-            return conditions.constant(formula)
-        if not formula.variables.keys() & self.on.variables.keys():
-            return None
-        if conditions.implies(self.on, formula):
-            return True
-        return False if conditions.implies(self.on, negation(formula)) else None
+        return True if self._asks_scaler(test) else self.facts.conditions.settled(test, self.on)
 
     def _asks_scaler(self, test: cst.BaseExpression) -> bool:
         return (

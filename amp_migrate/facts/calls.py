@@ -33,7 +33,6 @@ class Calls:
         self.sites: list[CallSite] = []
         self._by_callee: dict[Function, list[CallSite]] = {}
         self._by_statement: dict[Statement, list[CallSite]] = {}
-        self._by_call: dict[cst.Call, CallSite] = {}
         self._values: dict[Function, list[cst.Name]] = {}
         for statement in tree.all_statements():
             for part in tree.expressions(statement):
@@ -49,9 +48,6 @@ class Calls:
 
     def in_statement(self, statement: Statement) -> list[CallSite]:
         return self._by_statement.get(statement, [])
-
-    def at(self, call: cst.Call) -> CallSite | None:
-        return self._by_call.get(call)
 
     def value_uses(self, function: Function) -> list[cst.Name]:
         """Where a function is passed on or stored rather than called: its callers are not all known."""
@@ -79,7 +75,6 @@ class Calls:
         self.sites.append(site)
         self._by_callee.setdefault(site.callee, []).append(site)
         self._by_statement.setdefault(site.statement, []).append(site)
-        self._by_call[site.call] = site
 
     def _find_values(self, loads: list[cst.Name], objects: Objects) -> None:
         for name in loads:

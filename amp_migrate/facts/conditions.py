@@ -99,6 +99,17 @@ class Conditions:
                 continue
         return seen.pop() if len(seen) == 1 else None
 
+    def settled(self, test: cst.BaseExpression, world: Formula) -> bool | None:
+        """The answer of a test wherever `world` holds; None where it has no one answer."""
+        formula = self.compile(test)
+        if not formula.variables:
+            return self.constant(formula)
+        if not formula.variables.keys() & world.variables.keys():
+            return None
+        if self.implies(world, formula):
+            return True
+        return False if self.implies(world, negation(formula)) else None
+
     # -- compilation --------------------------------------------------------------------------------
 
     def simplified(self, node: cst.BaseExpression) -> cst.BaseExpression:

@@ -18,7 +18,7 @@ from functools import partial
 import libcst as cst
 
 from amp_migrate.facts.names import Binding, Names, Variable
-from amp_migrate.facts.tree import Class, Function, Statement, Tree
+from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name
 
 ANY = "[*]"
 _DEEPEST = 5
@@ -405,7 +405,7 @@ class Objects:
 
     def _of_call(self, node: cst.Call) -> ObjectSet:
         func = node.func
-        name = func.attr.value if isinstance(func, cst.Attribute) else func.value if isinstance(func, cst.Name) else ""
+        name = called_name(node)
         first = next((arg for arg in node.args if not arg.star), None)
         if name in _SAME_RECEIVER and isinstance(func, cst.Attribute):
             return self.objects(func.value)

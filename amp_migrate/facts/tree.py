@@ -165,6 +165,11 @@ class Statement:
             current = current.block.owner
         return chain[::-1]
 
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Compares as the source order of the statements of one function."""
+        return tuple(step.index for step in self.path())
+
     def inside(self, other: Statement) -> bool:
         """True where this statement is `other` or lies somewhere in its blocks."""
         current: Statement | None = self
@@ -221,6 +226,13 @@ class Tree:
 
     def function_of(self, node: cst.CSTNode) -> Function:
         return self.statement_of(node).function
+
+    def is_label(self, node: cst.CSTNode) -> bool:
+        """True for the name of an attribute and the keyword of an argument: no expressions of their own."""
+        parent = self.parents.get(node)
+        if isinstance(parent, cst.Attribute):
+            return parent.attr is node
+        return isinstance(parent, cst.Arg) and parent.keyword is node
 
     def all_statements(self) -> Iterator[Statement]:
         """Every statement of the module, function bodies included, in source order of their blocks."""

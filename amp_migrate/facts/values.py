@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.objects import Object, Objects
-from amp_migrate.facts.tree import Tree, walk
+from amp_migrate.facts.tree import Tree, called_name, walk
 
 _BOOL_CALLS = frozenset("bool isinstance issubclass hasattr callable any all".split())
 _BOOL_METHODS = frozenset("is_available is_initialized startswith endswith is_file is_dir exists isfile isdir".split())
@@ -48,7 +48,7 @@ class Values:
         self._asked: set[cst.BaseExpression] = set()
         for statement in tree.all_statements():
             for part in tree.expressions(statement):
-                if isinstance(part, cst.Call) and _method_name(part) in ("add_argument", "add_arg"):
+                if isinstance(part, cst.Call) and called_name(part) in ("add_argument", "add_arg"):
                     option = _option(part)
                     if option is not None:
                         self.options[option.name] = option
@@ -93,7 +93,7 @@ class Values:
         if isinstance(node, cst.IfExp):
             return self.is_bool(node.body) and self.is_bool(node.orelse)
         if isinstance(node, cst.Call):
-            name = _method_name(node)
+            name = called_name(node)
             return name in _BOOL_METHODS if isinstance(node.func, cst.Attribute) else name in _BOOL_CALLS
         if isinstance(node, cst.Name) and node.value in ("True", "False"):
             return True
@@ -162,13 +162,6 @@ def _arithmetic(operator: cst.BaseBinaryOp, left: float, right: float) -> object
     return UNKNOWN
 
 
-def _method_name(call: cst.Call) -> str:
-    func = call.func
-    if isinstance(func, cst.Attribute):
-        return func.attr.value
-    return func.value if isinstance(func, cst.Name) else ""
-
-
 def _option(call: cst.Call) -> CommandLineOption | None:
     flags = [
         arg.value.evaluated_value
@@ -209,7 +202,7 @@ def _is_typed_bool(given: dict[str, cst.BaseExpression]) -> bool:
 def _is_parsed(value: object) -> bool:
     """True for expressions that hold a `parse_args()` call."""
     return isinstance(value, cst.CSTNode) and any(
-        isinstance(part, cst.Call) and _method_name(part) in ("parse_args", "parse_known_args") for part in walk(value)
+        isinstance(part, cst.Call) and called_name(part) in ("parse_args", "parse_known_args") for part in walk(value)
     )
 
 

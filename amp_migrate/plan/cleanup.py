@@ -122,13 +122,10 @@ class _Cleaner:
         found: dict[str, list[cst.Name]] = {}
         for statement in self.facts.tree.all_statements():
             for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Name) and self.facts.names.variable_at(part) is None:
-                    parent = self.facts.tree.parents.get(part)
-                    is_label = (isinstance(parent, cst.Attribute) and parent.attr is part) or (
-                        isinstance(parent, cst.Arg) and parent.keyword is part
-                    )
-                    if not is_label:
-                        found.setdefault(part.value, []).append(part)
+                if not isinstance(part, cst.Name) or self.facts.tree.is_label(part):
+                    continue
+                if self.facts.names.variable_at(part) is None:
+                    found.setdefault(part.value, []).append(part)
         return found
 
     def _replace_to_python_float(self, names: list[cst.Name]) -> bool:

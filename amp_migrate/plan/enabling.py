@@ -17,7 +17,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, conjunction, negation
-from amp_migrate.facts.tree import Block, Statement, walk
+from amp_migrate.facts.tree import Block, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Condition, Guard, Recognition, Setup
 
@@ -175,9 +175,7 @@ def _only_prepares(statement: Statement) -> bool:
     node = statement.node
     if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
         return False
-    func = node.value.func
-    name = func.attr.value if isinstance(func, cst.Attribute) else func.value if isinstance(func, cst.Name) else ""
-    return name in ("cuda", "to", "print", "info", "warning", "debug")
+    return called_name(node.value) in ("cuda", "to", "print", "info", "warning", "debug")
 
 
 def _as_conditions(facts: Facts, found: Recognition, guard: Guard) -> list[Condition]:

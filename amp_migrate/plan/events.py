@@ -16,11 +16,11 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.vocabulary import GRADIENT_CLIPS
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
 
-_CLIPS = frozenset("clip_grad_norm_ clip_grad_norm clip_grad_value_ clip_grad_value".split())
 _PARAMETER_METHODS = frozenset("parameters named_parameters".split())
 _GRADIENT_WORDS = frozenset(
     "grad grads gradient gradients clip norm gradnorm backward hook hooks callback callbacks event".split()
@@ -191,7 +191,7 @@ class _Collector:
         name = called_name(part)
         access = self._access_in(part)
         objects = self.roles.optimizers_at(access.optimizer) if access is not None else None
-        if name in _CLIPS:
+        if name in GRADIENT_CLIPS:
             return GradientUse(statement, "clip", part, part, objects, access)
         function = self.facts.objects.called_function(part)
         if name == "backward" and isinstance(part.func, cst.Attribute) and function is None:

@@ -53,12 +53,8 @@ def _is_bound_again(variable: Variable, read: Statement, setup: Setup) -> bool:
         if other is None or other is setup.statement or other is read:
             continue
         for outer in read.path():
-            if outer.block is other.block and other.index < outer.index and _order(other) > _order(setup.statement):
+            if outer.block is other.block and other.index < outer.index and other.order > setup.statement.order:
                 return True
             if outer is other and isinstance(other.node, cst.For):
                 return True
     return False
-
-
-def _order(statement: Statement) -> tuple[int, ...]:
-    return tuple(step.index for step in statement.path())

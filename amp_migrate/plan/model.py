@@ -131,14 +131,6 @@ class ScaleAccess:
 
 
 @dataclasses.dataclass(eq=False)
-class FlagTest:
-    """A read of a variable that says whether the source form's package could be imported."""
-
-    node: cst.Name
-    statement: Statement
-
-
-@dataclasses.dataclass(eq=False)
 class Recognition:
     """Everything of one source form that a front end found in one file."""
 

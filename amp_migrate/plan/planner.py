@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import Formula, conjunction, negation
+from amp_migrate.facts.conditions import Formula, conjunction
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.options import Options
@@ -256,7 +256,7 @@ class _Planner:
         parent = self.facts.tree.parents.get(name)
         if isinstance(parent, cst.Attribute) and parent.attr is name:
             return isinstance(parent.value, cst.Name) and parent.value.value == "self"
-        return not (isinstance(parent, cst.Arg) and parent.keyword is name)
+        return not self.facts.tree.is_label(name)
 
     # -- regions ----------------------------------------------------------------------------------------
 
@@ -397,16 +397,5 @@ class _World:
 
     def decide(self, test: cst.BaseExpression) -> bool | None:
         if test not in self._memo:
-            self._memo[test] = self._decide(test)
+            self._memo[test] = self.facts.conditions.settled(test, self.on)
         return self._memo[test]
-
-    def _decide(self, test: cst.BaseExpression) -> bool | None:
-        conditions = self.facts.conditions
-        formula = conditions.compile(test)
-        if not formula.variables:
-            return conditions.constant(formula)
-        if not formula.variables.keys() & self.on.variables.keys():
-            return None
-        if conditions.implies(self.on, formula):
-            return True
-        return False if conditions.implies(self.on, negation(formula)) else None

@@ -173,7 +173,7 @@ class _Finder:
     def _users_of(self, statements: set[Statement], made: list[Path]) -> set[Statement]:
         """The statements that use the paths, directly or through what others of them make."""
         users = set()
-        for statement in sorted(statements, key=_order):
+        for statement in sorted(statements, key=lambda statement: statement.order):
             if any(overlaps(path, result) for path in own_reads(statement) for result in made):
                 users.add(statement)
                 made = [*made, *writes(statement)]
@@ -414,7 +414,3 @@ def _is_arithmetic(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
         return node.func.value in ("len", "float", "int") and len(node.args) == 1
     return False
-
-
-def _order(statement: Statement) -> tuple[int, ...]:
-    return tuple(step.index for step in statement.path())

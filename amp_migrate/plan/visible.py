@@ -29,7 +29,7 @@ class Visible:
         stack: list[cst.CSTNode] = [node]
         while stack:
             part = stack.pop()
-            if _names_a_variable(part) and not _is_keyword(self.facts, part):
+            if _names_a_variable(part) and not self.facts.tree.is_label(part):
                 assert isinstance(part, cst.BaseExpression)
                 text = self._express_variable(part, function, at)
                 if text is None:
@@ -129,11 +129,11 @@ class Visible:
             return self._is_certain(variable, function)
         if at is None or variable.scope is not self.facts.names.scope_of(function):
             return True
-        order = _order(at)
+        order = at.order
         for binding in variable.bindings:
             if binding.kind == "param" or binding.statement is None:
                 return True
-            if binding.statement.function is function and _order(binding.statement) < order:
+            if binding.statement.function is function and binding.statement.order < order:
                 return True
         return False
 
@@ -174,15 +174,6 @@ class _Renamer(cst.CSTTransformer):
         if original_node in self._changed:
             return cst.parse_expression(self._changed[original_node])  # type: ignore[return-value]
         return updated_node
-
-
-def _is_keyword(facts: Facts, node: cst.CSTNode) -> bool:
-    parent = facts.tree.parents.get(node)
-    return isinstance(parent, cst.Arg) and parent.keyword is node
-
-
-def _order(statement: Statement) -> tuple[int, ...]:
-    return tuple(step.index for step in statement.path())
 
 
 def _names_a_variable(node: cst.CSTNode) -> bool:

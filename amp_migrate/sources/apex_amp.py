@@ -101,7 +101,7 @@ class _Reader:
         """The longest attribute chains that mean apex.amp (name "") or something in it ("scale_loss")."""
         parents = self.facts.tree.parents
         for part in self.facts.tree.expressions(statement):
-            if not isinstance(part, (cst.Name, cst.Attribute)) or _is_label(part, parents.get(part)):
+            if not isinstance(part, (cst.Name, cst.Attribute)) or self.facts.tree.is_label(part):
                 continue
             name = self._amp_name(part)
             if name is None:
@@ -293,13 +293,6 @@ def _root(node: cst.BaseExpression) -> str:
     while isinstance(node, cst.Attribute):
         node = node.value
     return node.value if isinstance(node, cst.Name) else ""
-
-
-def _is_label(node: cst.CSTNode, parent: cst.CSTNode | None) -> bool:
-    """Attribute names and argument keywords are no expressions of their own."""
-    if isinstance(parent, cst.Attribute):
-        return parent.attr is node
-    return isinstance(parent, cst.Arg) and parent.keyword is node
 
 
 def _is_test(node: cst.BaseExpression, parent: cst.CSTNode | None, statement: Statement) -> bool:
