@@ -43,9 +43,8 @@ def _roots(facts: Facts, scalers: Scalers) -> Iterator[Function]:
     called = {
         reached
         for function in busy
-        for site in facts.calls.sites
-        if site.caller is function
-        for reached in facts.calls.reachable(site.callee)
+        for callee in facts.calls.callees(function)
+        for reached in facts.calls.reachable(callee)
     }
     yield from (function for function in facts.tree.functions if function in busy and function not in called)
 

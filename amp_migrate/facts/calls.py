@@ -30,9 +30,9 @@ class Calls:
 
     def __init__(self, tree: Tree, names: Names, objects: Objects) -> None:
         self.tree = tree
-        self.sites: list[CallSite] = []
         self._by_callee: dict[Function, list[CallSite]] = {}
         self._by_statement: dict[Statement, list[CallSite]] = {}
+        self._callees: dict[Function, list[Function]] = {}
         self._values: dict[Function, list[cst.Name]] = {}
         for statement in tree.all_statements():
             for part in tree.expressions(statement):
@@ -45,6 +45,10 @@ class Calls:
 
     def callers(self, function: Function) -> list[CallSite]:
         return self._by_callee.get(function, [])
+
+    def callees(self, function: Function) -> list[Function]:
+        """The functions that it calls itself, each once, in the order of their first calls."""
+        return self._callees.get(function, [])
 
     def in_statement(self, statement: Statement) -> list[CallSite]:
         return self._by_statement.get(statement, [])
@@ -64,17 +68,17 @@ class Calls:
         while stack:
             current = stack.pop()
             yield current
-            for statement in current.body.statements:
-                for inner in statement.descendants():
-                    for site in self.in_statement(inner):
-                        if site.callee not in seen:
-                            seen.add(site.callee)
-                            stack.append(site.callee)
+            for callee in self.callees(current):
+                if callee not in seen:
+                    seen.add(callee)
+                    stack.append(callee)
 
     def _add(self, site: CallSite) -> None:
-        self.sites.append(site)
         self._by_callee.setdefault(site.callee, []).append(site)
         self._by_statement.setdefault(site.statement, []).append(site)
+        callees = self._callees.setdefault(site.caller, [])
+        if site.callee not in callees:
+            callees.append(site.callee)
 
     def _find_values(self, loads: list[cst.Name], objects: Objects) -> None:
         for name in loads:

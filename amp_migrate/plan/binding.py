@@ -344,7 +344,7 @@ class _Binder:
             if self._leads_to(function, self.home) and all(self._leads_to(function, user) for user in self.users)
         ]
         for function in candidates:
-            below = {site.callee for site in self.facts.calls.sites if site.caller is function}
+            below = self.facts.calls.callees(function)
             if not any(other in below for other in candidates if other is not function):
                 return function
         user = next(user for user in self.users if not self._leads_to(self.home, user))

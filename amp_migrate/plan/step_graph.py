@@ -39,8 +39,7 @@ def _joining(facts: Facts, events: Events) -> Iterator[Function]:
         if not joins(function):
             continue
         own = function in backwards or function in steps
-        callees = {site.callee for site in facts.calls.sites if site.caller is function}
-        if own or not any(joins(callee) for callee in callees):
+        if own or not any(joins(callee) for callee in facts.calls.callees(function)):
             yield function
 
 
