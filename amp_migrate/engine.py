@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import libcst as cst
+from collections.abc import Callable
 
 from amp_migrate.check import check_module
 from amp_migrate.facts import Facts
@@ -26,18 +26,21 @@ from amp_migrate.result import Result, Status
 from amp_migrate.sources import apex_amp
 
 
-def migrate(source: bytes, options: Options, path: str = "<string>") -> Result:
-    """Migrate one file. Never raises for bad input: the Result says what is wrong with it."""
+def migrate(source: bytes, options: Options, path: str, import_uses_gradients: Callable[[str], bool]) -> Result:
+    """Migrate one file. Never raises for bad input: the Result says what is wrong with it.
+
+    `import_uses_gradients` is asked about functions of other modules, by their dotted names.
+    """
     try:
         module = parse(source)
     except Unparsable as error:
         return Result(path, source, source, "error", (error.finding,))
-    return _Migration(module, source, options, path).run()
+    return _Migration(Facts(module, import_uses_gradients), source, options, path).run()
 
 
 class _Migration:
-    def __init__(self, module: cst.Module, source: bytes, options: Options, path: str) -> None:
-        self.facts = Facts(module)
+    def __init__(self, facts: Facts, source: bytes, options: Options, path: str) -> None:
+        self.facts = facts
         self.source = source
         self.options = options
         self.path = path

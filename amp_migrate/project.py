@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from amp_migrate.files.discover import find_files
+from amp_migrate.files.helpers import Helpers
 from amp_migrate.files.neighbours import dependent_neighbour
 from amp_migrate.files.torch_version import api_for
 from amp_migrate.files.write import write_atomically
@@ -54,7 +55,7 @@ def migrate_bytes(source: bytes, options: Options, path: Path | None) -> Result:
     if options.api is None:
         options = dataclasses.replace(options, api=api_for(path))
     try:
-        result = migrate(source, options, name)
+        result = migrate(source, options, name, Helpers(path).use_gradients)
     except Exception as error:  # a bug of ours must not cost the user the other files
         message = f"{type(error).__name__}: {error}"
         return Result(name, source, source, "error", (Finding(1, "AMP999", message),))

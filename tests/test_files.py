@@ -124,3 +124,26 @@ def test_standard_input_is_a_file_of_the_current_folder(tmp_path):
     result = run("-", "--write", cwd=tmp_path, stdin=b"from helper import save\n" + SCRIPT)
     assert b"AMP901" in result.stderr
     assert result.stdout == b"from helper import save\n" + SCRIPT
+
+
+@pytest.mark.parametrize(
+    ("statement", "unscaled"),
+    [
+        ("total = sum(p.grad.norm() for p in model.parameters())", True),
+        ("torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)", True),
+        ("print(sum(p.norm() for p in model.parameters()))", False),
+        ("for p in model.parameters(): p.grad = None", False),
+    ],
+)
+@pytest.mark.parametrize(
+    "statement_import", ["from watch import look", "from .watch import look", "from . import watch"]
+)
+def test_gradients_read_in_another_module_are_unscaled_first(tmp_path, statement, unscaled, statement_import):
+    call = "watch.look(model)" if statement_import.endswith("watch") else "look(model)"
+    before = SCRIPT.replace(b"import torch\n", b"import torch\n" + statement_import.encode() + b"\n", 1)
+    before = before.replace(b"optimizer.step()", call.encode() + b"\n    optimizer.step()")
+    (tmp_path / "train.py").write_bytes(before)
+    (tmp_path / "watch.py").write_text(f"import torch\n\ndef look(model):\n    {statement}\n")
+    [result] = [one for one in migrate_project(tmp_path) if one.path.endswith("train.py")]
+    assert result.status == "migrated"
+    assert (b"unscale_(" in result.output) == unscaled

@@ -11,7 +11,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.tree import Statement, called_name, names_in, walk
-from amp_migrate.facts.vocabulary import GRADIENT_CLIPS
+from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 
 @dataclasses.dataclass(frozen=True)

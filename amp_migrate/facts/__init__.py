@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import libcst as cst
@@ -20,8 +20,9 @@ from amp_migrate.facts.values import Values
 class Facts:
     """Everything known about one module, computed once per parse."""
 
-    def __init__(self, module: cst.Module) -> None:
+    def __init__(self, module: cst.Module, import_uses_gradients: Callable[[str], bool] = lambda dotted: False) -> None:
         self.module = module
+        self.import_uses_gradients = import_uses_gradients
         self.tree = Tree(module)
         self.names = Names(self.tree)
         self.objects = Objects(self.tree, self.names)

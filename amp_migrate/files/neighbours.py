@@ -7,10 +7,11 @@ migrating the script would leave the helper with an apex that was never initiali
 from __future__ import annotations
 
 import ast
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from amp_migrate.files.imports import files_of
 
 _MOST_FILES = 400
 _USES = re.compile(rb"\bamp\s*\.\s*(initialize|scale_loss|state_dict|load_state_dict|master_params)\s*\(")
@@ -55,37 +56,9 @@ def _imported_files(path: Path, source: bytes) -> Iterator[Path]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _files_of(path, 0, alias.name.split("."))
+                yield from files_of(path, 0, alias.name.split("."))
         elif isinstance(node, ast.ImportFrom):
             parts = node.module.split(".") if node.module else []
-            yield from _files_of(path, node.level, parts)
+            yield from files_of(path, node.level, parts)
             for alias in node.names:
-                yield from _files_of(path, node.level, [*parts, alias.name])
-
-
-def _files_of(path: Path, level: int, parts: list[str]) -> Iterator[Path]:
-    """Relative imports from the package; absolute ones from the script's folder and those above it."""
-    if not parts:
-        return
-    if level:
-        folder = path.parent
-        for _ in range(level - 1):
-            folder = folder.parent
-        roots = [folder]
-    else:
-        roots = [path.parent, *_project_folders(path)]
-    for root in roots:
-        base = root.joinpath(*parts)
-        for file in (base.with_suffix(".py"), base / "__init__.py"):
-            if os.path.isfile(file):
-                yield file
-                return
-
-
-def _project_folders(path: Path) -> Iterator[Path]:
-    """The folders above a script, up to the repository's root (or three, outside of a repository)."""
-    for depth, folder in enumerate(path.resolve().parent.parents):
-        if os.path.exists(folder / ".git") or depth == 2:
-            yield folder
-            return
-        yield folder
+                yield from files_of(path, node.level, [*parts, alias.name])

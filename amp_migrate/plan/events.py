@@ -16,10 +16,10 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
-from amp_migrate.facts.vocabulary import GRADIENT_CLIPS
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
+from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _PARAMETER_METHODS = frozenset("parameters named_parameters".split())
 _GRADIENT_WORDS = frozenset(
@@ -226,7 +226,7 @@ class _Collector:
 
     def _looks_like_use(self, call: cst.Call, name: str, statement: Statement) -> bool:
         """A function of another file that may look at gradients: it gets parameters, or it gets a model or an
-        optimizer and some name speaks of gradients (`norm = check(model, args.grad_clip)`).
+        optimizer and its body, or some name, speaks of gradients (`norm = check(model, args.grad_clip)`).
         """
         if self._is_neutral(call, name) or name[:1].isupper():
             return False
@@ -238,7 +238,8 @@ class _Collector:
         )
         if given_parameters:
             return name not in _BUILTINS
-        if not self._words_around(call, name, statement) & _GRADIENT_WORDS:
+        known = self.facts.import_uses_gradients(self.facts.names.dotted(call.func) or "")
+        if not known and not self._words_around(call, name, statement) & _GRADIENT_WORDS:
             return False
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         touched = [arg.value for arg in call.args] + ([receiver] if receiver is not None else [])
