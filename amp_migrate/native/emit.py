@@ -13,6 +13,7 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.signatures import add_arguments, add_parameters
 from amp_migrate.native.spelling import Spelling
+from amp_migrate.plan.binding import Creation
 from amp_migrate.plan.model import Backward, ParameterAccess, Setup
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
 
@@ -100,7 +101,10 @@ class _Emitter:
 
     def _create(self, scaler: Scaler) -> None:
         """The scaler, and beside it the values that it is made of."""
-        creation = scaler.binding.creation
+        for creation in scaler.binding.creations:
+            self._create_at(scaler, creation)
+
+    def _create_at(self, scaler: Scaler, creation: Creation) -> None:
         lines = [f"{name} = {value}" for name, value in self._creations(scaler, creation.function)]
         for line in lines:
             if creation.before:

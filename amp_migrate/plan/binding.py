@@ -57,14 +57,22 @@ class NewArgument:
 
 @dataclasses.dataclass(eq=False)
 class Binding:
-    """Where the scaler is created, and what it is called in each function that uses it."""
+    """Where the scaler is created, and what it is called in each function that uses it.
 
-    creation: Creation
+    An attribute has several creations where several methods start a run of their own.
+    """
+
+    creations: list[Creation]
     owner: Class | None  # set for an attribute of its instances
     parameters: list[NewParameter]
     arguments: list[NewArgument]
     receivers: dict[Function, str]
     family: frozenset[Class] = frozenset()
+
+    @property
+    def is_set_early(self) -> bool:
+        """False for an attribute that an instance gets only when it starts to train."""
+        return self.owner is None or self.creations[0].function.name == "__init__"
 
     def expression(self, function: Function, name: str) -> str | None:
         """How `function` reads the thing bound as `name`; None where it cannot see it."""
@@ -73,7 +81,7 @@ class Binding:
         if self.owner is not None:
             receiver = self._receiver(function)
             return f"{receiver}.{name}" if receiver is not None else None
-        return name if self.creation.function.encloses(function) else None
+        return name if any(creation.function.encloses(function) for creation in self.creations) else None
 
     def _receiver(self, function: Function) -> str | None:
         """The instance in a function: one that uses it already, or any method of the class."""
@@ -142,7 +150,7 @@ class _Binder:
     # -- a variable -------------------------------------------------------------------------------------
 
     def _local(self, function: Function) -> Binding:
-        return Binding(self._creation(function), None, [], [], {})
+        return Binding([self._creation(function)], None, [], [], {})
 
     def _creation(self, function: Function) -> Creation:
         """After the setup, lifted out of its guards and of everything that does not also hold the uses."""
@@ -260,11 +268,10 @@ class _Binder:
 
     def _attribute(self, owner: Class | None) -> Binding | None:
         """An attribute of the class's instances; helpers that know no instance get a parameter."""
-        creation = self._attribute_creation(owner) if owner is not None else None
-        if owner is None or creation is None:
+        creations = self._attribute_creations(owner) if owner is not None else []
+        if owner is None or not creations:
             return None
-        method = creation.function
-        receivers = {method: method.parameters[0].name.value}
+        receivers = {creation.function: creation.function.parameters[0].name.value for creation in creations}
         needing: list[Function] = []
         waiting = list(self.users)
         while waiting:
@@ -288,7 +295,7 @@ class _Binder:
         ]
         root = self.facts.objects.root_class(owner)
         family = frozenset(cls for cls in self.facts.tree.classes if self.facts.objects.root_class(cls) is root)
-        return Binding(creation, owner, parameters, arguments, receivers, family)
+        return Binding(creations, owner, parameters, arguments, receivers, family)
 
     def _receiver(self, function: Function, owner: Class) -> str | None:
         """An expression for the instance in a function: `self`, or `self.GAN` in another class."""
@@ -308,20 +315,41 @@ class _Binder:
         objects = self.facts.objects.objects(node)
         return len(objects) == 1 and all(one.kind == "instance" and one.origin is root for one in objects)
 
-    def _attribute_creation(self, owner: Class) -> Creation | None:
-        """In `__init__` where the setup is there, at its place; else at the end of `__init__`."""
+    def _attribute_creations(self, owner: Class) -> list[Creation]:
+        """At the setups, where each starts a run of its own or stands in `__init__`; else at the end of `__init__`."""
         init = owner.methods.get("__init__")
-        setup = self.setups[-1].statement
-        if setup.function.owner is owner and setup.function is init:
-            return Creation(init, setup.path()[0])
+        homes = list(dict.fromkeys(setup.statement.function for setup in self.setups))
+        own = all(home.owner is owner and home.parameters for home in homes)
+        if own and (init in homes[-1:] or self._are_runs(homes)):
+            return [self._creation_at_setup(home) for home in ([init] if init in homes else homes)]
         if init is not None and init.parameters and self.can_create(init):
             early = min(self._uses_in(init), key=lambda use: use.path()[0].index, default=None)
             if early is not None:
-                return Creation(init, early.path()[0], before=True)
-            return Creation(init, init.body.statements[-1])
-        if setup.function.owner is owner and setup.function.parameters:
-            return Creation(setup.function, setup.path()[0])
-        return None
+                return [Creation(init, early.path()[0], before=True)]
+            return [Creation(init, init.body.statements[-1])]
+        return [self._creation_at_setup(homes[-1])] if own else []
+
+    def _creation_at_setup(self, method: Function) -> Creation:
+        """Where nothing in the method uses the scaler, outside of all that the setup stands in."""
+        setup = next(setup.statement for setup in self.setups if setup.statement.function is method)
+        if self._uses_in(method):
+            return self._creation(method)
+        return Creation(method, setup.path()[0])
+
+    def _are_runs(self, homes: list[Function]) -> bool:
+        """True for setups that each build an optimizer beside them, several or in a loop (rule A1)."""
+        several = len(homes) > 1 or any(
+            isinstance(outer.node, (cst.For, cst.While))
+            for setup in self.setups
+            for outer in setup.statement.path()[:-1]
+        )
+        return several and all(
+            any(
+                isinstance(one.origin, cst.Call) and self.facts.tree.statement_of(one.origin).function is home
+                for one in self.roles.optimizers
+            )
+            for home in homes
+        )
 
     # -- a parameter ------------------------------------------------------------------------------------
 
@@ -334,7 +362,7 @@ class _Binder:
         arguments = [
             argument for parameter in parameters for argument in self._new_arguments(parameter, seeing, needing)
         ]
-        return Binding(creation, None, parameters, arguments, {})
+        return Binding([creation], None, parameters, arguments, {})
 
     def _dominator(self) -> Function:
         """The lowest function that leads to the setup and to every use."""

@@ -41,13 +41,18 @@ def make_plans(facts: Facts, found: Recognition, options: Options) -> list[Train
     """
     _settle_conditions(facts, found)
     drop_identities(facts, found)
-    return [_Planner(facts, part, options).plan() for part in split_recognition(found)]
+    plans: list[TrainingPlan] = []
+    for part in split_recognition(facts, found):
+        shared = [found.region for plan in plans for found in plan.regions]
+        plans.append(_Planner(facts, part, options, shared).plan())
+    return plans
 
 
 class _Planner:
-    def __init__(self, facts: Facts, found: Recognition, options: Options) -> None:
+    def __init__(self, facts: Facts, found: Recognition, options: Options, shared: list[Region]) -> None:
         self.facts = facts
         self.found = found
+        self.shared = shared  # regions of other trainings: an evaluation that several call is wrapped once
         self.options = options
         self.visible = Visible(facts)
 
@@ -205,7 +210,11 @@ class _Planner:
             return known and not isinstance(text.in_function(function), Unknown)
 
         binding = bind(self.facts, self.found, roles, enabling, users, can_create)
-        enabled = text.at_creation(binding.creation)
+        enabled = text.at_creation(binding.creations[0])
+        for creation in binding.creations[1:]:
+            if text.at_creation(creation) != enabled:
+                message = "another amp.initialize of this class is guarded by something that is not known here"
+                raise Refusal("AMP914", creation.at.node, message)
         if self.options.dtype == "bfloat16":
             name = self._free_name("use_amp", "amp_enabled")
             return [Scaler(training, name, binding, enabled, LossScale(), is_flag=True)]
@@ -271,11 +280,13 @@ class _Planner:
 
     def _evaluation(self, plan: TrainingPlan, forwards: Forwards, text: EnabledText) -> None:
         """Forwards without gradients, where the condition is in scope; the others stay in float32."""
-        evaluation = Evaluation(self.facts, forwards, [found.region for found in plan.regions])
+        evaluation = Evaluation(self.facts, forwards, [*self.shared, *(found.region for found in plan.regions)])
         evaluation.find(inference=not self.found.backwards)
         left = list(evaluation.left)
         for found in evaluation.regions:
-            enabled = text.for_region(found.region.function, plan.scaler_for(found.region.function))
+            scaler = plan.scaler_for(found.region.function)
+            early = scaler if scaler is not None and scaler.binding.is_set_early else None
+            enabled = text.for_region(found.region.function, early)
             if isinstance(enabled, str) or enabled is None:
                 plan.regions.append(AutocastRegion(found.region, enabled, evaluation=True))
                 plan.floats.extend(found.floats)

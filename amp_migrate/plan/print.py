@@ -50,14 +50,15 @@ class _Printer:
             yield f"  checkpoint  {self._line(access.node)}: {self._text(access.node)}"
 
     def _scaler(self, scaler: Scaler) -> str:
-        creation = scaler.binding.creation
-        where = (
+        places = [
             f"{creation.function.name}, {'before' if creation.before else 'after'} line {self._line(creation.at.node)}"
-        )
+            for creation in scaler.binding.creations
+        ]
         enabled = "always on" if scaler.enabled is None else f"enabled: {scaler.enabled}"
         given = [parameter.function.name for parameter in scaler.binding.parameters]
         passed = f"; passed to {', '.join(given)}" if given else ""
-        return f"{scaler.expression(creation.function)} in {where}; {enabled}{passed}"
+        name = scaler.expression(scaler.binding.creations[0].function)
+        return f"{name} in {' and '.join(places)}; {enabled}{passed}"
 
     def _line(self, node: cst.CSTNode) -> int:
         return self.facts.line(node)

@@ -1,48 +1,104 @@
 """Trainings in one file that have nothing to do with each other are planned one by one.
 
-A file with `train_a()` and `train_b()`, each with its own `amp.initialize`, loop and checkpoint, needs a
-scaler in each; their guards need not even agree.
+A file with `train_a()` and `train_b()`, or with two trainer classes, each with its own `amp.initialize`, loop and
+checkpoint, needs a scaler in each; their guards need not even agree.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator
 
-from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Class, Function, Statement
 from amp_migrate.plan.model import Recognition
 
+Area = set[Function]
 
-def split_recognition(found: Recognition) -> list[Recognition]:
-    """The independent parts of what was found; the whole where its parts share anything."""
-    homes: list[Function] = []
-    for setup in found.setups:
-        home = setup.statement.function
-        if setup.optimizers and home not in homes:
-            homes.append(home)
-    if len(homes) < 2 or not _stand_apart(homes, _places(found)):
+
+def split_recognition(facts: Facts, found: Recognition) -> list[Recognition]:
+    """The independent parts of what was found, in the order of their setups; the whole where anything is shared."""
+    areas = _connected(facts, {_outermost(place.function) for place in _places(facts, found)})
+    recognitions = [_part(facts, found, area) for area in _completed(facts, found, areas)]
+    if not all(_is_whole(one) for one in recognitions) or _share_optimizers(facts, recognitions):
         return [found]
-    return [_part(found, home, first=home is homes[0]) for home in homes]
+    recognitions.sort(key=lambda one: found.setups.index(one.setups[0]))
+    first = dataclasses.replace(
+        recognitions[0], no_casts=found.no_casts, removed=found.removed, findings=found.findings
+    )
+    return [first, *recognitions[1:]]
 
 
-def _places(found: Recognition) -> list[Statement]:
-    return [
-        *(setup.statement for setup in found.setups),
-        *(backward.statement for backward in found.backwards),
-        *(access.statement for access in found.parameters),
-        *(access.statement for access in (*found.saves, *found.loads)),
-        *(read.statement for read in found.scale_reads),
+def _places(facts: Facts, found: Recognition) -> Iterator[Statement]:
+    yield from (setup.statement for setup in found.setups)
+    yield from (backward.statement for backward in found.backwards)
+    yield from (access.statement for access in found.parameters)
+    yield from (access.statement for access in (*found.saves, *found.loads))
+    yield from (read.statement for read in found.scale_reads)
+    yield from (facts.tree.statement_of(carrier) for carrier in found.carriers)
+
+
+def _outermost(function: Function) -> Function:
+    """The method or the module's function that a nested function belongs to."""
+    while function.owner is None and function.parent is not None and not function.parent.is_module:
+        function = function.parent
+    return function
+
+
+def _connected(facts: Facts, functions: set[Function]) -> list[Area]:
+    """Functions with a call from one to another, at any depth, belong together."""
+    reached = {function: {function} for function in functions}
+    for function in facts.tree.functions:
+        outer = _outermost(function)
+        if outer in reached:
+            reached[outer] |= {_outermost(callee) for callee in facts.calls.reachable(function)} & functions
+    return _united(reached.values())
+
+
+def _completed(facts: Facts, found: Recognition, areas: list[Area]) -> list[Area]:
+    """A class that sets up in one method and trains in another is one area, whoever calls them."""
+    together = list(areas)
+    for area in areas:
+        if not _is_whole(_part(facts, found, area)):
+            roots = _roots(facts, area)
+            together += [area | other for other in areas if _roots(facts, other) & roots]
+    return _united(together)
+
+
+def _united(sets: Iterable[Area]) -> list[Area]:
+    areas: list[Area] = []
+    for members in sets:
+        joined = [area for area in areas if area & members]
+        areas = [area for area in areas if area not in joined]
+        areas.append(members.union(*joined))
+    return areas
+
+
+def _roots(facts: Facts, area: Area) -> set[Class]:
+    return {facts.objects.root_class(function.owner) for function in area if function.owner is not None}
+
+
+def _is_whole(part: Recognition) -> bool:
+    """True for what holds setup and backward, and nothing that all functions of the file can see."""
+    at_module_level = any(backward.statement.function.is_module for backward in part.backwards) or any(
+        setup.statement.function.is_module for setup in part.setups
+    )
+    return any(setup.optimizers for setup in part.setups) and bool(part.backwards) and not at_module_level
+
+
+def _share_optimizers(facts: Facts, parts: list[Recognition]) -> bool:
+    seen = [
+        frozenset(one for setup in part.setups for node in setup.optimizers for one in facts.objects.objects(node))
+        for part in parts
     ]
+    return any(one & other for i, one in enumerate(seen) for other in seen[:i])
 
 
-def _stand_apart(homes: list[Function], places: list[Statement]) -> bool:
-    return all(sum(home.encloses(place.function) for home in homes) == 1 for place in places)
-
-
-def _part(found: Recognition, home: Function, *, first: bool) -> Recognition:
-    """What lies in one function; things of the whole file go with the first part."""
+def _part(facts: Facts, found: Recognition, area: Area) -> Recognition:
+    """What lies in some functions; things of the whole file are left out."""
 
     def own(statement: Statement) -> bool:
-        return home.encloses(statement.function)
+        return _outermost(statement.function) in area
 
     return dataclasses.replace(
         found,
@@ -52,7 +108,8 @@ def _part(found: Recognition, home: Function, *, first: bool) -> Recognition:
         saves=[one for one in found.saves if own(one.statement)],
         loads=[one for one in found.loads if own(one.statement)],
         scale_reads=[one for one in found.scale_reads if own(one.statement)],
-        no_casts=found.no_casts if first else [],
-        removed=found.removed if first else [],
-        findings=found.findings if first else [],
+        carriers=[one for one in found.carriers if own(facts.tree.statement_of(one))],
+        no_casts=[],
+        removed=[],
+        findings=[],
     )
