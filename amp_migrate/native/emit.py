@@ -132,6 +132,8 @@ class _Emitter:
             is_atom = isinstance(scale.runtime, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
             asked = text if is_atom else f"({text})"
             dynamic = f"{asked} in (None, {self.facts.quoted('dynamic')})"
+            if scale.dynamic_when is not None:
+                dynamic = self.facts.text(scale.dynamic_when)
             if enabled is not None and _may_raise(scale.runtime):
                 # It was only ever looked up under the guard.
                 off = self.facts.text(negated(cst.parse_expression(enabled)))

@@ -66,7 +66,7 @@ def work_out_enabling(facts: Facts, found: Recognition) -> Enabling:
     backward_guard = _backward_guard(facts, found)
     setup_guards = {setup: _setup_guards(facts, found, setup, backward_guard) for setup in found.setups}
     parts = _agreed_parts(facts, found, setup_guards)
-    always_off = any(setup.always_off for setup in found.setups)
+    always_off = bool(found.setups) and all(setup.always_off for setup in found.setups)
     if backward_guard is not None:
         together = conjunction([part.formula for part in parts])
         if not facts.conditions.implies(together, backward_guard.formula):
@@ -136,7 +136,9 @@ def _setup_guards(facts: Facts, found: Recognition, setup: Setup, backward_guard
     seen = set()
     while statement is not None:
         for guard in enclosing_guards(facts, statement):
-            if _is_about_precision(facts, found, guard, backward_guard):
+            if _sets_up_either_way(found, guard, setup):
+                guards.append(dataclasses.replace(guard, formula=conjunction([])))
+            elif _is_about_precision(facts, found, guard, backward_guard):
                 guards.append(guard)
         function = statement.function
         callers = facts.calls.callers(function)
@@ -144,6 +146,12 @@ def _setup_guards(facts: Facts, found: Recognition, setup: Setup, backward_guard
         statement = callers[0].statement if follow else None
         seen.add(function)
     return guards
+
+
+def _sets_up_either_way(found: Recognition, guard: Guard, setup: Setup) -> bool:
+    """True where the other arm of an `if` sets the same things up, with other arguments."""
+    others = [other for other in found.setups if other.optimizers and other.always_off == setup.always_off]
+    return guard.plain is not None and any(other.statement.block is guard.plain for other in others)
 
 
 def _is_about_precision(facts: Facts, found: Recognition, guard: Guard, backward_guard: Guard | None) -> bool:
@@ -198,6 +206,8 @@ def _agreed_parts(facts: Facts, found: Recognition, setup_guards: dict[Setup, li
     training = [setup for setup in found.setups if setup.optimizers] or found.setups
     if not training:
         return []
+    if any(not setup.always_off for setup in training):
+        training = [setup for setup in training if not (setup.always_off and _is_other_arm(setup, training))]
     wanted = [_parts_of(facts, found, setup, setup_guards[setup]) for setup in training]
     first = wanted[0]
     for setup, other in zip(training[1:], wanted[1:], strict=True):
@@ -205,6 +215,16 @@ def _agreed_parts(facts: Facts, found: Recognition, setup_guards: dict[Setup, li
         if not facts.conditions.equivalent(one, two) or setup.always_off != training[0].always_off:
             raise Refusal("AMP905", setup.call, "the conditions of the amp.initialize calls cannot be shown to agree")
     return first
+
+
+def _is_other_arm(off: Setup, training: list[Setup]) -> bool:
+    """True for an O0 beside a setup that is on: `if fp16: initialize(..., "O1") else: initialize(..., "O0")`."""
+    holder = off.statement.block.owner
+    return (
+        holder is not None
+        and isinstance(holder.node, cst.If)
+        and any(setup.statement.inside(holder) and not setup.always_off for setup in training)
+    )
 
 
 def _parts_of(facts: Facts, found: Recognition, setup: Setup, guards: list[Guard]) -> list[Condition]:

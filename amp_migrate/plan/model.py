@@ -33,8 +33,8 @@ class LossScale:
     """How the source chooses its loss scale.
 
     `static` is a literal number, `runtime` an expression whose value is a number, a numeric string,
-    "dynamic" or None. With neither, the scale is dynamic. `initial`, `minimum` and `maximum` bound a dynamic
-    scale; they are expressions of the file.
+    "dynamic" or None. With neither, the scale is dynamic; it is, too, where a test `dynamic_when` holds.
+    `initial`, `minimum` and `maximum` bound a dynamic scale; they are expressions of the file.
     """
 
     static: float | None = None
@@ -42,6 +42,7 @@ class LossScale:
     initial: cst.BaseExpression | None = None
     minimum: cst.BaseExpression | None = None
     maximum: cst.BaseExpression | None = None
+    dynamic_when: cst.BaseExpression | None = None
 
 
 @dataclasses.dataclass(eq=False)

@@ -22,7 +22,8 @@ from amp_migrate.plan.flags import availability_flags
 from amp_migrate.plan.forwards import Forwards, own_calls
 from amp_migrate.plan.identities import drop_identities
 from amp_migrate.plan.leaving import halves_leaving
-from amp_migrate.plan.model import LossScale, Recognition, Setup, StateAccess
+from amp_migrate.plan.loss_scales import one_loss_scale
+from amp_migrate.plan.model import LossScale, Recognition, StateAccess
 from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions import Region, find_regions
 from amp_migrate.plan.roles import Roles
@@ -202,11 +203,11 @@ class _Planner:
         training = [setup for setup in self.found.setups if setup.optimizers]
         if not training or not users:
             return []
-        loss_scale = self._one_loss_scale(training)
+        loss_scale = one_loss_scale(self.facts, training)
 
         def can_create(function: Function) -> bool:
-            scale = loss_scale.runtime
-            known = scale is None or self.visible.express(scale, function) is not None
+            settings = (loss_scale.runtime, loss_scale.dynamic_when)
+            known = all(node is None or self.visible.express(node, function) is not None for node in settings)
             return known and not isinstance(text.in_function(function), Unknown)
 
         binding = bind(self.facts, self.found, roles, enabling, users, can_create)
@@ -235,22 +236,6 @@ class _Planner:
             if isinstance(argument, cst.Arg) and argument not in replaced:
                 text = self.facts.text(carrier)
                 raise Refusal("AMP902", carrier, f"{text} is handed to a function that has no use for it any more")
-
-    def _one_loss_scale(self, setups: list[Setup]) -> LossScale:
-        first = setups[0].loss_scale
-        for setup in setups[1:]:
-            if not self._same_scale(first, setup.loss_scale):
-                raise Refusal(
-                    "AMP916", setup.call, "this amp.initialize asks for another loss scale than the one before"
-                )
-        return first
-
-    def _same_scale(self, one: LossScale, other: LossScale) -> bool:
-        def key(scale: LossScale) -> tuple[object, ...]:
-            nodes = (scale.runtime, scale.initial, scale.minimum, scale.maximum)
-            return (scale.static, *(self.facts.text(node) if node is not None else None for node in nodes))
-
-        return key(one) == key(other)
 
     def _free_name(self, *candidates: str) -> str:
         """The first of the names that the file uses for nothing else."""
