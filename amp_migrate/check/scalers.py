@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -50,6 +51,16 @@ class Scalers:
         for statement in facts.tree.all_statements():  # with all optimizers known
             self._collect(statement, self._other_event)
 
+    @cached_property
+    def built_at(self) -> dict[Statement, set[str]]:
+        """The optimizers that a statement builds: whatever the name meant before, their gradients are new."""
+        built: dict[Statement, set[str]] = {}
+        for key, objects in self._optimizers.items():
+            for one in objects:
+                if isinstance(one.origin, cst.Call):
+                    built.setdefault(self.facts.tree.statement_of(one.origin), set()).add(key)
+        return built
+
     @property
     def optimizers(self) -> list[str]:
         return sorted(self._optimizers)
@@ -84,9 +95,13 @@ class Scalers:
         outer = self.facts.tree.statement_of(call).path()[:-1]
         return any(isinstance(loop.node, cst.For) and names & names_in(loop.node.target) for loop in outer)
 
+    def _is_own(self, call: cst.Call) -> bool:
+        """True for a function of the file: what it does is seen inside it."""
+        return self.facts.objects.called_function(call) is not None
+
     def _other_event(self, call: cst.Call) -> Event | None:
         func = call.func
-        if called_name(call) in GRADIENT_CLIPS and not self._is_rescaled(call):
+        if called_name(call) in GRADIENT_CLIPS and not self._is_own(call) and not self._is_rescaled(call):
             return Event("clip", call)
         if not isinstance(func, cst.Attribute):
             return None

@@ -72,6 +72,9 @@ class _Walk:
             point, conditions, state = stack.pop()
             if point.statement in self.scalers.created_at:
                 state = start  # a new scaler serves a new run
+            elif point.statement in self.scalers.built_at:
+                built = self.scalers.built_at[point.statement]
+                state = tuple("none" if key in built else one for key, one in zip(self.optimizers, state, strict=True))
             for event in self.scalers.events.get(point.statement, []) if point.statement is not None else ():
                 problem = self._problem(event, state, point)
                 if problem is not None:

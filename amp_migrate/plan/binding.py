@@ -104,14 +104,15 @@ def bind(
     roles: Roles,
     enabling: Enabling,
     users: Users,
+    asking: set[Function],
     can_create: Callable[[Function], bool],
 ) -> Binding:
     """Find the scaler's home for the setups and the functions that use it.
 
-    `can_create` tells whether the settings of the scaler are known in a function. Raises Refusal where the
-    uses cannot all be reached.
+    `asking` are functions with an autocast region that reads a parameter as its condition; `can_create` tells
+    whether the settings of the scaler are known in a function. Raises Refusal where the uses cannot all be reached.
     """
-    return _Binder(facts, found, roles, enabling, users, can_create).bind()
+    return _Binder(facts, found, roles, enabling, users, asking, can_create).bind()
 
 
 class _Binder:
@@ -122,6 +123,7 @@ class _Binder:
         roles: Roles,
         enabling: Enabling,
         users: Users,
+        asking: set[Function],
         can_create: Callable[[Function], bool],
     ) -> None:
         self.facts = facts
@@ -130,6 +132,7 @@ class _Binder:
         self.enabling = enabling
         self.setups = [setup for setup in found.setups if setup.optimizers]
         self.users = dict(users)
+        self.asking = asking
         self.can_create = can_create
         self.home = self.setups[0].statement.function
 
@@ -469,8 +472,10 @@ class _Binder:
 
     def _useless_guard(self, function: Function) -> cst.Param | None:
         """A guard parameter that nothing reads any more gives its place to the scaler (rule A4)."""
+        if any(function.encloses(other) for other in self.asking):
+            return None
         tests = {
-            backward.guard.test
+            _without_not(backward.guard.test)
             for backward in self.found.backwards
             if backward.collapsed and backward.guard is not None and backward.statement.function is function
         }
@@ -522,3 +527,7 @@ class _Binder:
         index = site.call.args.index(arg) + 1
         by_name = arg.keyword is not None
         return NewArgument(site.call, site.caller, index, by_name)
+
+
+def _without_not(test: cst.BaseExpression) -> cst.BaseExpression:
+    return test.expression if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not) else test

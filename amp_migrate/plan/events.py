@@ -191,9 +191,9 @@ class _Collector:
         name = called_name(part)
         access = self._access_in(part)
         objects = self.roles.optimizers_at(access.optimizer) if access is not None else None
-        if name in GRADIENT_CLIPS:
-            return GradientUse(statement, "clip", part, part, objects, access)
         function = self.facts.objects.called_function(part)
+        if name in GRADIENT_CLIPS and function is None:
+            return GradientUse(statement, "clip", part, part, objects, access)
         if name == "backward" and isinstance(part.func, cst.Attribute) and function is None:
             dotted = self.facts.names.dotted(part.func) or ""
             return GradientUse(statement, "backward", part, part, None) if "apex" not in dotted else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 
 import libcst as cst
@@ -75,7 +76,8 @@ class _Planner:
         text = EnabledText(self.facts, self.visible, enabling)
         users = self._users(steps, tests)
         blind = self._add_blind_regions(users, regions, text)
-        scalers = self._scalers(roles, enabling, users, text, blind=blind)
+        asking = {region.function for region in regions if self._asks_parameters(region.function, text)}
+        scalers = self._scalers(roles, enabling, users, asking, text, blind=blind)
         self._check_handed_on(scalers)
         plan = TrainingPlan(
             found=self.found,
@@ -170,6 +172,14 @@ class _Planner:
         statements += [self.facts.tree.statement_of(test) for test in tests]
         return _by_function(statements)
 
+    def _asks_parameters(self, function: Function, text: EnabledText) -> bool:
+        """True where the condition, as the function writes it, reads one of its parameters."""
+        written = text.in_function(function)
+        names = {param.name.value for param in function.parameters}
+        return isinstance(written, str) and any(
+            isinstance(part, ast.Name) and part.id in names for part in ast.walk(ast.parse(written, mode="eval"))
+        )
+
     def _add_blind_regions(self, users: Users, regions: list[Region], text: EnabledText) -> bool:
         """Regions whose function does not know the condition have to be told; True where there are any."""
         blind = False
@@ -198,7 +208,14 @@ class _Planner:
     # -- scalers ----------------------------------------------------------------------------------------
 
     def _scalers(
-        self, roles: Roles, enabling: Enabling, users: Users, text: EnabledText, *, blind: bool
+        self,
+        roles: Roles,
+        enabling: Enabling,
+        users: Users,
+        asking: set[Function],
+        text: EnabledText,
+        *,
+        blind: bool,
     ) -> list[Scaler]:
         training = [setup for setup in self.found.setups if setup.optimizers]
         if not training or not users:
@@ -210,7 +227,7 @@ class _Planner:
             known = all(node is None or self.visible.express(node, function) is not None for node in settings)
             return known and not isinstance(text.in_function(function), Unknown)
 
-        binding = bind(self.facts, self.found, roles, enabling, users, can_create)
+        binding = bind(self.facts, self.found, roles, enabling, users, asking, can_create)
         enabled = text.at_creation(binding.creations[0])
         for creation in binding.creations[1:]:
             if text.at_creation(creation) != enabled:

@@ -66,16 +66,16 @@ class _Finder:
 
     def find(self) -> list[Region]:
         for backward in self.found.backwards:
-            anchor = backward.guard.statement if backward.collapsed and backward.guard else backward.statement
             wanted = list(reads(backward.loss))
-            found = self._slice(anchor, wanted, by_name=True) or self._forward_in(backward)
-            if not found and not self._slice(anchor, wanted, by_name=False):
+            found = self._slice(backward.statement, wanted, by_name=True) or self._forward_in(backward)
+            if not found and not self._slice(backward.statement, wanted, by_name=False):
                 raise Refusal(
                     "AMP908",
                     backward.loss,
                     f"the forward behind {self.facts.text(backward.loss)} is not in this file",
                 )
             if self._computes(backward.loss):
+                anchor = _before_guard(backward)
                 self._hoists[anchor] = backward
                 self._needed.setdefault(anchor.function, set())
         return [region for function in self._needed for region in self._regions_of(function)]
@@ -383,6 +383,14 @@ def lowest_block(statements: list[Statement]) -> Block:
     return block
 
 
+def _before_guard(backward: Backward) -> Statement:
+    """Where a loss expression can be computed: before a guard that goes, if the backward is the first in its arm."""
+    if backward.collapsed and backward.guard is not None:
+        if backward.statement.index == 0 and backward.statement.block.owner is backward.guard.statement:
+            return backward.guard.statement
+    return backward.statement
+
+
 def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool:
     """True for arithmetic that autocast does not touch: `loss = loss / k`, `loss = loss.mean()`.
 
@@ -410,7 +418,8 @@ def _is_arithmetic(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.UnaryOperation):
         return isinstance(node.operator, (cst.Minus, cst.Plus)) and _is_arithmetic(node.expression)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return node.func.attr.value in ("mean", "item", "detach") and _is_arithmetic(node.func.value)
+        values = (node.func.value, *(arg.value for arg in node.args))
+        return node.func.attr.value in ("mean", "item", "detach") and all(_is_arithmetic(value) for value in values)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
         return node.func.value in ("len", "float", "int") and len(node.args) == 1
     return False
