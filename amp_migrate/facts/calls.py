@@ -35,11 +35,11 @@ class Calls:
         self._callees: dict[Function, list[Function]] = {}
         self._values: dict[Function, list[cst.Name]] = {}
         for statement in tree.all_statements():
-            for part in tree.expressions(statement):
-                if isinstance(part, cst.Call):
-                    callee = objects.called_function(part)
-                    if callee is not None:
-                        self._add(CallSite(part, statement, callee))
+            calls = [part for part in tree.expressions(statement) if isinstance(part, cst.Call)]
+            for call in self._in_order_of_execution(calls):
+                callee = objects.called_function(call)
+                if callee is not None:
+                    self._add(CallSite(call, statement, callee))
         for variable in names.all_variables():
             self._find_values(variable.loads, objects)
 
@@ -72,6 +72,22 @@ class Calls:
                 if callee not in seen:
                     seen.add(callee)
                     stack.append(callee)
+
+    def _in_order_of_execution(self, calls: list[cst.Call]) -> list[cst.Call]:
+        """Inner calls first: `Trainer(model).fit(load())` constructs, loads, then fits."""
+        done: list[cst.Call] = []
+        running: list[cst.Call] = []
+        for call in calls:
+            while running and not self._is_around(running[-1], call):
+                done.append(running.pop())
+            running.append(call)
+        return [*done, *reversed(running)]
+
+    def _is_around(self, outer: cst.Call, inner: cst.Call) -> bool:
+        node: cst.CSTNode | None = inner
+        while node is not None and node is not outer and not isinstance(node, cst.BaseSmallStatement):
+            node = self.tree.parents.get(node)
+        return node is outer
 
     def _add(self, site: CallSite) -> None:
         self._by_callee.setdefault(site.callee, []).append(site)

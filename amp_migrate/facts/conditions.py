@@ -124,6 +124,21 @@ class Conditions:
             return left
         return node if left is node.left and right is node.right else node.with_changes(left=left, right=right)
 
+    def settled_operands(self, node: cst.BaseExpression) -> Iterator[tuple[cst.BooleanOperation, str]]:
+        """The same, in place: each `and` or `or` of which one side alone remains, with that side, left or right."""
+        if not isinstance(node, cst.BooleanOperation):
+            return
+        neutral = isinstance(node.operator, cst.And)
+        remaining = {"left": node.left, "right": node.right}
+        if self.constant(self.compile(node.left)) is neutral:
+            del remaining["left"]
+        elif self.constant(self.compile(node.right)) is neutral:
+            del remaining["right"]
+        for side, operand in remaining.items():
+            if len(remaining) == 1:
+                yield node, side
+            yield from self.settled_operands(operand)
+
     def _compile(self, node: cst.BaseExpression, variables: Variables, seen: frozenset[Key]) -> Evaluator:
         literal = literal_value(node)
         if literal is not UNKNOWN:

@@ -179,6 +179,16 @@ class Objects:
             return None
         return value if self.names.dotted(value.func) == "functools.partial" else None
 
+    def dict_behind(self, arg: cst.Arg) -> cst.Call | None:
+        """The `dict(key=value, ...)` of a `**name` that is bound once and not changed by item."""
+        variable = self.names.variable_at(arg.value) if arg.star == "**" and isinstance(arg.value, cst.Name) else None
+        if variable is None or len(variable.bindings) != 1:
+            return None
+        value = variable.bindings[0].value
+        is_dict = isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value == "dict"
+        only_given = all(isinstance(self.tree.parents.get(load), cst.Arg) for load in variable.loads)
+        return value if isinstance(value, cst.Call) and is_dict and only_given else None
+
     def called_class(self, call: cst.Call) -> Class | None:
         """The class of this module that a call instantiates."""
         variable = self.names.variable_at(call.func) if isinstance(call.func, cst.Name) else None
@@ -223,6 +233,10 @@ class Objects:
         for arg in (*(bound.args[1:] if bound is not None else ()), *call.args):
             if arg.star:
                 positional = iter(())
+                kept = self.dict_behind(arg)
+                for given in kept.args if kept is not None else ():
+                    if given.keyword is not None and given.keyword.value in by_name:
+                        yield by_name[given.keyword.value], given
             elif arg.keyword is not None:
                 if arg.keyword.value in by_name:
                     yield by_name[arg.keyword.value], arg

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import libcst as cst
 
 from amp_migrate.facts.tree import Statement
@@ -17,12 +19,10 @@ def emit_cleanup(cleanup: Cleanup, edits: Edits) -> None:
         remove_aliases(statement, goes, edits)
     for call, text in cleanup.replaced.items():
         edits.replace(call, text)
+    for condition, side in cleanup.kept_sides.items():
+        edits.transform(condition, partial(_operand, side=side, as_bool=condition in cleanup.made_bool))
     for statement, answer in cleanup.tests.items():
-        if isinstance(answer, cst.BaseExpression):
-            assert isinstance(statement.node, (cst.If, cst.Assert))
-            edits.transform(statement.node.test, lambda node, answer=answer: answer)  # type: ignore[misc]
-        else:
-            _keep(statement, edits, "body" if answer else "else")
+        _keep(statement, edits, "body" if answer else "else")
 
 
 def remove_aliases(statement: Statement, goes: list[cst.ImportAlias], edits: Edits) -> None:
@@ -33,6 +33,13 @@ def remove_aliases(statement: Statement, goes: list[cst.ImportAlias], edits: Edi
         edits.remove(statement)
     else:
         edits.transform(node, lambda updated: _without(updated, node, goes))
+
+
+def _operand(condition: cst.CSTNode, side: str, *, as_bool: bool) -> cst.CSTNode:
+    """The one operand that stays, with what was edited in it."""
+    assert isinstance(condition, cst.BooleanOperation)
+    operand = condition.left if side == "left" else condition.right
+    return cst.Call(cst.Name("bool"), [cst.Arg(operand)]) if as_bool else operand
 
 
 def _keep(statement: Statement, edits: Edits, arm: str) -> None:

@@ -438,7 +438,7 @@ class _Binder:
                 f"{function.name} needs the scaler as a parameter, but its callers are not in this file",
             )
         for site in callers:
-            if any(arg.star for arg in site.call.args):
+            if any(arg.star and self.facts.objects.dict_behind(arg) is None for arg in site.call.args):
                 raise Refusal(
                     "AMP915", site.call, f"{function.name} needs the scaler, but is called with starred arguments"
                 )
@@ -520,6 +520,9 @@ class _Binder:
         if parameter.after is None:
             return NewArgument(site.call, site.caller, 0, False)
         arg = self.facts.objects.argument(site.call, parameter.function, parameter.after)
+        starred = next((index for index, given in enumerate(site.call.args) if given.star), None)
+        if arg is not None and arg not in site.call.args and starred is not None:
+            return NewArgument(site.call, site.caller, starred, True)
         if arg is None or arg not in site.call.args:
             raise Refusal(
                 "AMP915", site.call, f"the place of the scaler in this call of {parameter.function.name} is not clear"

@@ -36,11 +36,17 @@ _STAR_NAMES = {
 
 @dataclasses.dataclass
 class Cleanup:
-    """Statements that go, import names that go from statements that stay, and tests with a fixed answer."""
+    """Statements that go, import names that go from statements that stay, and tests with a fixed answer.
+
+    `kept_sides` are conditions of which only the left or the right operand stays, `made_bool` those among them
+    whose value is used and must stay a bool.
+    """
 
     statements: list[Statement] = dataclasses.field(default_factory=list)
     aliases: dict[Statement, list[cst.ImportAlias]] = dataclasses.field(default_factory=dict)
-    tests: dict[Statement, bool | cst.BaseExpression] = dataclasses.field(default_factory=dict)
+    tests: dict[Statement, bool] = dataclasses.field(default_factory=dict)
+    kept_sides: dict[cst.BooleanOperation, str] = dataclasses.field(default_factory=dict)
+    made_bool: set[cst.BooleanOperation] = dataclasses.field(default_factory=set)
     replaced: dict[cst.BaseExpression, str] = dataclasses.field(default_factory=dict)
     findings: list[Finding] = dataclasses.field(default_factory=list)
 
@@ -264,9 +270,9 @@ class _Cleaner:
             if isinstance(node, cst.If) and answer is not None:
                 self.cleanup.tests[statement] = answer
                 return
-            simpler = self.facts.conditions.simplified(node.test)
-            if simpler is not node.test:
-                self.cleanup.tests[statement] = simpler
+            sides = dict(self.facts.conditions.settled_operands(node.test))
+            if sides:
+                self.cleanup.kept_sides.update(sides)
                 return
         for load in loads:
             self._fold(load)
@@ -284,12 +290,18 @@ class _Cleaner:
         if answer is None:
             raise Refusal("AMP918", load, f"{self.facts.text(load)} is used here as a value that cannot be told")
         if isinstance(parent, cst.BooleanOperation):
-            other = parent.right if parent.left is node else parent.left
-            text = self.facts.text(other)
-            exact = parent.left is node or self.facts.values.is_bool(other)
-            self.cleanup.replaced[parent] = text if exact else f"bool({text})"
+            self.cleanup.kept_sides[parent] = "right" if parent.left is node else "left"
+            if parent.right is node and not self.facts.values.is_bool(parent.left) and not self._is_tested(parent):
+                self.cleanup.made_bool.add(parent)
         else:
             self.cleanup.replaced[node] = str(answer)
+
+    def _is_tested(self, node: cst.BaseExpression) -> bool:
+        """True where only the truth of a value counts."""
+        parent = self.facts.tree.parents.get(node)
+        negated = isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
+        holders = (cst.If, cst.While, cst.Assert, cst.IfExp)
+        return negated or (isinstance(parent, holders) and parent.test is node)
 
     def _answer(self, node: cst.BaseExpression) -> bool | None:
         return self.facts.conditions.constant(self.facts.conditions.compile(node))

@@ -107,6 +107,9 @@ class _Collector:
                     if backward not in found:
                         found.append(backward)
         for statement in self.facts.tree.all_statements():
+            if _drops_gradients(statement):
+                self.events.zero_grads.setdefault(statement, []).append(ZeroGrad(statement, None))
+                continue
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Call):
                     self._call(part, statement)
@@ -292,6 +295,17 @@ class _Collector:
                 values = [binding.value for binding in variable.bindings]
                 return not any(_makes_tensor(value) for value in values)
         return True
+
+
+def _drops_gradients(statement: Statement) -> bool:
+    """True for `p.grad = None`, the zero_grad of the tuning guide."""
+    node = statement.node
+    return (
+        isinstance(node, cst.Assign)
+        and isinstance(node.value, cst.Name)
+        and node.value.value == "None"
+        and all(isinstance(one.target, cst.Attribute) and one.target.attr.value == "grad" for one in node.targets)
+    )
 
 
 def _makes_tensor(node: cst.BaseExpression | None) -> bool:

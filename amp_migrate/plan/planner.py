@@ -14,6 +14,7 @@ from amp_migrate.findings import Finding, Refusal
 from amp_migrate.options import Options
 from amp_migrate.plan.arms import Collapse, find_collapses
 from amp_migrate.plan.bce import plan_bce
+from amp_migrate.plan.before_setup import reached_without_setup
 from amp_migrate.plan.binding import bind
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
 from amp_migrate.plan.enabling import Enabling, enclosing_guards, work_out_enabling
@@ -285,7 +286,12 @@ class _Planner:
         evaluation = Evaluation(self.facts, forwards, [*self.shared, *(found.region for found in plan.regions)])
         evaluation.find(inference=not self.found.backwards)
         left = list(evaluation.left)
+        firsts = [found.region.first for found in evaluation.regions]
+        never_set_up = reached_without_setup(self.facts, self.found, firsts, _World(self.facts, plan.enabling).decide)
         for found in evaluation.regions:
+            if found.region.first in never_set_up:
+                left.append(found.region.first)
+                continue
             scaler = plan.scaler_for(found.region.function)
             early = scaler if scaler is not None and scaler.binding.is_set_early else None
             enabled = text.for_region(found.region.function, early)

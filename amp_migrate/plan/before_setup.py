@@ -1,0 +1,38 @@
+"""Which forwards can run where apex was never set up? They ran in float32, and stay so (rule E5).
+
+if args.mode == "train":
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+train(...)                      evaluate() in here ran in mixed precision
+elif args.mode == "predict":
+evaluate(...)                   and here it did not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.paths import Decide, Graph
+from amp_migrate.facts.tree import Statement
+from amp_migrate.plan.model import Recognition
+
+
+def reached_without_setup(
+    facts: Facts, found: Recognition, statements: Iterable[Statement], decide: Decide
+) -> set[Statement]:
+    """Those of the statements that some path from the start of the program reaches around every setup."""
+    setups = {setup.statement for setup in found.setups}
+    homes = {setup.function for setup in setups}
+    reached: set[Statement] = set()
+    for root in facts.tree.functions:
+        called = set(facts.calls.reachable(root))
+        wanted = {statement for statement in statements if statement.function in called}
+        if facts.calls.callers(root) or not homes & called or not wanted:
+            continue
+        busy = homes | {statement.function for statement in wanted}
+        graph = Graph(facts, root, partial(facts.calls.reaches, holds=busy.__contains__), decide, called_again=False)
+        goals = {point for statement in wanted for point in graph.at(statement)}
+        points = graph.reached([graph.start], goals.__contains__, lambda point: point.statement in setups)
+        reached |= {point.statement for point in points if point.statement is not None}
+    return reached
