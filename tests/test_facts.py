@@ -89,6 +89,8 @@ def test_equivalent_conditions(first, second):
         ("args.fp16", "args.fp16 and args.level", False),
         ("args.level == 'O2'", "args.level != 'O0'", True),
         ("args.level != 'O0'", "args.level == 'O2'", False),
+        ("(int(args.count) if args.fp16 else 1) > 1", "args.level == 'O2'", False),
+        ("args.fp16 and not args.fp16", "args.level == 'O2'", False),
     ],
 )
 def test_implied_conditions(first, second, follows):

@@ -71,17 +71,23 @@ class Conditions:
         return Formula(variables, evaluate)
 
     def implies(self, first: Formula, second: Formula) -> bool:
-        """True where `second` holds in every case in which `first` does and neither raises."""
+        """True where `second` holds in every case in which `first` does and neither raises.
+
+        What no case satisfies implies nothing: its cases were too few.
+        """
         cases = _cases(_join([first, second]))
         if cases is None:
             return False
+        met = False
         for case in cases:
             try:
-                if first.evaluate(case) and not second.evaluate(case):
-                    return False
+                if first.evaluate(case):
+                    met = True
+                    if not second.evaluate(case):
+                        return False
             except _NoValue:
                 continue
-        return True
+        return met
 
     def equivalent(self, first: Formula, second: Formula) -> bool:
         return self.implies(first, second) and self.implies(second, first)
@@ -231,7 +237,7 @@ class Conditions:
 
     def _compile_comparison(self, node: cst.Comparison, variables: Variables, seen: frozenset[Key]) -> Evaluator:
         target = node.comparisons[0]
-        if _is_computed(node.left) or _is_computed(target.comparator):
+        if self._is_computed(node.left, seen) or self._is_computed(target.comparator, seen):
             return _opaque(node, variables)
         left = self._compile(node.left, variables, seen)
         right = self._compile(target.comparator, variables, seen)
@@ -248,6 +254,18 @@ class Conditions:
                 raise _NoValue from error
 
         return evaluate
+
+    def _is_computed(self, node: cst.BaseExpression, seen: frozenset[Key]) -> bool:
+        """True for values that cannot be told from the source, such as calls and sums, and names of them."""
+        if _computes(node):
+            return True
+        if isinstance(node, cst.IfExp):
+            return self._is_computed(node.body, seen) or self._is_computed(node.orelse, seen)
+        if isinstance(node, cst.BooleanOperation):
+            return self._is_computed(node.left, seen) or self._is_computed(node.right, seen)
+        key = self.identity.key(node) or ("text", source_key(node))
+        definition = self._definition(node) if key not in self.known and node not in self.carriers else None
+        return definition is not None and key not in seen and self._is_computed(definition, seen | {key})
 
     def _add_candidates(self, node: cst.BaseExpression, literal: object, variables: Variables) -> None:
         if literal is UNKNOWN or not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
@@ -267,8 +285,8 @@ class _Something:
     """A value that is true and not None, such as a module."""
 
 
-def _is_computed(node: cst.BaseExpression) -> bool:
-    """True for values that cannot be told from the source: calls other than bool(), f-strings, concatenations."""
+def _computes(node: cst.BaseExpression) -> bool:
+    """True for calls other than bool(), f-strings and concatenations."""
     if isinstance(node, cst.Call):
         return not (isinstance(node.func, cst.Name) and node.func.value == "bool")
     if isinstance(node, cst.BinaryOperation):

@@ -24,7 +24,8 @@ from amp_migrate.facts.dataflow import own_reads, writes
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.plan.forwards import Forwards, is_no_grad, is_no_grad_call, own_calls
 from amp_migrate.plan.leaving import loads_after, what_follows
-from amp_migrate.plan.regions import Region
+from amp_migrate.plan.model import Recognition
+from amp_migrate.plan.regions import Region, has_no_casts
 from amp_migrate.plan.tensors import IN_FLOAT32, Tensors, plain_names
 
 
@@ -39,8 +40,9 @@ class EvaluationRegion:
 class Evaluation:
     """Finds the forwards that no training region covers."""
 
-    def __init__(self, facts: Facts, forwards: Forwards, covered: list[Region]) -> None:
+    def __init__(self, facts: Facts, found: Recognition, forwards: Forwards, covered: list[Region]) -> None:
         self.facts = facts
+        self.found = found
         self.forwards = forwards
         self.tensors = Tensors(facts)
         self.covered = covered
@@ -80,9 +82,21 @@ class Evaluation:
     def _is_open_forward(self, statement: Statement) -> bool:
         if not self.forwards.runs_model_here(statement):
             return False
-        if any(region.covers(statement) for region in self.covered):
+        if self._is_covered(statement, frozenset()):
+            return False
+        if any(has_no_casts(outer, self.found) for outer in statement.path()[:-1]):
             return False
         return not any(found.region.covers(statement) for found in self.regions)
+
+    def _is_covered(self, statement: Statement, seen: frozenset[Function]) -> bool:
+        """True in a region, and in a function that is only ever called in one."""
+        if any(region.covers(statement) for region in self.covered):
+            return True
+        function = statement.function
+        callers = self.facts.calls.callers(function)
+        if not callers or function in seen or self.facts.calls.value_uses(function):
+            return False
+        return all(self._is_covered(site.statement, seen | {function}) for site in callers)
 
     def _has_no_gradients(self, statement: Statement) -> bool:
         """True under no_grad, in a function decorated with it, or in one that only evaluates."""

@@ -67,7 +67,7 @@ class Forwards:
         if name[:1].isupper() or any(word in name.lower() for word in _PREPARING):
             return False
         given = [arg.value for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute))]
-        return any(self.roles.is_model(node) for node in given)
+        return any(self.roles.is_whole_model(node) for node in given)
 
     def calls_an_object(self, statement: Statement) -> bool:
         """True for `net(x)` and `self.encoder(x)`: a variable or an attribute is called, no function or method."""

@@ -283,7 +283,8 @@ class _Planner:
 
     def _evaluation(self, plan: TrainingPlan, forwards: Forwards, text: EnabledText) -> None:
         """Forwards without gradients, where the condition is in scope; the others stay in float32."""
-        evaluation = Evaluation(self.facts, forwards, [*self.shared, *(found.region for found in plan.regions)])
+        covered = [*self.shared, *(found.region for found in plan.regions)]
+        evaluation = Evaluation(self.facts, self.found, forwards, covered)
         evaluation.find(inference=not self.found.backwards)
         left = list(evaluation.left)
         firsts = [found.region.first for found in evaluation.regions]

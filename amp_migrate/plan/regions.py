@@ -241,6 +241,10 @@ class _Finder:
                 if holds:
                     for child in statement.blocks:
                         yield from self._runs(child, needed)
+            elif holds and self._hands_model_on(statement, run, needed):
+                yield from self._close(block, run)
+                yield from self._close(block, [statement])
+                run = []
             elif holds:
                 run.append(statement)
         yield from self._close(block, run)
@@ -281,6 +285,24 @@ class _Finder:
             or not self.forwards.models_run(others)
         )
 
+    def _hands_model_on(self, statement: Statement, run: list[Statement], needed: set[Statement]) -> bool:
+        """True for `targets = guess(net, images)` before `net(images)`, if the function gets the model and may run it
+        without gradients: the same cache of casts is in danger as above. A loss that is given the model comes later.
+        """
+        following = [inner for later in statement.next_siblings() for inner in later.descendants() if inner in needed]
+        inside = [inner for inner in statement.descendants() if inner in needed]
+        if run or not self.forwards.models_run(inside) & self.forwards.models_run(following):
+            return False
+        for call in (call for inner in inside for call in own_calls(self.facts, inner)):
+            if self.roles.is_forward(call) or not self.forwards.is_forward(call):
+                continue
+            function = self.facts.objects.called_function(call)
+            if function is None or any(
+                is_no_grad(self.facts, inner) for one in function.body.statements for inner in one.descendants()
+            ):
+                return True
+        return False
+
     def _runs_inside(self, statement: Statement) -> bool:
         return any(
             self.forwards.runs_model(inner) or self.forwards.calls_an_object(inner) for inner in statement.descendants()
@@ -292,6 +314,8 @@ class _Finder:
         while run and is_trailing_arithmetic(run[-1], needed):
             run = run[:-1]
         if not run:
+            return
+        if len(run) == 1 and has_no_casts(run[0], self.found):
             return
         if len(run) == 1:
             inner = self._only_arm(run[0])
@@ -381,6 +405,12 @@ def lowest_block(statements: list[Statement]) -> Block:
             break
         block = level[0].block
     return block
+
+
+def has_no_casts(statement: Statement, found: Recognition) -> bool:
+    """True for the `with` of the source form in which its casts are off."""
+    node = statement.node
+    return isinstance(node, cst.With) and any(item.item in found.no_casts for item in node.items)
 
 
 def _before_guard(backward: Backward) -> Statement:

@@ -20,7 +20,8 @@ NOT_FORWARD = frozenset(
 
 
 _NOT_FORWARD_PREFIXES = tuple(
-    "get_ set_ is_ has_ convert load save init freeze unfreeze update print count register add_ remove_ to_ log".split()
+    "get_ set_ is_ has_ convert load save init freeze unfreeze update print count register add_ remove_ to_ log "
+    "restore resume reset copy".split()
 )
 
 
@@ -48,6 +49,12 @@ class Roles:
             if not isinstance(current, (cst.Attribute, cst.Subscript)):
                 return False
             current = current.value
+
+    def is_whole_model(self, node: cst.BaseExpression) -> bool:
+        """True where an expression may mean one of the models, or what a wrapper holds (`model.module`)."""
+        if isinstance(node, cst.Attribute) and node.attr.value == "module":
+            node = node.value
+        return self.facts.objects.may_be(node, self.models)
 
     def is_forward(self, call: cst.Call) -> bool:
         """True for calls of a model and of its methods that compute."""
