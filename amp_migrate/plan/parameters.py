@@ -19,7 +19,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.names import Variable
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import Function
+from amp_migrate.facts.tree import Function, names_in
 from amp_migrate.facts.values import literal_value
 
 Models = frozenset[Object]
@@ -70,7 +70,7 @@ class Parameters:
         names = sorted(
             variable.name
             for variable in self._visible_variables(function)
-            if self.facts.objects.variable_objects(variable) == models
+            if (self.facts.objects.variable_objects(variable) == models or Object("parameter", variable) in models)
             and self.facts.names.visible(variable.name, function) is variable
         )
         names += self._attributes_named(models, function)
@@ -112,7 +112,7 @@ class Parameters:
     def _of_call(self, node: cst.Call) -> Models | None:
         func = node.func
         if isinstance(func, cst.Attribute) and func.attr.value == "parameters" and not node.args:
-            return self._single(self.facts.objects.objects(func.value))
+            return self._single(func.value)
         name = func.attr.value if isinstance(func, cst.Attribute) else source_key(func)
         plain = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
         if name in ("list", "tuple", "iter") and len(plain) == 1:
@@ -125,8 +125,30 @@ class Parameters:
             return frozenset().union(*known) if len(known) == len(parts) else None
         return None
 
-    def _single(self, objects: ObjectSet) -> Models | None:
-        return objects if len(objects) == 1 else None
+    def _single(self, node: cst.BaseExpression) -> Models | None:
+        """The one model that an expression means; a parameter means one in each call, whatever callers give."""
+        objects = self.facts.objects.objects(node)
+        if len(objects) == 1:
+            return objects
+        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+        if variable is None or not self._is_one_in_each_call(variable):
+            return None
+        return frozenset({Object("parameter", variable)})
+
+    def _is_one_in_each_call(self, variable: Variable) -> bool:
+        """True for a parameter that is bound to nothing else but itself in a wrapper."""
+        function = variable.scope.owner
+        params = [binding.node for binding in variable.bindings if binding.kind == "param"]
+        if not isinstance(function, Function) or len(params) != 1 or not isinstance(params[0], cst.Param):
+            return False
+        given: set[Object] = set()
+        for site in self.facts.calls.callers(function):
+            arg = self.facts.objects.argument(site.call, function, params[0])
+            given |= self.facts.objects.objects(arg.value) if arg is not None else set()
+        rebound = [binding.value for binding in variable.bindings if binding.kind != "param"]
+        if any(value is None or variable.name not in names_in(value) for value in rebound):
+            return False
+        return self.facts.objects.variable_objects(variable) == given
 
     def _comprehension_source(self, node: cst.ListComp | cst.GeneratorExp) -> Models | None:
         """The model in `[p for p in model.parameters() if p.requires_grad]`."""
@@ -148,7 +170,7 @@ class Parameters:
             return None
         if not isinstance(target, cst.Name) or not isinstance(element, cst.Name) or target.value != element.value:
             return None
-        return self._single(self.facts.objects.objects(source.func.value))
+        return self._single(source.func.value)
 
     def _resolved(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Through names bound once and `list(...)`: `named = list(model.named_parameters())`."""
