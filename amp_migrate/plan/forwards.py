@@ -22,7 +22,7 @@ _DATA_CALLS = frozenset(
 # Functions that are given a model and do something else with it than run it.
 _PREPARING = (
     "load save resume restore init build freeze count wrap convert summary print register optimizer scheduler "
-    "parameters unwrap update_ema watch set_ replace copy log"
+    "param unwrap update_ema watch set_ replace copy log"
 ).split()
 
 

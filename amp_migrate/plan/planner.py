@@ -9,6 +9,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, conjunction
+from amp_migrate.facts.paths import Decide
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.options import Options
@@ -66,11 +67,16 @@ class _Planner:
         enabling = work_out_enabling(self.facts, self.found)
         parameters = Parameters(self.facts)
         collapses = find_collapses(self.facts, self.found, parameters)
-        steps = plan_steps(self.facts, events, _World(self.facts, enabling).decide)
+        decide = _World(self.facts, enabling).decide
+        steps = plan_steps(self.facts, events, decide)
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
         self._check_threads(forwards)
-        regions = find_regions(self.facts, self.found, forwards, events)
+        regions = [
+            region
+            for region in find_regions(self.facts, self.found, forwards, events)
+            if not _is_dead(region.first, decide)
+        ]
         for load in self.found.loads:
             load.format_test = self._format_test(load)
         tests = self._remaining_tests(collapses)
@@ -273,6 +279,11 @@ class _Planner:
     # -- regions ----------------------------------------------------------------------------------------
 
     def _with_enabled(self, region: Region, plan: TrainingPlan, text: EnabledText) -> AutocastRegion:
+        gone = {collapse.statement for collapse in plan.collapses}
+        guards = [guard for guard in enclosing_guards(self.facts, region.first) if guard.statement not in gone]
+        known = conjunction([guard.formula for guard in guards])
+        if plan.enabling.parts and self.facts.conditions.implies(known, plan.enabling.formula):
+            return AutocastRegion(region, None)
         scaler = plan.scaler_for(region.function)
         found = text.for_region(region.function, scaler)
         if isinstance(found, Unknown):
@@ -288,8 +299,11 @@ class _Planner:
         evaluation.find(inference=not self.found.backwards)
         left = list(evaluation.left)
         firsts = [found.region.first for found in evaluation.regions]
-        never_set_up = reached_without_setup(self.facts, self.found, firsts, _World(self.facts, plan.enabling).decide)
+        decide = _World(self.facts, plan.enabling).decide
+        never_set_up = reached_without_setup(self.facts, self.found, firsts, decide)
         for found in evaluation.regions:
+            if _is_dead(found.region.first, decide):
+                continue
             if found.region.first in never_set_up:
                 left.append(found.region.first)
                 continue
@@ -379,6 +393,15 @@ class _Planner:
             else:
                 code, message = "AMP104", f"{text} clips scaled gradients, as it did under apex"
             plan.findings.append(Finding(self.facts.line(clip), code, message))
+
+
+def _is_dead(statement: Statement, decide: Decide) -> bool:
+    """True in an arm that runs only while mixed precision is off."""
+    for outer in statement.path()[:-1]:
+        arm = statement.arm_of(outer.node) if isinstance(outer.node, cst.If) else None
+        if arm is not None and isinstance(outer.node, cst.If) and decide(outer.node.test) is (arm != "body"):
+            return True
+    return False
 
 
 def _conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
