@@ -11,6 +11,7 @@ assert not fp16 or APEX_AVAILABLE       (cannot fail any more: goes)
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -154,9 +155,23 @@ class _Cleaner:
                 continue
             body = owner.blocks[0]
             rest = [inner for inner in body.statements if inner not in gone]
-            if all(self._is_flag_or_carrier(inner) or isinstance(inner.node, (cst.Pass, cst.Global)) for inner in rest):
+            if all(self._only_serves_import(inner) for inner in rest):
                 emptied.append(owner)
         return emptied
+
+    def _only_serves_import(self, statement: Statement) -> bool:
+        node = statement.node
+        return (
+            isinstance(node, (cst.Pass, cst.Global)) or self._is_flag_or_carrier(statement) or self._extends_path(node)
+        )
+
+    def _extends_path(self, node: cst.CSTNode) -> bool:
+        """`sys.path.append("./apex")`: a copy of apex beside the script."""
+        if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call) or not node.value.args:
+            return False
+        value = literal_value(node.value.args[-1].value)
+        is_path = self.facts.names.dotted(node.value.func) in ("sys.path.append", "sys.path.insert")
+        return is_path and isinstance(value, str) and value.rstrip("/").endswith("apex")
 
     def _is_flag_or_carrier(self, statement: Statement) -> bool:
         node = statement.node
@@ -205,6 +220,9 @@ class _Cleaner:
 
     def _settled_tests(self, emptied: list[Statement]) -> None:
         """Flags are true now: conditions that read them are simplified or go."""
+        for flag in self.flags:
+            if self._was_in(flag, emptied):
+                self.cleanup.statements.extend(self._defaults(flag, emptied))
         reads = [(flag, load) for flag in self.flags for load in flag.loads]
         statements: dict[Statement, list[cst.Name]] = {}
         for flag, load in reads:
@@ -253,6 +271,15 @@ class _Cleaner:
 
     def _is_settled(self) -> bool:
         return self.facts.conditions.constant(self.facts.conditions.carrier_formula) is True
+
+    def _defaults(self, flag: Variable, emptied: list[Statement]) -> Iterator[Statement]:
+        """`APEX_AVAILABLE = False` above the `try` that goes."""
+        for binding in flag.bindings:
+            statement = binding.statement
+            if statement is None or any(statement.inside(attempt) for attempt in emptied):
+                continue
+            if isinstance(statement.node, cst.Assign) and len(statement.node.targets) == 1:
+                yield statement
 
     def _was_in(self, flag: Variable, emptied: list[Statement]) -> bool:
         return any(
