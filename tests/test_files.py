@@ -107,6 +107,7 @@ def test_empty_path_and_closed_streams(tmp_path):
         assert b"Traceback" not in run("train.py", cwd=tmp_path).stderr
         with open("/dev/full", "wb") as full:
             environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
+            environment.pop("PYTHONUNBUFFERED", None)  # with a buffer, Python tries once more when it ends
             done = subprocess.run(
                 ["python", "-c", command],
                 cwd=tmp_path,

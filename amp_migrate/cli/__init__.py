@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -43,4 +44,7 @@ def main() -> None:
         if isinstance(error, AttributeError) and sys.stdout is not None:
             raise
         print(f"amp-migrate: {error}", file=sys.stderr)
+        if sys.stdout is not None:
+            # What could not be written is still in the buffer, and would fail again when Python ends (exit code 120).
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(2)
