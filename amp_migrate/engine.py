@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from amp_migrate.check import check_module
 from amp_migrate.facts import Facts
+from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.native.apply import apply_edits
@@ -26,16 +25,16 @@ from amp_migrate.result import Result, Status
 from amp_migrate.sources import apex_amp
 
 
-def migrate(source: bytes, options: Options, path: str, import_uses_gradients: Callable[[str], bool]) -> Result:
+def migrate(source: bytes, options: Options, path: str, elsewhere: Elsewhere) -> Result:
     """Migrate one file. Never raises for bad input: the Result says what is wrong with it.
 
-    `import_uses_gradients` is asked about functions of other modules, by their dotted names.
+    `elsewhere` is asked about functions and classes of other modules.
     """
     try:
         module = parse(source)
     except Unparsable as error:
         return Result(path, source, source, "error", (error.finding,))
-    return _Migration(Facts(module, import_uses_gradients), source, options, path).run()
+    return _Migration(Facts(module, elsewhere), source, options, path).run()
 
 
 class _Migration:

@@ -55,7 +55,7 @@ def migrate_bytes(source: bytes, options: Options, path: Path | None) -> Result:
     if options.api is None:
         options = dataclasses.replace(options, api=api_for(path))
     try:
-        result = migrate(source, options, name, Helpers(path).use_gradients)
+        result = migrate(source, options, name, Helpers(path))
     except Exception as error:  # a bug of ours must not cost the user the other files
         message = f"{type(error).__name__}: {error}"
         return Result(name, source, source, "error", (Finding(1, "AMP999", message),))

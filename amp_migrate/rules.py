@@ -146,6 +146,13 @@ _RULES = (
         "nothing; the option still works",
     ),
     Rule(
+        "AMP119",
+        "attention",
+        "another file computes a binary cross entropy under autocast",
+        "CUDA autocast raises for binary_cross_entropy and nn.BCELoss, float32 inputs included",
+        "there, use the form with logits, or compute it on .float() inputs inside `with autocast(enabled=False)`",
+    ),
+    Rule(
         "AMP901",
         "refusal",
         "the unit spans several files",

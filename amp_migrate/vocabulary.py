@@ -4,3 +4,6 @@ from __future__ import annotations
 
 # torch.nn.utils, the deprecated forms without an underscore included.
 GRADIENT_CLIPS = frozenset("clip_grad_norm_ clip_grad_norm clip_grad_value_ clip_grad_value".split())
+
+# CUDA autocast refuses to run them, whatever the dtype of their inputs.
+BINARY_CROSS_ENTROPIES = frozenset(("binary_cross_entropy", "BCELoss"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
 import libcst as cst
@@ -10,6 +10,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from amp_migrate.facts.calls import Calls
 from amp_migrate.facts.conditions import Conditions
+from amp_migrate.facts.elsewhere import Elsewhere, Nowhere
 from amp_migrate.facts.identity import Identity
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.objects import Objects
@@ -20,9 +21,9 @@ from amp_migrate.facts.values import Values
 class Facts:
     """Everything known about one module, computed once per parse."""
 
-    def __init__(self, module: cst.Module, import_uses_gradients: Callable[[str], bool] = lambda dotted: False) -> None:
+    def __init__(self, module: cst.Module, elsewhere: Elsewhere | None = None) -> None:
         self.module = module
-        self.import_uses_gradients = import_uses_gradients
+        self.elsewhere = elsewhere or Nowhere()
         self.tree = Tree(module)
         self.names = Names(self.tree)
         self.objects = Objects(self.tree, self.names)

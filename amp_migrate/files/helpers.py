@@ -1,50 +1,85 @@
-"""Functions of the project's other modules that a script calls: does one of them look at gradients?
+"""What the project's other modules do with what a script hands them, where they can be found on disk.
 
-`update_logs(model)` between backward and step tells nothing by its name. Where the function can be found on
-disk, its body does.
+`update_logs(model)` between backward and step does not say by its name whether it looks at gradients, nor does
+`criterion = DiceLoss()` that it computes a binary cross entropy. Their bodies do.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from amp_migrate.files.imports import files_of
-from amp_migrate.vocabulary import GRADIENT_CLIPS
+from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Helpers:
-    """The imported functions of one script; without a path none of them is known."""
+    """The imported functions and classes of one script, by dotted name (`.utils.log_norms`); without a path none
+    of them is known.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
 
     def use_gradients(self, dotted: str) -> bool:
-        """True where the function that `dotted` imports (`.utils.log_norms`) is found, and reads gradients.
+        """True where the function is found and reads gradients.
 
         A function that also makes a backward or a step of its own is a training step, not a use.
         """
+        return any(
+            not isinstance(definition, ast.ClassDef) and _reads_gradients(definition)
+            for definition in self._definitions(dotted)
+        )
+
+    def compute_bce(self, dotted: str) -> bool:
+        """True where the function or class is found and computes a binary cross entropy, itself or by another
+        one of its file, outside of any autocast of its own.
+        """
+        return any(_computes_bce(definition) for definition in self._definitions(dotted, and_what_they_name=True))
+
+    def _definitions(self, dotted: str, *, and_what_they_name: bool = False) -> Iterator[_Definition]:
+        for file, name in self._places(dotted):
+            known = _definitions_in(file)
+            seen: set[str] = set()
+            waiting = [name]
+            while waiting:
+                name = waiting.pop()
+                if name in seen or name not in known:
+                    continue
+                seen.add(name)
+                yield known[name]
+                if and_what_they_name:
+                    waiting += [node.id for node in ast.walk(known[name]) if isinstance(node, ast.Name)]
+
+    def _places(self, dotted: str) -> Iterator[tuple[Path, str]]:
         module, _, name = dotted.rpartition(".")
         if self._path is None or not module.strip("."):
-            return False
+            return
         bare = module.lstrip(".")
         level = len(module) - len(bare)
         # `from . import utils` and `from ..utils import x` are both spelled `..utils` in a dotted name.
         for depth in {level, max(level - 1, 0)} if level else {0}:
             for file in files_of(self._path, depth, bare.split(".")):
-                return name in _gradient_functions(file)
-        return False
+                yield file, name
+                return
 
 
 @cache
-def _gradient_functions(file: Path) -> frozenset[str]:
+def _definitions_in(file: Path) -> dict[str, _Definition]:
     try:
         module = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return frozenset()
-    functions = [node for node in module.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    return frozenset(function.name for function in functions if _reads_gradients(function))
+        return {}
+    return {node.name: node for node in module.body if isinstance(node, _Definition)}
+
+
+def _computes_bce(definition: _Definition) -> bool:
+    called = {_called(node) for node in ast.walk(definition) if isinstance(node, ast.Call)}
+    return bool(called & BINARY_CROSS_ENTROPIES) and "autocast" not in called
 
 
 def _reads_gradients(function: ast.AST) -> bool:

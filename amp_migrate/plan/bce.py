@@ -22,6 +22,7 @@ from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.forwards import Forwards, own_calls
 from amp_migrate.plan.regions import Region
+from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
 
 _SIGMOIDS = frozenset(("sigmoid", "softmax"))
 
@@ -44,8 +45,12 @@ class BceSite:
 
 def plan_bce(facts: Facts, forwards: Forwards, regions: list[Region]) -> list[BceSite]:
     """The binary cross entropies that the regions reach; regions that can are cut before theirs."""
-    finder = _Finder(facts, forwards, regions)
-    return finder.find()
+    return _Finder(facts, forwards, regions).find()
+
+
+def bce_of_other_files(facts: Facts, forwards: Forwards, regions: list[Region]) -> dict[str, cst.Call]:
+    """Functions and classes of other files that the regions run and that compute one: dotted name and first call."""
+    return _Finder(facts, forwards, regions).elsewhere()
 
 
 class _Finder:
@@ -55,16 +60,35 @@ class _Finder:
         self.regions = regions
 
     def find(self) -> list[BceSite]:
-        sites: list[BceSite] = []
+        found = [(call, statement, region) for call, statement, region in self._calls() if self._is_bce(call)]
+        return [self._site(call, statement, region) for call, statement, region in found]
+
+    def elsewhere(self) -> dict[str, cst.Call]:
+        found: dict[str, cst.Call] = {}
+        for call, _, _ in self._calls():
+            for dotted in self._dotted_names(call):
+                if dotted not in found and self.facts.elsewhere.compute_bce(dotted):
+                    found[dotted] = call
+        return found
+
+    def _calls(self) -> Iterator[tuple[cst.Call, Statement, Region]]:
         seen: set[cst.Call] = set()
         for region in self.regions:
             statements = [inner for statement in region.statements() for inner in statement.descendants()]
             for statement in [*statements, *self._reached(statements)]:
                 for call in own_calls(self.facts, statement):
-                    if call not in seen and self._is_bce(call):
+                    if call not in seen:
                         seen.add(call)
-                        sites.append(self._site(call, statement, region))
-        return sites
+                        yield call, statement, region
+
+    def _dotted_names(self, call: cst.Call) -> Iterator[str]:
+        """What a call runs, as it was imported: a function, or the class of an instance or of its method's owner."""
+        callee = call.func
+        yield self.facts.names.dotted(callee) or ""
+        for node in (callee, callee.value) if isinstance(callee, cst.Attribute) else (callee,):
+            for one in self.facts.objects.objects(node):
+                if isinstance(one.origin, cst.Call):
+                    yield self.facts.names.dotted(one.origin.func) or ""
 
     def _is_bce(self, call: cst.Call) -> bool:
         if (self.facts.names.dotted(call.func) or "") == "torch.nn.functional.binary_cross_entropy":
@@ -72,11 +96,11 @@ class _Finder:
         if called_name(call) == "binary_cross_entropy":
             return True
         if isinstance(call.func, cst.Call):
-            return called_name(call.func) == "BCELoss"  # nn.BCELoss()(output, target)
+            return called_name(call.func) in BINARY_CROSS_ENTROPIES  # nn.BCELoss()(output, target)
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
-        return any(isinstance(origin, cst.Call) and called_name(origin) == "BCELoss" for origin in origins)
+        return any(isinstance(origin, cst.Call) and called_name(origin) in BINARY_CROSS_ENTROPIES for origin in origins)
 
     def _reached(self, statements: list[Statement]) -> Iterator[Statement]:
         """The statements of the functions and loss classes of this file that the region runs."""

@@ -241,7 +241,7 @@ class _Collector:
         )
         if given_parameters:
             return name not in _BUILTINS
-        known = self.facts.import_uses_gradients(self.facts.names.dotted(call.func) or "")
+        known = self.facts.elsewhere.use_gradients(self.facts.names.dotted(call.func) or "")
         if not known and not self._words_around(call, name, statement) & _GRADIENT_WORDS:
             return False
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None

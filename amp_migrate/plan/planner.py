@@ -14,7 +14,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.options import Options
 from amp_migrate.plan.arms import Collapse, find_collapses
-from amp_migrate.plan.bce import plan_bce
+from amp_migrate.plan.bce import bce_of_other_files, plan_bce
 from amp_migrate.plan.before_setup import reached_without_setup
 from amp_migrate.plan.binding import bind
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
@@ -104,6 +104,9 @@ class _Planner:
         plan.bce = plan_bce(self.facts, forwards, regions)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
         self._note_bce(plan)
+        for name, call in bce_of_other_files(self.facts, forwards, regions).items():
+            message = f"{name} computes a binary cross entropy inside the autocast region"
+            plan.findings.append(Finding(self.facts.line(call), "AMP119", message))
         self._evaluation(plan, forwards, text)
         self._note_clips_of_scaled(plan)
         self._note_replicas(plan)

@@ -1,0 +1,27 @@
+"""What is asked about the code of other modules; who reads the disk answers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Elsewhere(Protocol):
+    """Functions and classes that a module imports, by dotted name (`.utils.log_norms`)."""
+
+    def use_gradients(self, dotted: str) -> bool:
+        """True where it certainly reads gradients that somebody else computed."""
+        ...
+
+    def compute_bce(self, dotted: str) -> bool:
+        """True where it certainly computes a binary cross entropy outside of any autocast of its own."""
+        ...
+
+
+class Nowhere:
+    """No other module is known."""
+
+    def use_gradients(self, dotted: str) -> bool:
+        return False
+
+    def compute_bce(self, dotted: str) -> bool:
+        return False

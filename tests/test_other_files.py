@@ -1,0 +1,75 @@
+"""What a script's other modules do is read where they are found on disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import migrate_project
+
+SCRIPT = """import torch
+from apex import amp
+
+from losses import ClickLoss
+from reports import report
+
+
+def train(model, optimizer, loader):
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    criterion = ClickLoss()
+    for x, y in loader:
+        output = model(x)
+        loss = criterion(output, y)
+        optimizer.zero_grad()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        report(model)
+        optimizer.step()
+"""
+
+REPORT = "def report(model):\n    print(model.training)\n"
+LOSS = "class ClickLoss:\n    def __call__(self, p, y):\n        return (p - y).abs().mean()\n"
+BCE = """import torch
+from torch import nn
+
+class Inner(nn.Module):
+    def forward(self, p, y):
+        return nn.functional.binary_cross_entropy(p, y)
+
+class ClickLoss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+"""
+GUARDED_BCE = """import torch
+from torch import nn
+
+class ClickLoss(nn.Module):
+    def forward(self, p, y):
+        with torch.cuda.amp.autocast(enabled=False):
+            return nn.functional.binary_cross_entropy(p.float(), y)
+"""
+READS = """def report(model):
+    print(sum(p.grad.norm() for p in model.parameters()))
+"""
+
+
+def _migrated(folder, losses, reports):
+    (folder / "train.py").write_text(SCRIPT)
+    (folder / "losses.py").write_text(losses)
+    (folder / "reports.py").write_text(reports)
+    return next(result for result in migrate_project(str(folder)) if result.path.endswith("train.py"))
+
+
+@pytest.mark.parametrize(("losses", "codes"), [(LOSS, []), (BCE, ["AMP119"]), (GUARDED_BCE, [])])
+def test_a_binary_cross_entropy_in_another_file_is_reported(tmp_path, losses, codes):
+    result = _migrated(tmp_path, losses, REPORT)
+    assert result.status == "migrated"
+    assert [finding.code for finding in result.findings] == codes
+    assert all(finding.line == 13 for finding in result.findings)
+
+
+@pytest.mark.parametrize(("reports", "unscales"), [(REPORT, False), (READS, True)])
+def test_a_function_of_another_file_that_reads_gradients_gets_them_unscaled(tmp_path, reports, unscales):
+    result = _migrated(tmp_path, LOSS, reports)
+    assert result.status == "migrated"
+    assert (b"scaler.unscale_(optimizer)\n        report(model)" in result.output) == unscales
