@@ -211,14 +211,18 @@ class _Applier:
         return _Output(lines, middle.rest)
 
     def _arm(self, statement: Statement, arm: str) -> _Output:
-        """One arm in the place of the whole `if`."""
+        """One arm in the place of the whole `if`; comments at the end of the other arm are about what follows."""
         node = statement.node
         assert isinstance(node, cst.If)
         block = next((block for block in statement.blocks if block.arm == arm), None)
         if block is None:
             return _Output([], _kept_comments(node))
         lines, rest = self._block_lines(block)
-        return self._dedented(node, block.node, lines, rest)
+        output = self._dedented(node, block.node, lines, rest)
+        last = statement.blocks[-1].node
+        if last is block.node or not isinstance(last, cst.IndentedBlock):
+            return output
+        return _Output(output.lines, [*output.rest, *_not_about_the_form(last.footer)])
 
     def _unwrapped(self, statement: Statement, first: list[str]) -> _Output:
         lines, rest = self._block_lines(statement.blocks[0])
@@ -413,12 +417,14 @@ def _line_of(node: cst.CSTNode) -> cst.SimpleStatementLine:
 
 
 def _kept_comments(node: Line) -> list[cst.EmptyLine]:
-    """What stays of the lines above a removed statement: blank lines, and comments about other things.
+    """What stays of the lines above a removed statement: blank lines, and comments about other things."""
+    return _not_about_the_form(node.leading_lines)
 
-    Comment lines that follow each other are one comment.
-    """
+
+def _not_about_the_form(found: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """Comment lines that follow each other are one comment."""
     kept: list[cst.EmptyLine] = []
-    for is_comment, group in itertools.groupby(node.leading_lines, key=lambda line: line.comment is not None):
+    for is_comment, group in itertools.groupby(found, key=lambda line: line.comment is not None):
         lines = list(group)
         text = " ".join(line.comment.value for line in lines if line.comment is not None)
         if not is_comment or not _ABOUT_THE_FORM.search(text):
