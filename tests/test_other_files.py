@@ -73,3 +73,41 @@ def test_a_function_of_another_file_that_reads_gradients_gets_them_unscaled(tmp_
     result = _migrated(tmp_path, LOSS, reports)
     assert result.status == "migrated"
     assert (b"scaler.unscale_(optimizer)\n        report(model)" in result.output) == unscales
+
+
+ACCUMULATES = """import torch
+from apex import amp
+
+from reports import grad_norm
+
+
+def train(model, optimizer, loader, criterion, every):
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for i, (x, y) in enumerate(loader):
+        loss = criterion(model(x), y) / every
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        norm = grad_norm(amp.master_params(optimizer))
+        print(norm)
+        if (i + 1) % every == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+NORM = """def grad_norm(parameters, norm_type=2):
+    total_norm = 0
+    for p in parameters:
+        total_norm += p.grad.data.norm(norm_type).item() ** norm_type
+    return total_norm ** (1. / norm_type)
+"""
+NO_NORM = """def grad_norm(parameters, norm_type=2):
+    return max(p.grad.abs().max().item() for p in parameters)
+"""
+
+
+@pytest.mark.parametrize(("reports", "status"), [(NORM, "migrated"), (NO_NORM, "left")])
+def test_a_norm_of_another_file_is_taken_on_micro_batches(tmp_path, reports, status):
+    (tmp_path / "train.py").write_text(ACCUMULATES)
+    (tmp_path / "reports.py").write_text(reports)
+    result = next(result for result in migrate_project(str(tmp_path)) if result.path.endswith("train.py"))
+    assert result.status == status
+    assert (b" / scaler.get_scale()\n        print(norm)" in result.output) == (status == "migrated")

@@ -8,6 +8,10 @@ from typing import Protocol
 class Elsewhere(Protocol):
     """Functions and classes that a module imports, by dotted name (`.utils.log_norms`)."""
 
+    def source_of(self, dotted: str) -> bytes | None:
+        """The file that defines it, None where it is not found."""
+        ...
+
     def use_gradients(self, dotted: str) -> bool:
         """True where it certainly reads gradients that somebody else computed."""
         ...
@@ -19,6 +23,9 @@ class Elsewhere(Protocol):
 
 class Nowhere:
     """No other module is known."""
+
+    def source_of(self, dotted: str) -> bytes | None:
+        return None
 
     def use_gradients(self, dotted: str) -> bool:
         return False

@@ -25,6 +25,13 @@ class Helpers:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
 
+    def source_of(self, dotted: str) -> bytes | None:
+        """The file that defines the function or class, None where it is not found."""
+        for file, name in self._places(dotted):
+            if name in _definitions_in(file):
+                return file.read_bytes()
+        return None
+
     def use_gradients(self, dotted: str) -> bool:
         """True where the function is found and reads gradients.
 

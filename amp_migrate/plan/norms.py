@@ -19,6 +19,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Function, walk
 from amp_migrate.facts.values import literal_value
+from amp_migrate.files.parse import Unparsable, parse
 
 
 def is_gradient_norm(facts: Facts, function: Function) -> bool:
@@ -41,6 +42,24 @@ def is_gradient_norm(facts: Facts, function: Function) -> bool:
                     powers += 1
                     (roots if _is_root(part.right) else exponents).add(_exponent(part.right))
     return gradients > 0 and powers == 2 and len(exponents) == 1 and exponents == roots
+
+
+def is_imported_norm(facts: Facts, call: cst.Call) -> bool:
+    """As `is_gradient_norm`, for a function of another file that is found on disk."""
+    dotted = facts.names.dotted(call.func) or ""
+    source = facts.elsewhere.source_of(dotted)
+    if source is None:
+        return False
+    try:
+        other = Facts(parse(source))
+    except Unparsable:
+        return False
+    name = dotted.rpartition(".")[2]
+    return any(
+        is_gradient_norm(other, function)
+        for function in other.tree.functions
+        if function.name == name and function.parent is other.tree.root
+    )
 
 
 def _writes_gradient(node: cst.Assign | cst.AugAssign) -> bool:

@@ -14,7 +14,7 @@ from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.events import Events, GradientUse, Step
-from amp_migrate.plan.norms import is_gradient_norm
+from amp_migrate.plan.norms import is_gradient_norm, is_imported_norm
 from amp_migrate.plan.step_graph import StepGraph, Test
 
 
@@ -101,22 +101,26 @@ class UnscalePlanner:
 
     def _note_micro_use(self, use: GradientUse) -> None:
         text = " ".join(self.facts.text(use.node).split())
-        if use.kind == "helper":
-            function = self.facts.objects.called_function(use.call) if use.call is not None else None
-            if function is None or not is_gradient_norm(self.facts, function):
-                raise Refusal(
-                    "AMP904",
-                    use.node,
-                    f"{text} uses gradients on every micro-batch, and is not recognised as a norm of them",
-                )
-        elif use.kind != "clip":
-            raise Refusal("AMP904", use.node, f"{text} uses gradients on every micro-batch, before they are unscaled")
+        if use.kind != "clip" and not self._is_norm(use):
+            raise Refusal(
+                "AMP904",
+                use.node,
+                f"{text} uses gradients on every micro-batch, and is not recognised as a norm of them",
+            )
         if self._decides_a_step(use):
             raise Refusal(
                 "AMP904", use.node, f"the value of {text} decides about the step, so an overflow would never be noticed"
             )
         if use not in self.micro_uses:
             self.micro_uses.append(use)
+
+    def _is_norm(self, use: GradientUse) -> bool:
+        if use.call is None:
+            return False
+        function = self.facts.objects.called_function(use.call)
+        if function is not None:
+            return is_gradient_norm(self.facts, function)
+        return is_imported_norm(self.facts, use.call)
 
     def _decides_a_step(self, use: GradientUse) -> bool:
         """True for `norm = clip_grad_norm_(...)` before `if isfinite(norm): optimizer.step()`."""
