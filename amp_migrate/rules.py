@@ -153,6 +153,13 @@ _RULES = (
         "there, use the form with logits, or compute it on .float() inputs inside `with autocast(enabled=False)`",
     ),
     Rule(
+        "AMP120",
+        "note",
+        "options decide whether there is a loss at all",
+        "GradScaler.step raises for an optimizer without gradients, apex's step did nothing",
+        "nothing, as long as one of the losses is switched on",
+    ),
+    Rule(
         "AMP901",
         "refusal",
         "the unit spans several files",

@@ -21,6 +21,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Block, Function, Statement, names_in
+from amp_migrate.facts.values import UNKNOWN, literal_value
 
 Frames = tuple[CallSite, ...]
 Decide = Callable[[cst.BaseExpression], bool | None]
@@ -249,12 +250,31 @@ class Graph:
         frames: Frames,
     ) -> None:
         decided = self._decide(test)
+        if decided is None and frames:
+            decided = self._given(test, frames[-1])
         key = self._key(test, statement, frames)
         self._key_counts.setdefault(key, set()).add(statement)
         if decided is not False:
             point.edges.append(Edge(body, key, True))
         if decided is not True:
             point.edges.append(Edge(other, key, False))
+
+    def _given(self, test: cst.BaseExpression, site: CallSite) -> bool | None:
+        """The value of a test of a parameter, where this call gives it a constant: `forward(x, train=True)`."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            opposite = self._given(test.expression, site)
+            return None if opposite is None else not opposite
+        variable = self.facts.names.variable_at(test) if isinstance(test, cst.Name) else None
+        if variable is None or len(variable.bindings) != 1:
+            return None
+        param = variable.bindings[0].node
+        if not isinstance(param, cst.Param) or variable.scope.owner is not site.callee:
+            return None
+        arg = self.facts.objects.argument(site.call, site.callee, param)
+        starred = any(given.star for given in site.call.args)
+        given = arg.value if arg is not None else None if starred else param.default
+        value = literal_value(given) if given is not None else UNKNOWN
+        return value if isinstance(value, bool) else None
 
     def _calls(self, statement: Statement, point: Point, frames: Frames) -> Point:
         entry = point

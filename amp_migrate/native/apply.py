@@ -211,9 +211,9 @@ class _Applier:
         return _Output(lines, middle.rest)
 
     def _arm(self, statement: Statement, arm: str) -> _Output:
-        """One arm in the place of the whole `if`; comments at the end of the other arm are about what follows."""
+        """One arm in the place of the whole statement; comments at the end of the last are about what follows."""
         node = statement.node
-        assert isinstance(node, cst.If)
+        assert isinstance(node, (cst.If, cst.Try))
         block = next((block for block in statement.blocks if block.arm == arm), None)
         if block is None:
             return _Output([], _kept_comments(node))
@@ -232,7 +232,7 @@ class _Applier:
         return self._dedented(node, node.body, [*new, *lines], rest)
 
     def _dedented(
-        self, node: cst.If | cst.With, suite: cst.CSTNode, lines: list[Line], rest: list[cst.EmptyLine]
+        self, node: cst.If | cst.With | cst.Try, suite: cst.CSTNode, lines: list[Line], rest: list[cst.EmptyLine]
     ) -> _Output:
         """Lines that come out of a block: the comments of its header and footer stay with them."""
         footer = list(suite.footer) if isinstance(suite, cst.IndentedBlock) else []

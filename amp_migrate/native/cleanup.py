@@ -15,6 +15,8 @@ def emit_cleanup(cleanup: Cleanup, edits: Edits) -> None:
     """Add the edits of a cleanup to those of the plan."""
     for statement in cleanup.statements:
         edits.remove(statement)
+    for attempt in cleanup.bodies:
+        edits.keep_arm(attempt.node, "body")
     for statement, goes in cleanup.aliases.items():
         remove_aliases(statement, goes, edits)
     for call, text in cleanup.replaced.items():
@@ -22,7 +24,7 @@ def emit_cleanup(cleanup: Cleanup, edits: Edits) -> None:
     for condition, side in cleanup.kept_sides.items():
         edits.transform(condition, partial(_operand, side=side, as_bool=condition in cleanup.made_bool))
     for statement, answer in cleanup.tests.items():
-        _keep(statement, edits, "body" if answer else "else")
+        edits.keep_arm(statement.node, "body" if answer else "else")
 
 
 def remove_aliases(statement: Statement, goes: list[cst.ImportAlias], edits: Edits) -> None:
@@ -40,11 +42,6 @@ def _operand(condition: cst.CSTNode, side: str, *, as_bool: bool) -> cst.CSTNode
     assert isinstance(condition, cst.BooleanOperation)
     operand = condition.left if side == "left" else condition.right
     return cst.Call(cst.Name("bool"), [cst.Arg(operand)]) if as_bool else operand
-
-
-def _keep(statement: Statement, edits: Edits, arm: str) -> None:
-    assert isinstance(statement.node, cst.If)
-    edits.keep_arm(statement.node, arm)
 
 
 def _without(node: cst.CSTNode, old: cst.CSTNode, goes: list[cst.ImportAlias]) -> cst.CSTNode:

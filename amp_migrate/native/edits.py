@@ -64,7 +64,7 @@ class Edits:
         self.unwrapped[statement.node] = first or []
 
     def keep_arm(self, node: cst.CSTNode, arm: str) -> None:
-        """Put one arm of an `if` ("body" or "else") in its place."""
+        """Put one arm of an `if` ("body" or "else") or the body of a `try` in its place."""
         self.kept_arms[node] = arm
 
     @property

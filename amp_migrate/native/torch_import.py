@@ -28,24 +28,40 @@ def _for_type_checkers(statement: Statement | None) -> bool:
 
 
 def add_torch_import(facts: Facts, found: Recognition, edits: Edits) -> None:
-    """`import torch` in the place of the source form's import at the top, else after the other imports there."""
-    leading = list(_leading_imports(facts))
+    """`import torch` before the imports of torch's parts, else in the place of the source form's import at the top,
+    else after the other imports there.
+    """
+    statements = facts.tree.root.body.statements
     setups = [setup.statement.path()[0].index for setup in found.setups if setup.statement.function.is_module]
-    replaced = [statement.path()[0] for statement in found.imports if statement.function.is_module]
-    replaced = [place for place in replaced if all(place.index < setup for setup in setups)]
-    place = replaced[0] if replaced else leading[-1] if leading else None
-    if place is not None:
-        edits.insert_after(place, "import torch")
+    parts = [
+        statement
+        for statement in statements[: min(setups, default=None)]
+        if _is_import(statement) and _module_of(facts, statement) == "torch"
+    ]
+    leading = list(_leading(facts))
+    replaced = [place for statement in found.imports if (place := statement.path()[0]) in leading]
+    imports = [statement for statement in leading if _is_import(statement)]
+    if parts:
+        edits.insert_before(parts[0], "import torch")
+    elif replaced or imports:
+        edits.insert_after((replaced or imports[-1:])[0], "import torch")
     else:
-        edits.insert_before(facts.tree.root.body.statements[0], "import torch")
+        edits.insert_before(statements[0], "import torch")
 
 
-def _leading_imports(facts: Facts) -> Iterator[Statement]:
-    """The imports that the module begins with."""
+def _leading(facts: Facts) -> Iterator[Statement]:
+    """The imports that the module begins with, those in a `try` or an `if` included."""
     for statement in facts.tree.root.body.statements:
-        if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
+        if _is_import(statement) or isinstance(statement.node, (cst.Try, cst.If)):
             yield statement
-        elif not isinstance(statement.node, (cst.Try, cst.If)) and not (
-            isinstance(statement.node, cst.Expr) and isinstance(statement.node.value, cst.SimpleString)
-        ):
+        elif not (isinstance(statement.node, cst.Expr) and isinstance(statement.node.value, cst.SimpleString)):
             return
+
+
+def _is_import(statement: Statement) -> bool:
+    return isinstance(statement.node, (cst.Import, cst.ImportFrom))
+
+
+def _module_of(facts: Facts, statement: Statement) -> str:
+    """The first name in `import torch.nn as nn` and `from torch.nn import Linear`."""
+    return facts.text(statement.node).split()[1].split(".")[0]

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from functools import partial
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.paths import Decide, Graph
-from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.paths import Decide, Graph, Point
+from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.plan.model import Recognition
 
 
@@ -36,3 +36,32 @@ def reached_without_setup(
         points = graph.reached([graph.start], goals.__contains__, lambda point: point.statement in setups)
         reached |= {point.statement for point in points if point.statement is not None}
     return reached
+
+
+def runs_before_setup(facts: Facts, found: Recognition, statement: Statement, decide: Decide) -> bool:
+    """True where somebody outside may call a function that runs the statement, and neither sets up nor trains: an
+    attribute that `train()` sets is not there when `evaluate()` is called on a new trainer.
+    """
+    homes = {setup.statement.function for setup in found.setups}
+    backwards = {backward.statement for backward in found.backwards}
+    busy = {statement.function, *(backward.function for backward in backwards)}
+    for root in facts.tree.functions:
+        called = set(facts.calls.reachable(root))
+        if not _is_entry(facts, root) or homes & called or statement.function not in called:
+            continue
+        graph = Graph(facts, root, partial(facts.calls.reaches, holds=busy.__contains__), decide, called_again=False)
+        points = set(graph.reached([graph.start], lambda point: point.statement in {statement, *backwards}, _nowhere))
+        if points and all(point.statement is statement for point in points):
+            return True
+    return False
+
+
+def _is_entry(facts: Facts, function: Function) -> bool:
+    """A function that nothing here calls, or a public method that evaluates."""
+    if not facts.calls.callers(function):
+        return True
+    return function.is_method and any(word in function.name for word in ("eval", "valid", "test", "predict", "infer"))
+
+
+def _nowhere(point: Point) -> bool:
+    return False

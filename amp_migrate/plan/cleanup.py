@@ -37,13 +37,15 @@ _STAR_NAMES = {
 
 @dataclasses.dataclass
 class Cleanup:
-    """Statements that go, import names that go from statements that stay, and tests with a fixed answer.
+    """Statements that go, `try` statements of which the body alone stays, import names that go from statements that
+    stay, and tests with a fixed answer.
 
     `kept_sides` are conditions of which only the left or the right operand stays, `made_bool` those among them
     whose value is used and must stay a bool.
     """
 
     statements: list[Statement] = dataclasses.field(default_factory=list)
+    bodies: list[Statement] = dataclasses.field(default_factory=list)
     aliases: dict[Statement, list[cst.ImportAlias]] = dataclasses.field(default_factory=dict)
     tests: dict[Statement, bool] = dataclasses.field(default_factory=dict)
     kept_sides: dict[cst.BooleanOperation, str] = dataclasses.field(default_factory=dict)
@@ -69,7 +71,13 @@ class _Cleaner:
             self._import(statement)
         gone = set(self.cleanup.statements)
         emptied = self._emptied_attempts(gone)
-        self.cleanup.statements.extend(emptied)
+        self.cleanup.bodies = [attempt for attempt in emptied if list(self._other_settings(attempt, gone))]
+        for attempt in emptied:
+            if attempt not in self.cleanup.bodies:
+                self.cleanup.statements.append(attempt)
+            else:
+                kept = list(self._other_settings(attempt, gone))
+                self.cleanup.statements.extend(one for one in attempt.blocks[0].statements if one not in kept)
         self._carrier_bindings()
         self._settled_tests(emptied)
         self._kept_imports()
@@ -158,6 +166,18 @@ class _Cleaner:
             if all(self._only_serves_import(inner) for inner in rest):
                 emptied.append(owner)
         return emptied
+
+    def _other_settings(self, attempt: Statement, gone: set[Statement]) -> Iterator[Statement]:
+        """`USE_AMP = True` beside the import, where the variable is no flag: something else sets it as well."""
+        for inner in attempt.blocks[0].statements:
+            if inner in gone or not isinstance(inner.node, cst.Assign):
+                continue
+            targets = [target.target for target in inner.node.targets]
+            variables = [self.facts.names.variable_at(target) for target in targets]
+            if not all(variable in self.flags for variable in variables) and not set(targets) & set(
+                self.found.carriers
+            ):
+                yield inner
 
     def _only_serves_import(self, statement: Statement) -> bool:
         node = statement.node

@@ -59,9 +59,19 @@ class Parameters:
         if isinstance(node, cst.List):
             return self._of_groups([element.value for element in node.elements])
         if isinstance(node, cst.Name):
-            values = self.facts.objects.values_of(node)
-            return self.models_of_parameters(values[0]) if len(values) == 1 and values[0] is not node else None
+            value = self._only_value(node)
+            return self.models_of_parameters(value) if value is not None else None
         return None
+
+    def _only_value(self, node: cst.Name) -> cst.BaseExpression | None:
+        """What a name was bound to, once and for all: None for lists that grow (`group += [p]`)."""
+        variable = self.facts.names.variable_at(node)
+        if variable is None or len(variable.bindings) != 1:
+            return None
+        values = self.facts.objects.values_of(node)
+        if len(values) != 1 or any(_is_changed(self.facts, load) for load in variable.loads):
+            return None
+        return values[0]
 
     def visible_expression(self, models: Models, function: Function) -> str | None:
         """A way to write the parameters of one model in a function: `model.parameters()`."""
@@ -249,3 +259,13 @@ def _are_opposites(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
             same = same and source_key(left.comparator) == source_key(right.comparator)
             return same and operators in ({cst.In, cst.NotIn}, {cst.Equal, cst.NotEqual}, {cst.Is, cst.IsNot})
     return False
+
+
+def _is_changed(facts: Facts, load: cst.Name) -> bool:
+    """True for `params.append(p)` and the like."""
+    parent = facts.tree.parents.get(load)
+    return (
+        isinstance(parent, cst.Attribute)
+        and parent.value is load
+        and parent.attr.value in ("append", "extend", "insert", "remove", "pop", "clear")
+    )

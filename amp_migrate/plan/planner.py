@@ -15,7 +15,7 @@ from amp_migrate.findings import Finding, Refusal
 from amp_migrate.options import Options
 from amp_migrate.plan.arms import Collapse, find_collapses
 from amp_migrate.plan.bce import bce_of_other_files, plan_bce
-from amp_migrate.plan.before_setup import reached_without_setup
+from amp_migrate.plan.before_setup import reached_without_setup, runs_before_setup
 from amp_migrate.plan.binding import bind
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
 from amp_migrate.plan.enabling import Enabling, enclosing_guards, work_out_enabling
@@ -104,6 +104,9 @@ class _Planner:
         plan.bce = plan_bce(self.facts, forwards, regions)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
         self._note_bce(plan)
+        for step in steps.configured:
+            message = f"{self.facts.text(step.call)} is reached without a backward where the options switch it off"
+            plan.findings.append(Finding(self.facts.line(step.call), "AMP120", message))
         for name, call in bce_of_other_files(self.facts, forwards, regions).items():
             message = f"{name} computes a binary cross entropy inside the autocast region"
             plan.findings.append(Finding(self.facts.line(call), "AMP119", message))
@@ -288,6 +291,10 @@ class _Planner:
         if plan.enabling.parts and self.facts.conditions.implies(known, plan.enabling.formula):
             return AutocastRegion(region, None)
         scaler = plan.scaler_for(region.function)
+        if scaler is not None and not scaler.binding.is_set_early:
+            decide = _World(self.facts, plan.enabling).decide
+            if runs_before_setup(self.facts, self.found, region.first, decide):
+                scaler = None  # not created yet
         found = text.for_region(region.function, scaler)
         if isinstance(found, Unknown):
             raise Refusal(

@@ -20,7 +20,7 @@ def split_recognition(facts: Facts, found: Recognition) -> list[Recognition]:
     """The independent parts of what was found, in the order of their setups; the whole where anything is shared."""
     areas = _connected(facts, {_outermost(place.function) for place in _places(facts, found)})
     recognitions = [_part(facts, found, area) for area in _completed(facts, found, areas)]
-    if not all(_is_whole(one) for one in recognitions) or _share_optimizers(facts, recognitions):
+    if not recognitions or not all(_is_whole(one) for one in recognitions) or _share_optimizers(facts, recognitions):
         return [found]
     recognitions.sort(key=lambda one: found.setups.index(one.setups[0]))
     first = dataclasses.replace(

@@ -163,6 +163,11 @@ class StepGraph:
         """True for every scaled backward."""
         return point.statement in self.events.backwards
 
+    def plain_backwards(self) -> list[Point]:
+        """The backwards whose loss is not scaled."""
+        uses = self.events.uses.items()
+        return self.points(statement for statement, found in uses if any(use.kind == "backward" for use in found))
+
     def steps_of(self, members: ObjectSet) -> list[Step]:
         """The steps of one of the optimizers."""
         return [step for step in self.steps if step.objects & members]

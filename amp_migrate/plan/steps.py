@@ -34,6 +34,7 @@ class StepPlan:
     micro_uses: list[GradientUse] = dataclasses.field(default_factory=list)
     steps: list[Step] = dataclasses.field(default_factory=list)
     without_gradients: list[Step] = dataclasses.field(default_factory=list)
+    configured: list[Step] = dataclasses.field(default_factory=list)
 
 
 def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
@@ -55,6 +56,7 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         _extend(plan.updates, updates.updates)
         _extend(plan.steps, updates.steps)
         _extend(plan.without_gradients, updates.without_gradients)
+        _extend(plan.configured, updates.configured)
     return plan
 
 

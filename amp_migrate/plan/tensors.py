@@ -61,11 +61,24 @@ class Tensors:
     def is_neutral(self, load: cst.Name) -> bool:
         parent = self.facts.tree.parents.get(load)
         if isinstance(parent, cst.Attribute) and parent.value is load:
-            return parent.attr.value in _NEUTRAL | _EXACT
+            return self._attribute_after_detaching(parent) in _NEUTRAL | _EXACT
         if isinstance(parent, cst.Arg):
             call = self.facts.tree.parents.get(parent)
             return isinstance(call, cst.Call) and called_name(call) in ("len", "argmax", "max", "topk", "float")
+        while isinstance(parent, (cst.Element, cst.Tuple)):
+            parent = self.facts.tree.parents.get(parent)
         return isinstance(parent, cst.Del)
+
+    def _attribute_after_detaching(self, node: cst.Attribute) -> str:
+        """`max` in `x.max` as in `x.data.max` and `x.detach().max`."""
+        while node.attr.value in ("data", "detach"):
+            parent = self.facts.tree.parents.get(node)
+            if node.attr.value == "detach":
+                parent = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Call) else None
+            if not isinstance(parent, cst.Attribute):
+                break
+            node = parent
+        return node.attr.value
 
     def shows_tensor(self, load: cst.Name) -> bool:
         """A use that only a tensor allows."""

@@ -10,6 +10,7 @@ import libcst as cst
 from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.findings import Refusal
+from amp_migrate.plan.configured import Configured
 from amp_migrate.plan.events import Step
 from amp_migrate.plan.step_graph import StepGraph
 from amp_migrate.plan.unscales import Unscale
@@ -32,6 +33,8 @@ class UpdatePlanner:
         self.updates: list[Update] = []
         self.steps: list[Step] = []
         self.without_gradients: list[Step] = []
+        self.configured: list[Step] = []
+        self._configured = Configured(graph.facts, graph)
 
     def plan(self) -> None:
         """Raises Refusal where the place after a step is not passed by its paths alone."""
@@ -41,7 +44,9 @@ class UpdatePlanner:
             self._check_update(anchor, group, own)
             self._add_update(Update(anchor))
             self.steps += group
-            self.without_gradients += [step for step in group if self._may_lack_gradients(step)]
+            lacking = [step for step in group if self._may_lack_gradients(step)]
+            self.without_gradients += [step for step in lacking if self._may_lack_gradients(step, however=True)]
+            self.configured += [step for step in lacking if step not in self.without_gradients]
             for unscale in own:
                 self._place_early_updates(unscale, anchor)
 
@@ -61,9 +66,14 @@ class UpdatePlanner:
         return groups
 
     def _has_gradients(self, step: Step) -> bool:
-        """False for a step before the first backward: some scripts warm up apex or a scheduler with one."""
+        """False for a step before the first backward (some scripts warm up apex or a scheduler with one), and for
+        one whose gradients come from a plain backward alone.
+        """
         sources = [point for point in self.graph.live if self.graph.is_backward(step.objects)(point)]
         points = set(self.graph.points([step.statement]))
+        ends = self.graph.ends(step.objects)
+        if self.graph.path_exists(self.graph.plain_backwards(), points.__contains__, ends):
+            return self.graph.path_exists(sources, points.__contains__, ends)
         return self.graph.path_exists(sources, points.__contains__, lambda point: False)
 
     def _together(self, one: Step, other: Step) -> bool:
@@ -135,11 +145,17 @@ class UpdatePlanner:
                 "AMP912", anchor.node, "on some path of this training step no optimizer is stepped before the update"
             )
 
-    def _may_lack_gradients(self, step: Step) -> bool:
-        """True where some path from the start to the step passes no backward of its optimizer."""
+    def _may_lack_gradients(self, step: Step, *, however: bool = False) -> bool:
+        """True where some path from the start to the step passes no backward of its optimizer; with `however`, even
+        though the configuration switches some loss on.
+        """
         points = set(self.graph.points([step.statement]))
         sources = [self.graph.start, *self._clears_before(step)]
-        return self.graph.path_exists(sources, points.__contains__, self.graph.is_backward(step.objects))
+        backward = self.graph.is_backward(step.objects)
+        skips = self._configured.skips_backward
+        return self.graph.path_exists(
+            sources, points.__contains__, lambda point: backward(point) or (however and skips(point))
+        )
 
     def _clears_before(self, step: Step) -> list[Point]:
         """The zero_grads after which the step comes without a condition of its own: a leftover step under
