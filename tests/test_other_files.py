@@ -111,3 +111,28 @@ def test_a_norm_of_another_file_is_taken_on_micro_batches(tmp_path, reports, sta
     result = next(result for result in migrate_project(str(tmp_path)) if result.path.endswith("train.py"))
     assert result.status == status
     assert (b" / scaler.get_scale()\n        print(norm)" in result.output) == (status == "migrated")
+
+
+STAR = ACCUMULATES.replace("from reports import grad_norm", "from reports import *").replace(
+    "        norm = grad_norm(amp.master_params(optimizer))\n        print(norm)\n",
+    "        Sparsity.add_penalty(model.layers)\n",
+)
+PENALTY = """class Sparsity:
+    @staticmethod
+    def add_penalty(layers):
+        for layer in layers:
+            layer.weight.grad.data.add_(0.001 * layer.weight.data.sign())
+"""
+NO_PENALTY = """class Sparsity:
+    @staticmethod
+    def add_penalty(layers):
+        print(len(layers))
+"""
+
+
+@pytest.mark.parametrize(("reports", "codes"), [(PENALTY, ["AMP904"]), (NO_PENALTY, [])])
+def test_star_imports_and_methods_of_classes_are_read_too(tmp_path, reports, codes):
+    (tmp_path / "train.py").write_text(STAR)
+    (tmp_path / "reports.py").write_text(reports)
+    result = next(result for result in migrate_project(str(tmp_path)) if result.path.endswith("train.py"))
+    assert [finding.code for finding in result.findings] == codes

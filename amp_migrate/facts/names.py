@@ -119,6 +119,17 @@ class Names:
             return f"{base}.{node.attr.value}" if base is not None else None
         return None
 
+    def imported_as(self, node: cst.CSTNode) -> list[str]:
+        """The dotted names that an expression may stand for: its own, or those that star imports would give it."""
+        dotted = self.dotted(node)
+        if dotted is not None:
+            return [dotted]
+        root = _first_name(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+        if root is None or not isinstance(root, cst.Name) or self.variable_at(root) is not None:
+            return []
+        assert isinstance(node, (cst.Name, cst.Attribute))
+        return [f"{module}.{dotted_text(node)}" for module, _ in self.star_imports]
+
     def all_variables(self) -> Iterator[Variable]:
         for scope in self.scopes.values():
             yield from scope.variables.values()

@@ -18,8 +18,8 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Helpers:
-    """The imported functions and classes of one script, by dotted name (`.utils.log_norms`); without a path none
-    of them is known.
+    """The imported functions, classes and methods of one script, by dotted name (`.utils.log_norms`,
+    `prune.Slimming.add_penalty`); without a path none of them is known.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -63,16 +63,16 @@ class Helpers:
                     waiting += [node.id for node in ast.walk(known[name]) if isinstance(node, ast.Name)]
 
     def _places(self, dotted: str) -> Iterator[tuple[Path, str]]:
-        module, _, name = dotted.rpartition(".")
-        if self._path is None or not module.strip("."):
-            return
-        bare = module.lstrip(".")
-        level = len(module) - len(bare)
-        # `from . import utils` and `from ..utils import x` are both spelled `..utils` in a dotted name.
-        for depth in {level, max(level - 1, 0)} if level else {0}:
-            for file in files_of(self._path, depth, bare.split(".")):
-                yield file, name
-                return
+        bare = dotted.lstrip(".")
+        level = len(dotted) - len(bare)
+        parts = bare.split(".")
+        for end in (len(parts) - 1, len(parts) - 2):
+            # `from . import utils` and `from ..utils import x` are both spelled `..utils` in a dotted name.
+            for depth in {level, max(level - 1, 0)} if level else {0}:
+                files = list(files_of(self._path, depth, parts[:end])) if self._path is not None and end > 0 else []
+                if files:
+                    yield files[0], ".".join(parts[end:])
+                    return
 
 
 @cache
@@ -81,7 +81,13 @@ def _definitions_in(file: Path) -> dict[str, _Definition]:
         module = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return {}
-    return {node.name: node for node in module.body if isinstance(node, _Definition)}
+    known: dict[str, _Definition] = {}
+    for node in module.body:
+        if isinstance(node, _Definition):
+            known[node.name] = node
+        if isinstance(node, ast.ClassDef):
+            known |= {f"{node.name}.{inner.name}": inner for inner in node.body if isinstance(inner, _Definition)}
+    return known
 
 
 def _computes_bce(definition: _Definition) -> bool:

@@ -84,11 +84,11 @@ class _Finder:
     def _dotted_names(self, call: cst.Call) -> Iterator[str]:
         """What a call runs, as it was imported: a function, or the class of an instance or of its method's owner."""
         callee = call.func
-        yield self.facts.names.dotted(callee) or ""
+        yield from self.facts.names.imported_as(callee)
         for node in (callee, callee.value) if isinstance(callee, cst.Attribute) else (callee,):
             for one in self.facts.objects.objects(node):
                 if isinstance(one.origin, cst.Call):
-                    yield self.facts.names.dotted(one.origin.func) or ""
+                    yield from self.facts.names.imported_as(one.origin.func)
 
     def _is_bce(self, call: cst.Call) -> bool:
         if (self.facts.names.dotted(call.func) or "") == "torch.nn.functional.binary_cross_entropy":

@@ -271,7 +271,7 @@ class _Binder:
 
     def _attribute(self, owner: Class | None) -> Binding | None:
         """An attribute of the class's instances; helpers that know no instance get a parameter."""
-        creations = self._attribute_creations(owner) if owner is not None else []
+        creations = [_before_returns(one) for one in self._attribute_creations(owner)] if owner is not None else []
         if owner is None or not creations:
             return None
         receivers = {creation.function: creation.function.parameters[0].name.value for creation in creations}
@@ -530,6 +530,14 @@ class _Binder:
         index = site.call.args.index(arg) + 1
         by_name = arg.keyword is not None
         return NewArgument(site.call, site.caller, index, by_name)
+
+
+def _before_returns(creation: Creation) -> Creation:
+    """A method that returns early must not leave the instance without its scaler."""
+    for statement in creation.function.body.statements[: creation.at.path()[0].index + 1]:
+        if any(isinstance(inner.node, cst.Return) for inner in statement.descendants()):
+            return Creation(creation.function, statement, before=True)
+    return creation
 
 
 def _without_not(test: cst.BaseExpression) -> cst.BaseExpression:

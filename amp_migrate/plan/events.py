@@ -241,7 +241,7 @@ class _Collector:
         )
         if given_parameters:
             return name not in _BUILTINS
-        known = self.facts.elsewhere.use_gradients(self.facts.names.dotted(call.func) or "")
+        known = any(self.facts.elsewhere.use_gradients(dotted) for dotted in self.facts.names.imported_as(call.func))
         if not known and not self._words_around(call, name, statement) & _GRADIENT_WORDS:
             return False
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None

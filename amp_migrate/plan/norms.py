@@ -46,20 +46,18 @@ def is_gradient_norm(facts: Facts, function: Function) -> bool:
 
 def is_imported_norm(facts: Facts, call: cst.Call) -> bool:
     """As `is_gradient_norm`, for a function of another file that is found on disk."""
-    dotted = facts.names.dotted(call.func) or ""
-    source = facts.elsewhere.source_of(dotted)
-    if source is None:
-        return False
-    try:
-        other = Facts(parse(source))
-    except Unparsable:
-        return False
-    name = dotted.rpartition(".")[2]
-    return any(
-        is_gradient_norm(other, function)
-        for function in other.tree.functions
-        if function.name == name and function.parent is other.tree.root
-    )
+    for dotted in facts.names.imported_as(call.func):
+        source = facts.elsewhere.source_of(dotted)
+        try:
+            other = Facts(parse(source)) if source is not None else None
+        except Unparsable:
+            continue
+        name = dotted.rpartition(".")[2]
+        functions = other.tree.functions if other is not None else []
+        found = [one for one in functions if one.name == name and one.parent is not None and one.parent.is_module]
+        if other is not None and found:
+            return is_gradient_norm(other, found[0])
+    return False
 
 
 def _writes_gradient(node: cst.Assign | cst.AugAssign) -> bool:

@@ -55,10 +55,14 @@ class Visible:
 
     def _same_here(self, node: cst.BaseExpression, key: Key, function: Function, at: Statement | None) -> bool:
         """True where the very same text means the same thing in `function`."""
-        root = node
+        root, field = node, ""
         while isinstance(root, (cst.Attribute, cst.Subscript)):
+            field = root.attr.value if isinstance(root, cst.Attribute) else ""
             root = root.value
         if not isinstance(root, cst.Name):
+            return False
+        own = function.is_method and bool(function.parameters) and function.parameters[0].name.value == root.value
+        if own and field and not self._is_set(field, function, at):
             return False
         variable = self.facts.names.visible(root.value, function)
         mine = self.facts.names.variable_at(root)
@@ -95,7 +99,7 @@ class Visible:
             return None
         base = self._from_key(key[1], function, at)
         field = str(key[2])
-        if base is None or (key[1][0] == "self" and not self._is_set(field, function)):
+        if base is None or (key[1][0] == "self" and not self._is_set(field, function, at)):
             return None
         return f"{base}{field}" if field.startswith("[") else f"{base}.{field}"
 
@@ -108,12 +112,13 @@ class Visible:
         same = self.facts.objects.root_class(method.owner) is key[1]
         return method.parameters[0].name.value if same else None
 
-    def _is_set(self, name: str, function: Function) -> bool:
-        """True where an attribute of `self` certainly has its value: outside `__init__`, or set in it."""
+    def _is_set(self, name: str, function: Function, at: Statement | None) -> bool:
+        """True where an attribute of `self` certainly has its value: outside `__init__`, or set in it before `at`."""
         if function.name != "__init__" or function.owner is None:
             return True
-        if any(store.statement.function is function for store in self.facts.objects.stores_of(name)):
-            return True
+        own = [store.statement for store in self.facts.objects.stores_of(name) if store.statement.function is function]
+        if own:
+            return at is None or any(store.order < at.order for store in own)
         from_elsewhere = len(self.facts.objects.bases(function.owner)) < len(function.owner.node.bases)
         return from_elsewhere and not self.facts.objects.stores_of(name)
 
