@@ -119,7 +119,7 @@ class Evaluation:
             for part in self.facts.tree.expressions(inner)
             if isinstance(part, cst.Call)
         ]
-        return "eval" in calls and "backward" not in calls and "step" not in calls
+        return "eval" in calls and not {"backward", "step", "grad"} & set(calls)
 
     # -- one region -------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Evaluation:
         leaving = [load for load in loads if not self.tensors.is_neutral(load)]
         if not leaving:
             return []
-        if self._may_be_rebound(name, region):
+        if self._may_be_rebound(name, region) or any(self.tensors.asks_dtype(load) for load in loads):
             return None
         inside = self._loads_in(name, region)
         if not any(

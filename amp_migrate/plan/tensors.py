@@ -69,6 +69,11 @@ class Tensors:
             parent = self.facts.tree.parents.get(parent)
         return isinstance(parent, cst.Del)
 
+    def asks_dtype(self, load: cst.Name) -> bool:
+        """`torch.zeros(n, dtype=x.dtype)`: what is made so must take the value as it is."""
+        parent = self.facts.tree.parents.get(load)
+        return isinstance(parent, cst.Attribute) and parent.value is load and parent.attr.value == "dtype"
+
     def _attribute_after_detaching(self, node: cst.Attribute) -> str:
         """`max` in `x.max` as in `x.data.max` and `x.detach().max`."""
         while node.attr.value in ("data", "detach"):
