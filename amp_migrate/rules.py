@@ -160,6 +160,13 @@ _RULES = (
         "nothing, as long as one of the losses is switched on",
     ),
     Rule(
+        "AMP121",
+        "attention",
+        "a model is cast to half by hand",
+        "apex's O1 casts inputs wherever they met it; native autocast does so inside its regions only",
+        "drop the cast, or give the model half inputs there",
+    ),
+    Rule(
         "AMP901",
         "refusal",
         "the unit spans several files",

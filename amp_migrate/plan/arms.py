@@ -114,6 +114,11 @@ class _Comparer:
             access.replacement = text
         return True
 
+    def _only_imports(self, statement: Statement) -> bool:
+        """`try: from apex import amp`, whatever happens where that fails."""
+        body = statement.blocks[0].statements if isinstance(statement.node, cst.Try) else []
+        return bool(body) and all(inner in self.found.imports for inner in body)
+
     def _plain_lists(self, block: Block) -> list[tuple[str, Models]]:
         """The parameter lists of an arm that are complete for some models, as written."""
         lists = []
@@ -134,7 +139,7 @@ class _Comparer:
         texts = {source_key(access.node): text for access, text in matches.items()}
         dumped: list[str] = []
         for statement in block.statements:
-            if statement in self.found.imports:
+            if statement in self.found.imports or self._only_imports(statement):
                 continue
             code = textwrap.dedent(self._code(statement))
             rewritten = _Plain(texts, self._scaled_below(statement)).visit(ast.parse(code))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -114,6 +114,7 @@ class _Planner:
         self._note_clips_of_scaled(plan)
         self._note_replicas(plan)
         self._note_levels_and_loads(plan)
+        self._note_half_models(plan)
         return plan
 
     # -- is it one file's business? ---------------------------------------------------------------------
@@ -379,13 +380,25 @@ class _Planner:
 
     def _note_levels_and_loads(self, plan: TrainingPlan) -> None:
         for setup in self.found.setups:
-            if setup.level is None and setup.optimizers:
+            if setup.level is None and (setup.optimizers or (plan.regions and not self.found.backwards)):
                 message = "the level is known at run time only: O1, O2 and O3 all become autocast"
                 plan.findings.append(Finding(self.facts.line(setup.call), "AMP118", message))
         for load in self.found.loads:
             if load.format_test is None and self.options.dtype == "float16":
                 message = f"{self.facts.text(load.node)} meets checkpoints that apex wrote"
                 plan.findings.append(Finding(self.facts.line(load.node), "AMP107", message))
+
+    def _note_half_models(self, plan: TrainingPlan) -> None:
+        """O1 had patched torch so that a model of half weights took float32 inputs."""
+        for statement in self.facts.tree.all_statements():
+            for call in own_calls(self.facts, statement):
+                if called_name(call) != "half" or call.args or not isinstance(call.func, cst.Attribute):
+                    continue
+                model = call.func.value
+                made_of = [arg.value for value in self.facts.objects.values_of(model) for arg in _copied(value)]
+                if any(plan.roles.is_whole_model(node) for node in (model, *made_of)):
+                    message = f"{self.facts.text(call)} makes a model of half weights"
+                    plan.findings.append(Finding(self.facts.line(call), "AMP121", message))
 
     def _note_replicas(self, plan: TrainingPlan) -> None:
         """DataParallel hands `enabled` to its threads, never the dtype (rule E6)."""
@@ -452,3 +465,8 @@ class _World:
         if test not in self._memo:
             self._memo[test] = self.facts.conditions.settled(test, self.on)
         return self._memo[test]
+
+
+def _copied(value: cst.BaseExpression) -> Sequence[cst.Arg]:
+    """What `copy.deepcopy(model)` copies."""
+    return value.args if isinstance(value, cst.Call) and called_name(value) in ("deepcopy", "copy") else ()

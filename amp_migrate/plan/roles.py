@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.tree import walk
 from amp_migrate.plan.model import Recognition
 
 # Methods of a model that run no forward.
@@ -34,7 +35,7 @@ class Roles:
         optimizers += [node for backward in found.backwards for node in backward.optimizers]
         self.optimizers = self._contents(optimizers)
         models = [node for setup in found.setups for node in setup.models]
-        self.models = self._contents(models) | self._namesakes(models)
+        self.models = self._contents(models) | self._namesakes(models) | self._contents(self._trained())
 
     def optimizers_at(self, node: cst.BaseExpression) -> ObjectSet:
         """The optimizers in mixed precision that an expression may mean (elements, for a container)."""
@@ -75,6 +76,26 @@ class Roles:
             if any(one.kind == "display" for one in objects) or _is_plural(node):
                 found |= self.facts.objects.elements(node)
         return frozenset(found)
+
+    def _trained(self) -> Iterator[cst.BaseExpression]:
+        """X in `SGD(list(model.parameters()) + list(X.parameters()))`: apex patched torch for all of them."""
+        for one in self.optimizers:
+            waiting = [arg.value for arg in one.origin.args] if isinstance(one.origin, cst.Call) else []
+            seen: set[cst.BaseExpression] = set()
+            while waiting:
+                node = waiting.pop()
+                if node in seen:
+                    continue
+                seen.add(node)
+                for part in walk(node):
+                    if isinstance(part, cst.Name):
+                        waiting += self.facts.objects.values_of(part)
+                    elif (
+                        isinstance(part, cst.Call)
+                        and isinstance(part.func, cst.Attribute)
+                        and part.func.attr.value in ("parameters", "named_parameters")
+                    ):
+                        yield part.func.value
 
     def _namesakes(self, models: list[cst.BaseExpression]) -> ObjectSet:
         """Parameters of functions that nothing in the file calls, named like a model: scripts and trainers

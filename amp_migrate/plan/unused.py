@@ -48,7 +48,7 @@ def _attributes_read(facts: Facts) -> set[str]:
 
 def _parameters(facts: Facts, function: Function) -> Iterator[tuple[cst.Param, bool]]:
     """The parameters of a function, and whether anything reads them."""
-    for param in function.parameters:
+    for param in function.parameters[1:] if function.is_method else function.parameters:
         variable = facts.names.variable_at(param.name)
         if variable is not None:
             yield param, bool(variable.loads)

@@ -206,9 +206,9 @@ class _Level:
             found.append(
                 Finding(self._option_line, "AMP111", "the default of this option is no level of apex: it raises")
             )
-        if self.literal == "O2" and trains:
-            found.append(Finding(line, "AMP101", "opt_level O2 becomes autocast with fp32 weights"))
-        if self.literal == "O3" and trains:
+        if self.literal == "O2" or (self.literal == "O3" and not trains):
+            found.append(Finding(line, "AMP101", f"opt_level {self.literal} becomes autocast with fp32 weights"))
+        elif self.literal == "O3":
             found.append(Finding(line, "AMP102", "opt_level O3 becomes autocast with a scaled loss"))
         return found
 
