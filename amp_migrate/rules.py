@@ -162,7 +162,7 @@ _RULES = (
     Rule(
         "AMP121",
         "attention",
-        "a model is cast to half by hand",
+        "a copy of the model is cast to half by hand",
         "apex's O1 casts inputs wherever they met it; native autocast does so inside its regions only",
         "drop the cast, or give the model half inputs there",
     ),

@@ -24,8 +24,17 @@ class Configured:
         self.facts = facts
         self.graph = graph
         self._written = [
-            path for point in graph.live if point.statement is not None for path in writes(point.statement)
+            path
+            for point in graph.live
+            if point.statement is not None and self._is_repeated(point)
+            for path in writes(point.statement)
         ]
+
+    def _is_repeated(self, point: Point) -> bool:
+        """False for what runs once, before the loop over the batches."""
+        if self.graph.called_again:
+            return True
+        return any(isinstance(outer.node, (cst.For, cst.While)) for outer in point.trail())
 
     def skips_backward(self, point: Point) -> bool:
         """True at an `if` with a scaled backward in its body that runs by configuration alone."""

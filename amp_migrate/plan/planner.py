@@ -389,15 +389,14 @@ class _Planner:
                 plan.findings.append(Finding(self.facts.line(load.node), "AMP107", message))
 
     def _note_half_models(self, plan: TrainingPlan) -> None:
-        """O1 had patched torch so that a model of half weights took float32 inputs."""
+        """O1 had patched torch so that a copy with half weights, to be traced or exported, took float32 inputs."""
         for statement in self.facts.tree.all_statements():
             for call in own_calls(self.facts, statement):
                 if called_name(call) != "half" or call.args or not isinstance(call.func, cst.Attribute):
                     continue
-                model = call.func.value
-                made_of = [arg.value for value in self.facts.objects.values_of(model) for arg in _copied(value)]
-                if any(plan.roles.is_whole_model(node) for node in (model, *made_of)):
-                    message = f"{self.facts.text(call)} makes a model of half weights"
+                copied = [arg for value in self.facts.objects.values_of(call.func.value) for arg in _copied(value)]
+                if any(plan.roles.is_whole_model(arg.value) for arg in copied):
+                    message = f"{self.facts.text(call)} casts a copy of the model"
                     plan.findings.append(Finding(self.facts.line(call), "AMP121", message))
 
     def _note_replicas(self, plan: TrainingPlan) -> None:

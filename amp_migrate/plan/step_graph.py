@@ -65,12 +65,13 @@ class StepGraph:
         self.events = events
         self.root = root
         busy = {statement.function for statement in (*events.backwards, *events.steps)}
+        self.called_again = not self._has_loop()
         self.graph = Graph(
             facts,
             root,
             lambda callee: facts.calls.reaches(callee, busy.__contains__),
             decide,
-            called_again=not self._has_loop(),
+            called_again=self.called_again,
         )
         self.start = self.graph.start
         self.path_exists = self.graph.path_exists
