@@ -139,11 +139,9 @@ def _take(statement: Statement, found: Slice, ignored: Callable[[Path], bool], *
             for inner in reversed(block.statements):
                 _take(inner, found, ignored, certain=always)
     written = writes(statement)
-    if isinstance(statement.node, cst.For) or not any(
-        overlaps(path, want) for path in written for want in found.open_paths
-    ):
+    if not any(overlaps(path, want) for path in written for want in found.open_paths):
         return
-    found.statements.add(statement)
+    found.statements.add(statement)  # a `for` as well: what its body wants of the target comes from what it loops over
     if certain and isinstance(statement.node, (cst.Assign, cst.AnnAssign)):
         found.open_paths = {want for want in found.open_paths if not any(want[: len(p)] == p for p in written)}
     found.open_paths.update(path for path in own_reads(statement) if not ignored(path))

@@ -1,7 +1,7 @@
 """Half tensors that leave a training region (rules B4, E3).
 
-Most uses take half as they take float. A model outside of autocast does not, nor does a matrix product with a
-float32 operand: they get `.float()`. O1 had patched torch for both, O2 had handed out float32.
+Most uses take half as they take float. A model outside of autocast does not, nor does a criterion, nor a matrix
+product with a float32 operand: they get `.float()`. O1 had patched torch for both, O2 had handed out float32.
 
     with autocast(...):
         fake = generator(noise)
@@ -37,7 +37,7 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
             loads = list(loads_after(facts, name, region))
             for load in loads:
                 statement = facts.tree.statement_of(load)
-                if any(other.covers(statement) for other in regions) or not _needs_float32(facts, load):
+                if any(other.covers(statement) for other in regions) or not _needs_float32(facts, tensors, load):
                     continue
                 if not any(tensors.shows_tensor(other) for other in loads):
                     message = f"{name} leaves autocast in half for a model or a matrix product in float32"
@@ -73,7 +73,7 @@ def _half_names(forwards: Forwards, tensors: Tensors, region: Region) -> Iterato
                     yield from tensors.half_names(node.targets[0].target, node.value) or []
 
 
-def _needs_float32(facts: Facts, load: cst.Name) -> bool:
+def _needs_float32(facts: Facts, tensors: Tensors, load: cst.Name) -> bool:
     node: cst.CSTNode = load
     parent = facts.tree.parents.get(node)
     while isinstance(parent, (cst.Attribute, cst.Call)):
@@ -87,7 +87,9 @@ def _needs_float32(facts: Facts, load: cst.Name) -> bool:
     if not isinstance(call, cst.Call):
         return False
     dotted = facts.names.dotted(call.func) or ""
-    return (dotted.startswith("torch.") and called_name(call) in _PRODUCTS) or _is_module(facts, call)
+    if dotted.startswith("torch.") and called_name(call) in _PRODUCTS:
+        return True
+    return _is_module(facts, call) or (call.args[0] is parent and tensors.is_torch_loss(call))
 
 
 def _is_module(facts: Facts, call: cst.Call) -> bool:

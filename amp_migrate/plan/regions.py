@@ -175,7 +175,8 @@ class _Finder:
         users = set()
         for statement in sorted(statements, key=lambda statement: statement.order):
             if any(overlaps(path, result) for path in own_reads(statement) for result in made):
-                users.add(statement)
+                if not isinstance(statement.node, cst.For):  # it only hands on: its body uses the result
+                    users.add(statement)
                 made = [*made, *writes(statement)]
         return users
 

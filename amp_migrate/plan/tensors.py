@@ -95,11 +95,14 @@ class Tensors:
             if isinstance(call, cst.Call) and call.args[0] is parent:
                 dotted = self.facts.names.dotted(call.func) or ""
                 takes_lists = called_name(call) in _TAKE_LISTS
-                return (dotted.startswith("torch.") and not takes_lists) or self._is_torch_loss(call)
+                return (dotted.startswith("torch.") and not takes_lists) or self.is_torch_loss(call)
         return False
 
-    def _is_torch_loss(self, call: cst.Call) -> bool:
-        """A criterion of torch.nn, called on its input."""
+    def is_torch_loss(self, call: cst.Call) -> bool:
+        """A criterion of torch.nn, called on its input, or its functional form."""
+        dotted = self.facts.names.dotted(call.func) or ""
+        if dotted.startswith("torch.nn.functional."):
+            return called_name(call).endswith("loss") or called_name(call) in IN_FLOAT32
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
@@ -114,7 +117,7 @@ class Tensors:
         if isinstance(parent, cst.Attribute) and parent.value is load:
             return parent.attr.value in _FLOATING
         call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-        return isinstance(call, cst.Call) and (called_name(call) in _FLOATING or self._is_torch_loss(call))
+        return isinstance(call, cst.Call) and (called_name(call) in _FLOATING or self.is_torch_loss(call))
 
     def shows_other(self, load: cst.Name) -> bool:
         """A use that speaks for a tuple or a dict: `out["logits"]`, `out.logits`, `a, b = out`."""
