@@ -327,6 +327,10 @@ class _Planner:
             else:
                 left.append(found.region.first)
         self._check_half_inputs([*left, *self._outside(plan, forwards)])
+        if not plan.regions and not left:
+            for setup in self.found.setups:
+                message = "no forward of this model is in this file: wherever it runs, it is in float32 now"
+                plan.findings.append(Finding(self.facts.line(setup.call), "AMP106", message))
         for function, statements in _by_function(left).items():
             count = len(statements)
             what = "a forward without gradients stays" if count == 1 else f"{count} forwards without gradients stay"
@@ -344,6 +348,8 @@ class _Planner:
     def _check_half_inputs(self, left: list[Statement]) -> None:
         """Inputs that are cast to half by hand only fit a model that runs in mixed precision."""
         functions = {statement.function for statement in left}
+        if left and not self.found.backwards:  # what inference is given may come from anywhere
+            functions = set(self.facts.tree.functions)
         for statement in self.facts.tree.all_statements():
             if statement.function not in functions or (isinstance(statement.node, cst.Expr) and statement not in left):
                 continue

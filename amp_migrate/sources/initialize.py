@@ -206,8 +206,10 @@ class _Level:
             found.append(
                 Finding(self._option_line, "AMP111", "the default of this option is no level of apex: it raises")
             )
-        if self.literal == "O2" or (self.literal == "O3" and not trains):
-            found.append(Finding(line, "AMP101", f"opt_level {self.literal} becomes autocast with fp32 weights"))
+        if self.literal in ("O2", "O3") and not trains:
+            found.append(Finding(line, "AMP101", f"the model had half weights by {self.literal}, they stay in fp32"))
+        elif self.literal == "O2":
+            found.append(Finding(line, "AMP101", "opt_level O2 becomes autocast with fp32 weights"))
         elif self.literal == "O3":
             found.append(Finding(line, "AMP102", "opt_level O3 becomes autocast with a scaled loss"))
         return found
