@@ -167,6 +167,13 @@ _RULES = (
         "drop the cast, or give the model half inputs there",
     ),
     Rule(
+        "AMP122",
+        "note",
+        "mixed precision does not depend on apex being installed",
+        "without apex the script trained in float32",
+        "nothing, or give the script a switch of its own",
+    ),
+    Rule(
         "AMP901",
         "refusal",
         "the unit spans several files",

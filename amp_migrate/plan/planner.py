@@ -115,6 +115,7 @@ class _Planner:
         self._note_replicas(plan)
         self._note_levels_and_loads(plan)
         self._note_half_models(plan)
+        self._note_availability(plan)
         return plan
 
     # -- is it one file's business? ---------------------------------------------------------------------
@@ -393,6 +394,16 @@ class _Planner:
             if load.format_test is None and self.options.dtype == "float16":
                 message = f"{self.facts.text(load.node)} meets checkpoints that apex wrote"
                 plan.findings.append(Finding(self.facts.line(load.node), "AMP107", message))
+
+    def _note_availability(self, plan: TrainingPlan) -> None:
+        """A guard that asked whether apex is there, and would quietly train in float32 without it."""
+        flags = availability_flags(self.facts, self.found.imports)
+        for setup in self.found.setups:
+            for guard in enclosing_guards(self.facts, setup.statement):
+                for part in walk(guard.test):
+                    if isinstance(part, cst.Name) and self.facts.names.variable_at(part) in flags:
+                        message = f"{part.value} was false where apex was missing, mixed precision is on there now"
+                        plan.findings.append(Finding(self.facts.line(part), "AMP122", message))
 
     def _note_half_models(self, plan: TrainingPlan) -> None:
         """O1 had patched torch so that a copy with half weights, to be traced or exported, took float32 inputs."""
