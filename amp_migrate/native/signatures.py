@@ -75,6 +75,8 @@ def _inserted(items: list, index: int, new: cst.CSTNode) -> list:  # type: ignor
     items = list(items)
     if index < len(items):
         before = items[index - 1].comma if index else comma
+        if index >= 2 and _ends_line(before) and not _ends_line(items[index - 2].comma):
+            items[index - 1] = items[index - 1].with_changes(comma=comma)  # several on a line: it joins the last
         items.insert(index, new.with_changes(comma=before))
         return items
     if items:
@@ -92,3 +94,7 @@ def _inserted(items: list, index: int, new: cst.CSTNode) -> list:  # type: ignor
                 items[-1] = items[-1].with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
     items.append(new)
     return items
+
+
+def _ends_line(comma: cst.Comma | cst.MaybeSentinel) -> bool:
+    return isinstance(comma, cst.Comma) and isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace)

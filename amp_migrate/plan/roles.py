@@ -22,7 +22,7 @@ NOT_FORWARD = frozenset(
 
 _NOT_FORWARD_PREFIXES = tuple(
     "get_ set_ is_ has_ convert load save init freeze unfreeze update print count register add_ remove_ to_ log "
-    "restore resume reset copy".split()
+    "restore resume reset copy parse_".split()
 )
 
 
