@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -14,7 +14,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.options import Options
 from amp_migrate.plan.arms import Collapse, find_collapses
-from amp_migrate.plan.bce import bce_of_other_files, plan_bce
+from amp_migrate.plan.bce import plan_bce
 from amp_migrate.plan.before_setup import reached_without_setup, runs_before_setup
 from amp_migrate.plan.binding import bind
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
@@ -27,6 +27,7 @@ from amp_migrate.plan.identities import drop_identities
 from amp_migrate.plan.leaving import halves_leaving
 from amp_migrate.plan.loss_scales import one_loss_scale
 from amp_migrate.plan.model import LossScale, Recognition, StateAccess
+from amp_migrate.plan.notes import notes
 from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions import Region, find_regions
 from amp_migrate.plan.roles import Roles
@@ -103,19 +104,8 @@ class _Planner:
         )
         plan.bce = plan_bce(self.facts, forwards, regions)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
-        self._note_bce(plan)
-        for step in steps.configured:
-            message = f"{self.facts.text(step.call)} is reached without a backward where the options switch it off"
-            plan.findings.append(Finding(self.facts.line(step.call), "AMP120", message))
-        for name, call in bce_of_other_files(self.facts, forwards, regions).items():
-            message = f"{name} computes a binary cross entropy inside the autocast region"
-            plan.findings.append(Finding(self.facts.line(call), "AMP119", message))
         self._evaluation(plan, forwards, text)
-        self._note_clips_of_scaled(plan)
-        self._note_replicas(plan)
-        self._note_levels_and_loads(plan)
-        self._note_half_models(plan)
-        self._note_availability(plan)
+        plan.findings.extend(notes(self.facts, self.options, plan, forwards, self._clips_of_scaled()))
         return plan
 
     # -- is it one file's business? ---------------------------------------------------------------------
@@ -362,12 +352,6 @@ class _Planner:
                         f"{self.facts.text(part)} feeds a model whose forward would stay in float32",
                     )
 
-    def _note_bce(self, plan: TrainingPlan) -> None:
-        for site in plan.bce:
-            if not site.sigmoid_in_sight:
-                message = f"{self.facts.text(site.call.func)} computes a binary cross entropy outside of autocast"
-                plan.findings.append(Finding(self.facts.line(site.call), "AMP109", message))
-
     # -- existing bugs ----------------------------------------------------------------------------------
 
     @property
@@ -384,54 +368,6 @@ class _Planner:
                     if isinstance(part, cst.Call) and "clip_grad" in self.facts.text(part.func):
                         clips.append(part)
         return clips
-
-    def _note_levels_and_loads(self, plan: TrainingPlan) -> None:
-        for setup in self.found.setups:
-            if setup.level is None and (setup.optimizers or (plan.regions and not self.found.backwards)):
-                message = "the level is known at run time only: O1, O2 and O3 all become autocast"
-                plan.findings.append(Finding(self.facts.line(setup.call), "AMP118", message))
-        for load in self.found.loads:
-            if load.format_test is None and self.options.dtype == "float16":
-                message = f"{self.facts.text(load.node)} meets checkpoints that apex wrote"
-                plan.findings.append(Finding(self.facts.line(load.node), "AMP107", message))
-
-    def _note_availability(self, plan: TrainingPlan) -> None:
-        """A guard that asked whether apex is there, and would quietly train in float32 without it."""
-        flags = availability_flags(self.facts, self.found.imports)
-        for setup in self.found.setups:
-            for guard in enclosing_guards(self.facts, setup.statement):
-                for part in walk(guard.test):
-                    if isinstance(part, cst.Name) and self.facts.names.variable_at(part) in flags:
-                        message = f"{part.value} was false where apex was missing, mixed precision is on there now"
-                        plan.findings.append(Finding(self.facts.line(part), "AMP122", message))
-
-    def _note_half_models(self, plan: TrainingPlan) -> None:
-        """O1 had patched torch so that a copy with half weights, to be traced or exported, took float32 inputs."""
-        for statement in self.facts.tree.all_statements():
-            for call in own_calls(self.facts, statement):
-                if called_name(call) != "half" or call.args or not isinstance(call.func, cst.Attribute):
-                    continue
-                copied = [arg for value in self.facts.objects.values_of(call.func.value) for arg in _copied(value)]
-                if any(plan.roles.is_whole_model(arg.value) for arg in copied):
-                    message = f"{self.facts.text(call)} casts a copy of the model"
-                    plan.findings.append(Finding(self.facts.line(call), "AMP121", message))
-
-    def _note_replicas(self, plan: TrainingPlan) -> None:
-        """DataParallel hands `enabled` to its threads, never the dtype (rule E6)."""
-        for statement in self.facts.tree.all_statements():
-            for call in own_calls(self.facts, statement):
-                if self.facts.names.dotted(call.func) == "torch.nn.DataParallel" and self.options.dtype == "bfloat16":
-                    message = "the replicas of DataParallel run in float16"
-                    plan.findings.append(Finding(self.facts.line(call), "AMP112", message))
-
-    def _note_clips_of_scaled(self, plan: TrainingPlan) -> None:
-        for clip in self._clips_of_scaled():
-            text = self.facts.text(clip.func)
-            if self._repairs_clips:
-                code, message = "AMP108", f"{text} clipped scaled gradients under apex; now it clips unscaled ones"
-            else:
-                code, message = "AMP104", f"{text} clips scaled gradients, as it did under apex"
-            plan.findings.append(Finding(self.facts.line(clip), code, message))
 
 
 def _is_dead(statement: Statement, decide: Decide) -> bool:
@@ -481,8 +417,3 @@ class _World:
         if test not in self._memo:
             self._memo[test] = self.facts.conditions.settled(test, self.on)
         return self._memo[test]
-
-
-def _copied(value: cst.BaseExpression) -> Sequence[cst.Arg]:
-    """What `copy.deepcopy(model)` copies."""
-    return value.args if isinstance(value, cst.Call) and called_name(value) in ("deepcopy", "copy") else ()

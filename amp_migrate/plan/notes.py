@@ -1,0 +1,117 @@
+"""What is said about a plan, beside what it does: findings of units that are migrated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import called_name, walk
+from amp_migrate.findings import Finding
+from amp_migrate.options import Options
+from amp_migrate.plan.bce import bce_of_other_files
+from amp_migrate.plan.enabling import enclosing_guards
+from amp_migrate.plan.flags import availability_flags
+from amp_migrate.plan.forwards import Forwards, own_calls
+from amp_migrate.plan.training_plan import TrainingPlan
+
+
+def notes(
+    facts: Facts, options: Options, plan: TrainingPlan, forwards: Forwards, clips: list[cst.Call]
+) -> Iterator[Finding]:
+    """The findings of a plan; `clips` are those inside of `with amp.scale_loss`."""
+    writer = _Notes(facts, options, plan, forwards)
+    yield from writer.binary_cross_entropies()
+    yield from writer.optional_losses()
+    yield from writer.clips_of_scaled(clips)
+    yield from writer.replicas()
+    yield from writer.levels()
+    yield from writer.loads()
+    yield from writer.half_copies()
+    yield from writer.availability()
+
+
+class _Notes:
+    def __init__(self, facts: Facts, options: Options, plan: TrainingPlan, forwards: Forwards) -> None:
+        self.facts = facts
+        self.options = options
+        self.plan = plan
+        self.found = plan.found
+        self.forwards = forwards
+
+    def binary_cross_entropies(self) -> Iterator[Finding]:
+        """Rule E4: those whose sigmoid is not in sight, and those of other files."""
+        for site in self.plan.bce:
+            if not site.sigmoid_in_sight:
+                message = f"{self.facts.text(site.call.func)} computes a binary cross entropy outside of autocast"
+                yield self._finding(site.call, "AMP109", message)
+        regions = [found.region for found in self.plan.regions if not found.evaluation]
+        for name, call in bce_of_other_files(self.facts, self.forwards, regions).items():
+            yield self._finding(call, "AMP119", f"{name} computes a binary cross entropy inside the autocast region")
+
+    def optional_losses(self) -> Iterator[Finding]:
+        for step in self.plan.steps.configured:
+            message = f"{self.facts.text(step.call)} is reached without a backward where the options switch it off"
+            yield self._finding(step.call, "AMP120", message)
+
+    def clips_of_scaled(self, clips: list[cst.Call]) -> Iterator[Finding]:
+        for clip in clips:
+            text = self.facts.text(clip.func)
+            if clip in self.plan.clips_of_scaled:
+                yield self._finding(clip, "AMP104", f"{text} clips scaled gradients, as it did under apex")
+            else:
+                message = f"{text} clipped scaled gradients under apex; now it clips unscaled ones"
+                yield self._finding(clip, "AMP108", message)
+
+    def replicas(self) -> Iterator[Finding]:
+        """DataParallel hands `enabled` to its threads, never the dtype (rule E6)."""
+        if self.options.dtype != "bfloat16":
+            return
+        for call in self._calls():
+            if self.facts.names.dotted(call.func) == "torch.nn.DataParallel":
+                yield self._finding(call, "AMP112", "the replicas of DataParallel run in float16")
+
+    def levels(self) -> Iterator[Finding]:
+        for setup in self.found.setups:
+            if setup.level is None and (setup.optimizers or (self.plan.regions and not self.found.backwards)):
+                message = "the level is known at run time only: O1, O2 and O3 all become autocast"
+                yield self._finding(setup.call, "AMP118", message)
+
+    def loads(self) -> Iterator[Finding]:
+        for load in self.found.loads:
+            if load.format_test is None and self.options.dtype == "float16":
+                yield self._finding(
+                    load.node, "AMP107", f"{self.facts.text(load.node)} meets checkpoints that apex wrote"
+                )
+
+    def half_copies(self) -> Iterator[Finding]:
+        """O1 had patched torch so that a copy with half weights, to be traced or exported, took float32 inputs."""
+        for call in self._calls():
+            if called_name(call) != "half" or call.args or not isinstance(call.func, cst.Attribute):
+                continue
+            copied = [arg for value in self.facts.objects.values_of(call.func.value) for arg in _copied(value)]
+            if any(self.plan.roles.is_whole_model(arg.value) for arg in copied):
+                yield self._finding(call, "AMP121", f"{self.facts.text(call)} casts a copy of the model")
+
+    def availability(self) -> Iterator[Finding]:
+        """A guard that asked whether apex is there, and would quietly train in float32 without it."""
+        flags = availability_flags(self.facts, self.found.imports)
+        for setup in self.found.setups:
+            for guard in enclosing_guards(self.facts, setup.statement):
+                for part in walk(guard.test):
+                    if isinstance(part, cst.Name) and self.facts.names.variable_at(part) in flags:
+                        message = f"{part.value} was false where apex was missing, mixed precision is on there now"
+                        yield self._finding(part, "AMP122", message)
+
+    def _finding(self, node: cst.CSTNode, code: str, message: str) -> Finding:
+        return Finding(self.facts.line(node), code, message)
+
+    def _calls(self) -> Iterator[cst.Call]:
+        for statement in self.facts.tree.all_statements():
+            yield from own_calls(self.facts, statement)
+
+
+def _copied(value: cst.BaseExpression) -> Sequence[cst.Arg]:
+    """What `copy.deepcopy(model)` copies."""
+    return value.args if isinstance(value, cst.Call) and called_name(value) in ("deepcopy", "copy") else ()
