@@ -13,7 +13,7 @@ from amp_migrate.native.edits import Edits
 from amp_migrate.native.emit import emit
 from amp_migrate.native.spelling import Spelling
 from amp_migrate.native.torch_import import add_torch_import, torch_name
-from amp_migrate.native.unused_imports import drop_unused_imports
+from amp_migrate.native.unused import drop_unused
 from amp_migrate.options import Options
 from amp_migrate.plan.cleanup import plan_cleanup
 from amp_migrate.plan.model import Recognition
@@ -70,7 +70,7 @@ class _Migration:
             add_torch_import(self.facts, found, edits)
         printed = print_plans(self.facts, plans)
         try:
-            after = self._applied(edits)
+            after = self._applied(edits, found)
         except Unparsable as error:
             return self._broken(f"the output does not parse: {error.finding.message}", found.sites)
         problems = self._problems(after, plans)
@@ -80,11 +80,13 @@ class _Migration:
         findings += now_unused(self.facts, after)
         return self._result("migrated", tuple(sorted(set(findings))), found.sites, after.module.bytes, printed)
 
-    def _applied(self, edits: Edits) -> Facts:
-        """The facts of the edited module, imports that became unused removed. Raises Unparsable."""
+    def _applied(self, edits: Edits, found: Recognition) -> Facts:
+        """The facts of the edited module, without what became unused, and then unused by that. Raises Unparsable."""
+        is_program = any(setup.statement.function.is_module for setup in found.setups)
         after = Facts(parse(apply_edits(self.facts.tree, edits).bytes))
-        unused = drop_unused_imports(after, self.facts)
-        return after if unused.is_empty else Facts(parse(apply_edits(after.tree, unused).bytes))
+        while not (unused := drop_unused(after, self.facts, is_program=is_program)).is_empty:
+            after = Facts(parse(apply_edits(after.tree, unused).bytes))
+        return after
 
     def _problems(self, after: Facts, plans: list[TrainingPlan]) -> list[str]:
         """What is wrong with our own output; bugs of the source that are kept on purpose are not."""

@@ -112,7 +112,7 @@ class Calls:
         """True for the first argument of a partial that a name is bound to once: its calls are known."""
         argument = self.tree.parents.get(name)
         call = self.tree.parents.get(argument) if argument is not None else None
-        if not isinstance(call, cst.Call) or call.args[0] is not argument:
+        if not isinstance(call, cst.Call) or argument not in call.args[:1]:
             return False
         statement = self.tree.statement_of(call).node
         if not isinstance(statement, cst.Assign) or statement.value is not call:

@@ -51,7 +51,7 @@ class UpdatePlanner:
                 self._place_early_updates(unscale, anchor)
 
     def _groups(self) -> list[list[Step]]:
-        """Steps with no backward between them, or whose gradients are alive at each other's steps."""
+        """Steps with no backward between them, or whose gradients are alive at each other's steps in one iteration."""
         steps = [step for step in self.graph.steps if self._has_gradients(step)]
         groups: list[list[Step]] = []
         for step in steps:
@@ -101,7 +101,10 @@ class UpdatePlanner:
         ends, clears = self.graph.ends(members), self.graph.clears(members)
         sources = [point for point in self.graph.live if self.graph.is_backward(members)(point)]
         held = self.graph.path_exists(sources, lambda point: point in points, ends)
-        return held and self.graph.path_exists(points, target.__contains__, clears)
+        around = [outer for outer in first.statement.path() if second.statement.inside(outer) and _is_loop(outer)]
+        return held and self.graph.path_exists(
+            points, target.__contains__, lambda point: clears(point) or point.statement in around[-1:]
+        )
 
     def _leads_to(self, unscale: Unscale, group: list[Step]) -> bool:
         steps = {step.statement for step in group}
@@ -122,7 +125,7 @@ class UpdatePlanner:
         assert anchor is not None
         for outer in reversed(anchor.path()[:-1]):
             in_all = all(outer in trail for trail in trails)
-            if in_all and isinstance(outer.node, (cst.For, cst.While)) and not self.graph.holds_backward(outer):
+            if in_all and _is_loop(outer) and not self.graph.holds_backward(outer):
                 anchor = outer
         if isinstance(anchor.node, cst.Return):
             raise Refusal("AMP912", anchor.node, "the result of a step is returned, so nothing can follow it")
@@ -210,3 +213,7 @@ class UpdatePlanner:
             for inner in statement.descendants():
                 if isinstance(inner.node, (cst.Continue, cst.Return, cst.Break)):
                     yield inner
+
+
+def _is_loop(statement: Statement) -> bool:
+    return isinstance(statement.node, (cst.For, cst.While))
