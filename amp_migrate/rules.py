@@ -211,7 +211,7 @@ _RULES = (
     Rule(
         "AMP906",
         "refusal",
-        "amp.initialize gets an argument that apex rejects",
+        "apex is given an argument that it rejects",
         "apex raises at this line, so what is meant cannot be known",
         "correct the argument and run again",
     ),

@@ -18,7 +18,7 @@ from functools import partial
 import libcst as cst
 
 from amp_migrate.facts.names import Binding, Names, Variable
-from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name
+from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name, walk
 
 ANY = "[*]"
 _DEEPEST = 5
@@ -72,6 +72,7 @@ class Objects:
         self.tree = tree
         self.names = names
         self._stores: dict[str, list[Store]] = {}
+        self._given: dict[str, list[Store]] = {}  # by keyword of a call that makes an object
         self._calls: list[tuple[cst.Call, Statement]] = []
         self._returns: dict[Function, list[cst.BaseExpression]] = {}
         self._memo: dict[Question, ObjectSet] = {}
@@ -117,7 +118,7 @@ class Objects:
             bases = self.objects(node.value)
             return [
                 store.value
-                for store in self._stores.get(field, [])
+                for store in self._stores_at(field)
                 if not store.selector and bases & self.objects(store.base)
             ]
         return []
@@ -265,14 +266,16 @@ class Objects:
                     self._stores.setdefault(ANY, []).append(store)
 
     def _collect_fields(self) -> None:
-        """`State(model=model)` of a class without `__init__` (a dataclass, attrs) sets the field."""
+        """`State(model=model)` of a class without `__init__` (a dataclass, attrs), or of whatever another file
+        defines (`Munch`, `SimpleNamespace`), sets the field, as far as somebody reads it.
+        """
+        read = {part.attr.value for part in walk(self.tree.module) if isinstance(part, cst.Attribute)}
         for call, statement in self._calls:
-            owner = self.called_class(call)
-            if owner is not None and self._method(owner, "__init__") is None:
+            if self.function_named(call.func) is None:
                 for arg in call.args:
-                    if arg.keyword is not None:
+                    if arg.keyword is not None and arg.keyword.value in read:
                         store = Store(call, arg.value, (), statement)
-                        self._stores.setdefault(arg.keyword.value, []).append(store)
+                        self._given.setdefault(arg.keyword.value, []).append(store)
 
     def _collect_store(
         self, target: cst.BaseExpression, value: cst.BaseExpression, selector: tuple[int, ...], at: Statement
@@ -492,10 +495,13 @@ class Objects:
             keys = [key for key in self._stores if key.startswith("[")]
         found = _NOTHING
         for key in dict.fromkeys(keys):
-            for store in self._stores.get(key, []):
+            for store in self._stores_at(key):
                 if one in self.objects(store.base):
                     found |= self._walk(self.objects(store.value), store.selector)
         return found
+
+    def _stores_at(self, key: str) -> list[Store]:
+        return [*self._stores.get(key, []), *self._given.get(key, [])]
 
     def _class_level(self, one: Object, field: str) -> ObjectSet:
         """Variables in the class body are attributes of the instances too."""

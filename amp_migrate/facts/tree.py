@@ -234,6 +234,12 @@ class Tree:
             return parent.attr is node
         return isinstance(parent, cst.Arg) and parent.keyword is node
 
+    def owner_of(self, block: Block) -> Statement | None:
+        """The statement that a block belongs to: the `def` for the body of a function, None for the module."""
+        if block.owner is None and not block.function.is_module:
+            return self.statements[block.function.node]
+        return block.owner
+
     def all_statements(self) -> Iterator[Statement]:
         """Every statement of the module, function bodies included, in source order of their blocks."""
         for function in self.functions:

@@ -23,6 +23,7 @@ class CommandLineOption:
     name: str
     node: cst.Call
     is_bool: bool
+    is_int: bool
     default: object
     choices: tuple[object, ...] | None
     is_required: bool
@@ -182,10 +183,12 @@ def _option(call: cst.Call) -> CommandLineOption | None:
         literal = literal_value(action)
         action_text = literal if isinstance(literal, str) else cst.Module([]).code_for_node(action)
     choices = literal_value(given["choices"]) if "choices" in given else UNKNOWN
+    made = given.get("type")
     return CommandLineOption(
         name=dest,
         node=call,
         is_bool=action_text in _BOOL_ACTIONS or _is_typed_bool(given),
+        is_int=isinstance(made, cst.Name) and made.value == "int",
         default=literal_value(given["default"]) if "default" in given else UNKNOWN,
         choices=choices if isinstance(choices, tuple) else None,
         is_required="required" in given or not any(name.startswith("-") for name in names),

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 from collections.abc import Sequence
 
 import libcst as cst
 
 from amp_migrate.facts.conditions import negated
-from amp_migrate.facts.tree import Block, Statement, Tree
+from amp_migrate.facts.tree import Block, Statement, Tree, walk
+from amp_migrate.native.comments import (
+    Line,
+    about_other_things,
+    after_statement,
+    join,
+    leading,
+    split_footer,
+    split_leading,
+    with_leading,
+)
 from amp_migrate.native.edits import Edits, Wrap
-
-Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
-_ABOUT_THE_FORM = re.compile(r"apex|\bamp\b|fp16|half|mixed|precision", re.IGNORECASE)
 
 
 def apply_edits(tree: Tree, edits: Edits) -> cst.Module:
@@ -64,10 +70,7 @@ class _Applier:
         current: Statement | None = statement
         while current is not None and current not in touched:
             touched.add(current)
-            owner = current.block.owner
-            if owner is None and not current.function.is_module:
-                owner = self.tree.statements[current.function.node]
-            current = owner
+            current = self.tree.owner_of(current.block)
 
     # -- blocks -----------------------------------------------------------------------------------------
 
@@ -79,9 +82,9 @@ class _Applier:
             at = outputs.index(inside[0])
             outputs[at : at + len(inside)] = [self._wrapped(wrap, inside)]
         lines, pending = self._sequence(outputs)
-        if lines and block.owner is None and not block.function.is_module and not outputs[0].lines:
-            first = [line for line in _leading(lines[0]) if line.comment is not None]
-            lines[0] = _with_leading(lines[0], first)  # no blank line at the top of a body
+        if lines and block is not self.tree.root.body and not outputs[0].lines:
+            first = [line for line in leading(lines[0]) if line.comment is not None]
+            lines[0] = with_leading(lines[0], first)  # no blank line at the top of a body
         return lines, [line for line in pending if line.comment is not None]
 
     def _sequence(self, outputs: list[_Output]) -> tuple[list[Line], list[cst.EmptyLine]]:
@@ -90,11 +93,11 @@ class _Applier:
         pending: list[cst.EmptyLine] = []
         for output in outputs:
             if output.lines:
-                lines.append(_with_leading(output.lines[0], _join(pending, _leading(output.lines[0]))))
+                lines.append(with_leading(output.lines[0], join(pending, leading(output.lines[0]))))
                 lines.extend(output.lines[1:])
                 pending = list(output.rest)
             else:
-                pending = _join(pending, output.rest)
+                pending = join(pending, output.rest)
         return lines, pending
 
     def _outputs(self, block: Block) -> list[_Output]:
@@ -120,10 +123,10 @@ class _Applier:
             lines.append(self._parse(wrap.tail))
         header = self._parse(f"{wrap.header}:\n    pass")
         assert isinstance(header, cst.With)
-        leading = _leading(lines[0])
-        lines[0] = _with_leading(lines[0], [])
+        above = leading(lines[0])
+        lines[0] = with_leading(lines[0], [])
         lines = [_shifted(line, self.tree.module.default_indent, deeper=True) for line in lines]
-        header = header.with_changes(body=cst.IndentedBlock(body=lines), leading_lines=leading)
+        header = header.with_changes(body=cst.IndentedBlock(body=lines), leading_lines=above)
         return _Output([header], pending, outputs[0].index, outputs[-1].last)
 
     # -- small statements -------------------------------------------------------------------------------
@@ -140,14 +143,14 @@ class _Applier:
         for statement in statements:
             lines.extend(self._single(statement, _line_of(statement.node)).lines)
         if not lines:
-            return _Output([], _kept_comments(as_line))
+            return _Output([], about_other_things(as_line.leading_lines))
         return _Output(self._rejoined(as_line, lines))
 
     def _rejoined(self, old: cst.SimpleStatementLine, lines: list[Line]) -> list[Line]:
         """`a; b` stays on one line if only small statements remain."""
         smalls = [small for line in lines if isinstance(line, cst.SimpleStatementLine) for small in line.body]
         if any(not isinstance(line, cst.SimpleStatementLine) for line in lines):
-            return [_with_leading(lines[0], _leading(old)), *lines[1:]]
+            return [with_leading(lines[0], leading(old)), *lines[1:]]
         separated = [
             small.with_changes(semicolon=cst.Semicolon(whitespace_after=cst.SimpleWhitespace(" ")))
             for small in smalls[:-1]
@@ -161,17 +164,19 @@ class _Applier:
         if statement.node in self.edits.removed:
             lines = [*before, *after]
             if not lines:
-                return _Output([], _kept_comments(line))
+                return _Output([], about_other_things(line.leading_lines))
             trailing = line.trailing_whitespace
             if trailing.comment is not None and isinstance(lines[-1], cst.SimpleStatementLine):
                 lines[-1] = lines[-1].with_changes(trailing_whitespace=trailing)
-            return _Output([_with_leading(lines[0], _leading(line)), *lines[1:]])
+            return _Output([with_leading(lines[0], leading(line)), *lines[1:]])
         changed = self._expressions(statement.node)
         assert isinstance(changed, cst.BaseSmallStatement)
         line = line.with_changes(body=[changed])
+        if any(part in self.edits.expressions for part in walk(statement.node)):
+            line = _without_trailing_blanks(line)
         if before:
-            above, own = _split_leading(_leading(line))
-            before[0] = _with_leading(before[0], above)
+            above, own = split_leading(leading(line))
+            before[0] = with_leading(before[0], above)
             line = line.with_changes(leading_lines=own)
         return _Output([*before, line, *after])
 
@@ -192,7 +197,7 @@ class _Applier:
         before = [self._parse(code) for code in self.edits.before.get(node, [])]
         after = [self._parse(code) for code in self.edits.after.get(node, [])]
         if node in self.edits.removed:
-            middle = _Output([], _kept_comments(node))
+            middle = _Output([], after_statement(self.tree, statement))
         elif node in self.edits.kept_arms:
             middle = self._arm(statement, self.edits.kept_arms[node])
         elif node in self.edits.unwrapped:
@@ -200,14 +205,15 @@ class _Applier:
         else:
             middle = self._rebuilt(statement)
         lines = [*before, *middle.lines, *after]
-        if lines and (before or not middle.lines):
+        if not lines:
+            return _Output([], join(about_other_things(node.leading_lines), middle.rest))
+        if before or not middle.lines:
             above = list(node.leading_lines)
             if middle.lines:
-                above, own = _split_leading(above)
-                middle_first = _with_leading(middle.lines[0], own)
+                above, own = split_leading(above)
+                middle_first = with_leading(middle.lines[0], own)
                 lines = [*before, middle_first, *middle.lines[1:], *after]
-            lines[0] = _with_leading(lines[0], above)
-            return _Output(lines, middle.rest if middle.lines else [])
+            lines[0] = with_leading(lines[0], above)
         return _Output(lines, middle.rest)
 
     def _arm(self, statement: Statement, arm: str) -> _Output:
@@ -216,58 +222,60 @@ class _Applier:
         assert isinstance(node, (cst.If, cst.Try))
         block = next((block for block in statement.blocks if block.arm == arm), None)
         if block is None:
-            return _Output([], _kept_comments(node))
-        lines, rest = self._block_lines(block)
-        output = self._dedented(node, block.node, lines, rest)
-        last = statement.blocks[-1].node
-        if last is block.node or not isinstance(last, cst.IndentedBlock):
+            return _Output([], after_statement(self.tree, statement))
+        output = self._dedented(statement, block)
+        if block is statement.blocks[-1]:
             return output
-        return _Output(output.lines, [*output.rest, *_not_about_the_form(last.footer)])
+        own, _ = split_footer(self.tree, statement.blocks[-1])
+        return _Output(output.lines, [*output.rest, *about_other_things(own), *after_statement(self.tree, statement)])
 
     def _unwrapped(self, statement: Statement, first: list[str]) -> _Output:
-        lines, rest = self._block_lines(statement.blocks[0])
-        node = statement.node
-        assert isinstance(node, cst.With)
-        new = [self._parse(code) for code in first]
-        return self._dedented(node, node.body, [*new, *lines], rest)
+        return self._dedented(statement, statement.blocks[0], [self._parse(code) for code in first])
 
-    def _dedented(
-        self, node: cst.If | cst.With | cst.Try, suite: cst.CSTNode, lines: list[Line], rest: list[cst.EmptyLine]
-    ) -> _Output:
-        """Lines that come out of a block: the comments of its header and footer stay with them."""
-        footer = list(suite.footer) if isinstance(suite, cst.IndentedBlock) else []
+    def _dedented(self, statement: Statement, block: Block, first: Sequence[Line] = ()) -> _Output:
+        """The lines of a block in the place of its statement: the comments of its header and footer stay with them."""
+        node = statement.node
+        assert isinstance(node, (cst.If, cst.With, cst.Try))
+        lines, rest = self._block_lines(block)
+        lines = [*first, *lines]
+        footer, following = split_footer(self.tree, block)
+        rest = [*rest, *footer, *following]
         if not lines:
-            return _Output([], _join(_kept_comments(node), [*rest, *footer]))
-        header = suite.header if isinstance(suite, cst.IndentedBlock) else None
+            return _Output([], rest)
+        header = block.node.header if isinstance(block.node, cst.IndentedBlock) else None
         lines = [_shifted(line, self.tree.module.default_indent, deeper=False) for line in lines]
         lines = [_with_header_comment(lines[0], header), *lines[1:]]
-        own = _leading(lines[0])
-        lines[0] = _with_leading(lines[0], [*node.leading_lines, *(line for line in own if line.comment is not None)])
-        return _Output(lines, [*rest, *footer])
+        own = [line for line in leading(lines[0]) if line.comment is not None]
+        lines[0] = with_leading(lines[0], [*node.leading_lines, *own])
+        return _Output(lines, rest)
+
+    def _emptied(self, statement: Statement, left: Sequence[cst.EmptyLine]) -> _Output:
+        """Nothing but comments, where the blocks of a statement were rebuilt and nothing is in them any more."""
+        return _Output([], [*left, *split_footer(self.tree, statement.blocks[-1])[1]])
 
     def _rebuilt(self, statement: Statement) -> _Output:
         """The statement with its header edited and its blocks rebuilt; what became empty goes."""
         node = self._header(statement)
         suites: dict[str, tuple[cst.BaseSuite, bool]] = {}
+        left: list[cst.EmptyLine] = []
         for block in self._blocks_of(statement):
             if isinstance(block.node, cst.If):
                 continue
             lines, rest = self._block_lines(block)
+            left += rest
             suites[block.arm] = (self._suite(block, lines, rest), not lines)
         if isinstance(node, cst.If):
-            return self._rebuilt_if(statement, node, suites)
+            return self._rebuilt_if(statement, node, suites, left)
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             arm = "body" if isinstance(node, cst.FunctionDef) else "class"
             return _Output([node.with_changes(body=suites[arm][0])])
         if isinstance(node, cst.With):
-            return (
-                _Output([], _kept_comments(node))
-                if suites["body"][1]
-                else _Output([node.with_changes(body=suites["body"][0])])
-            )
+            if suites["body"][1]:
+                return self._emptied(statement, left)
+            return _Output([node.with_changes(body=suites["body"][0])])
         if isinstance(node, (cst.For, cst.While)):
             if suites["body"][1] and "else" not in suites and isinstance(node, cst.For):
-                return _Output([], _kept_comments(node))
+                return self._emptied(statement, left)
             node = node.with_changes(body=suites["body"][0])
             if "else" in suites:
                 assert node.orelse is not None
@@ -275,7 +283,7 @@ class _Applier:
                 node = node.with_changes(orelse=orelse)
             return _Output([node])
         if isinstance(node, (cst.Try, cst.TryStar)):
-            return self._rebuilt_try(node, suites)
+            return self._rebuilt_try(statement, node, suites, left)
         if isinstance(node, cst.Match):
             cases = [case.with_changes(body=suites[f"case {number}"][0]) for number, case in enumerate(node.cases)]
             return _Output([node.with_changes(cases=cases)])
@@ -286,7 +294,13 @@ class _Applier:
             return [self.tree.function_at[statement.node].body]
         return statement.blocks
 
-    def _rebuilt_if(self, statement: Statement, node: cst.If, suites: dict[str, tuple[cst.BaseSuite, bool]]) -> _Output:
+    def _rebuilt_if(
+        self,
+        statement: Statement,
+        node: cst.If,
+        suites: dict[str, tuple[cst.BaseSuite, bool]],
+        left: list[cst.EmptyLine],
+    ) -> _Output:
         orelse = node.orelse
         if isinstance(orelse, cst.If):
             inner = self._compound(statement.blocks[1].statements[0])
@@ -301,7 +315,7 @@ class _Applier:
         if not suites["body"][1]:
             return _Output([node.with_changes(body=suites["body"][0], orelse=orelse)])
         if orelse is None:
-            return _Output([], _kept_comments(node))
+            return self._emptied(statement, left)
         if isinstance(orelse, cst.If) and orelse.orelse is not None:
             return _Output([node.with_changes(body=suites["body"][0], orelse=orelse)])  # keeps its arm, with a `pass`
         test = negated(node.test)
@@ -310,9 +324,15 @@ class _Applier:
             return _Output([orelse.with_changes(test=joined, leading_lines=node.leading_lines)])
         return _Output([node.with_changes(test=test, body=orelse.body, orelse=None)])
 
-    def _rebuilt_try(self, node: cst.Try | cst.TryStar, suites: dict[str, tuple[cst.BaseSuite, bool]]) -> _Output:
+    def _rebuilt_try(
+        self,
+        statement: Statement,
+        node: cst.Try | cst.TryStar,
+        suites: dict[str, tuple[cst.BaseSuite, bool]],
+        left: list[cst.EmptyLine],
+    ) -> _Output:
         if suites["body"][1]:
-            return _Output([], _kept_comments(node))
+            return self._emptied(statement, left)
         handlers = [
             handler.with_changes(body=suites[f"except {number}"][0]) for number, handler in enumerate(node.handlers)
         ]
@@ -395,65 +415,29 @@ def _with_parentheses_of(old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseE
     return new.with_changes(lpar=lpar, rpar=rpar) if lpar and not new.lpar else new
 
 
-def _leading(line: Line) -> list[cst.EmptyLine]:
-    return list(line.leading_lines)
-
-
-def _with_leading(line: Line, leading: Sequence[cst.EmptyLine]) -> Line:
-    return line.with_changes(leading_lines=list(leading))
-
-
-def _split_leading(leading: list[cst.EmptyLine]) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:
-    """What stands above a statement, and the comments directly above it, which are about the statement."""
-    first = len(leading)
-    while first and leading[first - 1].comment is not None:
-        first -= 1
-    return leading[:first], leading[first:]
-
-
 def _line_of(node: cst.CSTNode) -> cst.SimpleStatementLine:
     assert isinstance(node, cst.BaseSmallStatement)
     return cst.SimpleStatementLine(body=[node.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
 
 
-def _kept_comments(node: Line) -> list[cst.EmptyLine]:
-    """What stays of the lines above a removed statement: blank lines, and comments about other things."""
-    return _not_about_the_form(node.leading_lines)
-
-
-def _not_about_the_form(found: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
-    """Comment lines that follow each other are one comment."""
-    kept: list[cst.EmptyLine] = []
-    for is_comment, group in itertools.groupby(found, key=lambda line: line.comment is not None):
-        lines = list(group)
-        text = " ".join(line.comment.value for line in lines if line.comment is not None)
-        if not is_comment or not _ABOUT_THE_FORM.search(text):
-            kept.extend(lines)
-    return kept
-
-
-def _join(first: Sequence[cst.EmptyLine], second: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
-    """Lines left over from a removed statement before those of the next: one gap, not the sum of two."""
-    first, second = list(first), list(second)
-    while first and second and first[-1].comment is None and second[0].comment is None:
-        first.pop()
-    if first and all(line.comment is None for line in first) and any(line.comment is None for line in second):
-        first = []
-    return [*first, *second]
-
-
 def _shifted(line: Line, indent: str, *, deeper: bool) -> Line:
-    """Lines continued with a backslash carry their indentation in the text: move it along."""
-    shifted = line.visit(_Continuations(indent, deeper))
+    """A line with another indentation; one continued with a backslash carries it in the text."""
+    shifted = line.visit(_Shifted(indent, deeper))
     assert isinstance(shifted, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
     return shifted
 
 
-class _Continuations(cst.CSTTransformer):
+class _Shifted(cst.CSTTransformer):
     def __init__(self, indent: str, deeper: bool) -> None:
         super().__init__()
         self._indent = indent
         self._deeper = deeper
+
+    def leave_EmptyLine(self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine) -> cst.EmptyLine:
+        """A blank line that moves loses its white space: where it was, it would be changed as well."""
+        if updated_node.comment is not None:
+            return updated_node
+        return updated_node.with_changes(indent=False, whitespace=cst.SimpleWhitespace(""))
 
     def leave_SimpleWhitespace(
         self, original_node: cst.SimpleWhitespace, updated_node: cst.SimpleWhitespace
@@ -466,6 +450,13 @@ class _Continuations(cst.CSTTransformer):
         return updated_node.with_changes(value=before + newline + rest)
 
 
+def _without_trailing_blanks(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+    trailing = line.trailing_whitespace
+    if trailing.comment is not None:
+        return line
+    return line.with_changes(trailing_whitespace=trailing.with_changes(whitespace=cst.SimpleWhitespace("")))
+
+
 def _with_header_comment(line: Line, header: cst.TrailingWhitespace | None) -> Line:
     """A comment behind a header that goes moves to the first line that stays."""
     if header is None or header.comment is None:
@@ -473,4 +464,4 @@ def _with_header_comment(line: Line, header: cst.TrailingWhitespace | None) -> L
     if isinstance(line, cst.SimpleStatementLine) and line.trailing_whitespace.comment is None:
         return line.with_changes(trailing_whitespace=header)
     comment = cst.EmptyLine(comment=header.comment)
-    return _with_leading(line, [comment, *_leading(line)])
+    return with_leading(line, [comment, *leading(line)])

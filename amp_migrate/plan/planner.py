@@ -64,6 +64,7 @@ class _Planner:
     def plan(self) -> TrainingPlan:
         self._check_is_whole()
         roles = Roles(self.facts, self.found)
+        self._check_optimizers(roles)
         events = collect_events(self.facts, self.found, roles, repair_clips=self._repairs_clips)
         enabling = work_out_enabling(self.facts, self.found)
         parameters = Parameters(self.facts)
@@ -122,6 +123,14 @@ class _Planner:
                 raise Refusal("AMP901", kind[0].node, "apex.amp is used here, but amp.initialize is elsewhere")
         if found.carriers and not found.setups and not found.backwards:
             raise Refusal("AMP901", found.carriers[0], "apex.amp is only handed on here")
+
+    def _check_optimizers(self, roles: Roles) -> None:
+        """Apex raises for an optimizer that it was not given: steps of the others must not stay bare natively."""
+        for backward in self.found.backwards:
+            for node in backward.optimizers:
+                if not roles.may_be_set_up(node):
+                    message = f"amp.scale_loss is given {self.facts.text(node)}, which amp.initialize never was"
+                    raise Refusal("AMP906", node, message)
 
     def _check_gradients(self, steps: StepPlan) -> None:
         """`GradScaler.step` asserts that some parameter has a gradient, where apex just stepped (rule A7)."""

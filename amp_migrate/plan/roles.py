@@ -31,15 +31,23 @@ class Roles:
 
     def __init__(self, facts: Facts, found: Recognition) -> None:
         self.facts = facts
-        optimizers = [node for setup in found.setups for node in setup.optimizers]
-        optimizers += [node for backward in found.backwards for node in backward.optimizers]
-        self.optimizers = self._contents(optimizers)
+        self._set_up = self._contents(node for setup in found.setups for node in setup.optimizers)
+        self.optimizers = self._set_up | self._contents(
+            node for backward in found.backwards for node in backward.optimizers
+        )
         models = [node for setup in found.setups for node in setup.models]
         self.models = self._contents(models) | self._namesakes(models) | self._contents(self._trained())
 
     def optimizers_at(self, node: cst.BaseExpression) -> ObjectSet:
         """The optimizers in mixed precision that an expression may mean (elements, for a container)."""
         return frozenset(one for one in self._contents([node]) if self._known(one, self.optimizers))
+
+    def may_be_set_up(self, node: cst.BaseExpression) -> bool:
+        """False for a name that is bound nowhere, and for objects made in this file that were not set up."""
+        if isinstance(node, cst.Name) and self.facts.names.variable_at(node) is None:
+            return bool(self.facts.names.star_imports)
+        found = self._contents([node])
+        return not found or any(one.kind != "call" or self._known(one, self._set_up) for one in found)
 
     def is_model(self, node: cst.BaseExpression) -> bool:
         """True where an expression may mean one of the models, or something inside one."""
@@ -65,6 +73,8 @@ class Roles:
             if self.is_model(func.value) and not self.facts.objects.may_be(func, self.models):
                 if name in NOT_FORWARD or not call.args or name.startswith(_NOT_FORWARD_PREFIXES):
                     return False
+        if isinstance(func, cst.Attribute) and "tokenizer" in self.facts.text(func.value):
+            return False  # many models carry theirs along
         return isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)) and self.is_model(func)
 
     def _contents(self, nodes: Iterable[cst.BaseExpression]) -> ObjectSet:

@@ -183,21 +183,23 @@ class _Level:
         if isinstance(chosen, cst.IfExp):
             arms = [facts.values.constant(chosen.body), facts.values.constant(chosen.orelse)]
             if all(arm in _LEVELS for arm in arms):
-                self._choose(facts, chosen, [arm == "O0" for arm in arms])
+                self._choose(facts, chosen, [str(arm) for arm in arms])
                 return
-        number = _formatted_number(node)
+        number = _formatted_number(facts, node)
         if number is not None:
             self.conditions.append(_compared(facts, number, "0"))
         else:
             self.conditions.append(_compared(facts, node, facts.quoted("O0")))
 
-    def _choose(self, facts: Facts, node: cst.IfExp, off: list[bool]) -> None:
-        """`'O2' if c else 'O0'` is the condition `c`."""
-        if all(off):
-            self.always_off = True
-        elif any(off):
-            formula = facts.conditions.compile(node.test)
-            self.conditions.append(Condition(node.test, formula, negated=off[0]))
+    def _choose(self, facts: Facts, node: cst.IfExp, arms: list[str]) -> None:
+        """`'O2' if c else 'O0'` is the condition `c`, and the level O2."""
+        on = {arm for arm in arms if arm != "O0"}
+        self.always_off = not on
+        if len(on) == 1:
+            self.literal = on.pop()
+            if "O0" in arms:
+                formula = facts.conditions.compile(node.test)
+                self.conditions.append(Condition(node.test, formula, negated=arms[0] == "O0"))
 
     def findings(self, facts: Facts, call: cst.Call, *, trains: bool) -> list[Finding]:
         line = facts.line(call)
@@ -236,14 +238,20 @@ def _compared(facts: Facts, node: cst.BaseExpression, literal: str) -> Condition
     return Condition(node, compiled, suffix=f" != {literal}")
 
 
-def _formatted_number(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """The number n in `'O%i' % n`."""
+def _formatted_number(facts: Facts, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The number n in `'O%i' % n`, and in `f'O{n}'` where n is an option of type int."""
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
         if literal_value(node.left) in ("O%i", "O%d"):
             right = node.right
             if isinstance(right, cst.Tuple) and len(right.elements) == 1:
                 return right.elements[0].value
             return None if isinstance(right, cst.Tuple) else right
+    if isinstance(node, cst.FormattedString) and len(node.parts) == 2:
+        text, value = node.parts
+        if isinstance(text, cst.FormattedStringText) and text.value == "O":
+            if isinstance(value, cst.FormattedStringExpression) and value.format_spec is None:
+                option = facts.values.option(value.expression)
+                return value.expression if option is not None and option.is_int else None
     return None
 
 
