@@ -143,7 +143,10 @@ class Evaluation:
         floats: list[cst.Name] = []
         for name in sorted(half):
             leaving = self._leaving(name, region)
-            if leaving is None or (leaving and len(names) > 1 and not self._is_floating(name, region)):
+            if leaving is None:
+                return None
+            unsure = len(names) > 1 or self._may_be_ids(name, region)
+            if leaving and unsure and not self._is_floating(name, region):
                 return None
             floats.extend(leaving)
         return EvaluationRegion(region, floats)
@@ -199,6 +202,18 @@ class Evaluation:
             return None
         return leaving
 
+    def _may_be_ids(self, name: str, region: Region) -> bool:
+        """True where a result is compared or indexes something, and for `model(x, None)`: without targets many models
+        return predictions.
+        """
+        variable = self.facts.names.visible(name, region.function)
+        loads = variable.loads if variable is not None else []
+        forwards = [call for call in own_calls(self.facts, region.first) if self.forwards.is_forward(call)]
+        given = [value for call in forwards for arg in call.args for value in _items(arg.value)]
+        return any(self.tensors.shows_ids(load) for load in loads) or any(
+            isinstance(value, cst.Name) and value.value == "None" for value in given
+        )
+
     def _is_floating(self, name: str, region: Region) -> bool:
         """One of several outputs may hold ids: `.float()` on them would change what they index."""
         loads = (*loads_after(self.facts, name, region), *self._loads_in(name, region))
@@ -240,6 +255,10 @@ class Evaluation:
         variable = self.facts.names.visible(name, region.function)
         loads = variable.loads if variable is not None else []
         return [load for load in loads if region.covers(self.facts.tree.statement_of(load))]
+
+
+def _items(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    return [element.value for element in node.elements] if isinstance(node, (cst.List, cst.Tuple)) else [node]
 
 
 def _is_elif(statement: Statement) -> bool:

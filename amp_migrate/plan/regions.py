@@ -312,7 +312,7 @@ class _Finder:
     def _close(self, block: Block, run: list[Statement]) -> Iterator[Region]:
         """One region, without the arithmetic at its end. A run inside one arm moves into that arm."""
         needed = self._needed[block.function]
-        while run and is_trailing_arithmetic(run[-1], needed):
+        while run and (is_trailing_arithmetic(run[-1], needed) or _is_late_alias(run)):
             run = run[:-1]
         if not run:
             return
@@ -420,6 +420,17 @@ def _before_guard(backward: Backward) -> Statement:
         if backward.statement.index == 0 and backward.statement.block.owner is backward.guard.statement:
             return backward.guard.statement
     return backward.statement
+
+
+def _is_late_alias(run: list[Statement]) -> bool:
+    """True for a `loss = main_loss` that comes after statements of another kind: they need no autocast."""
+    node = run[-1].node
+    return (
+        len(run) > 1
+        and run[-2].index + 1 < run[-1].index
+        and isinstance(node, cst.Assign)
+        and isinstance(node.value, (cst.Name, cst.Attribute, cst.Subscript))
+    )
 
 
 def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool:

@@ -20,6 +20,7 @@ _NEUTRAL = frozenset(
 _EXACT = frozenset(
     "argmax argmin argsort item tolist long int bool eq ne gt ge lt le numel size nonzero float double".split()
 )
+_MOVES = frozenset("cpu cuda detach data numpy squeeze view reshape flatten tolist".split())
 _FLOATING = IN_FLOAT32 | frozenset("sigmoid mean argmax max topk exp tanh".split())
 _TAKE_LISTS = frozenset("stack cat hstack vstack dstack concat concatenate".split())
 # What returns values and their indices.
@@ -119,6 +120,20 @@ class Tensors:
         call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
         return isinstance(call, cst.Call) and (called_name(call) in _FLOATING or self.is_torch_loss(call))
 
+    def shows_ids(self, load: cst.Name) -> bool:
+        """A use as of class numbers: `x.cpu().eq(labels)`, `x == labels`, `names[x]`."""
+        node: cst.CSTNode = load
+        parent = self.facts.tree.parents.get(node)
+        while isinstance(parent, (cst.Attribute, cst.Call)) and _moved_by(parent) in _MOVES:
+            node, parent = parent, self.facts.tree.parents.get(parent)
+        if isinstance(parent, cst.Attribute):
+            return parent.value is node and parent.attr.value in ("eq", "ne")
+        if isinstance(parent, (cst.Comparison, cst.ComparisonTarget)):
+            comparison = parent if isinstance(parent, cst.Comparison) else self.facts.tree.parents[parent]
+            assert isinstance(comparison, cst.Comparison)
+            return isinstance(comparison.comparisons[0].operator, (cst.Equal, cst.NotEqual))
+        return isinstance(parent, cst.Index)
+
     def shows_other(self, load: cst.Name) -> bool:
         """A use that speaks for a tuple or a dict: `out["logits"]`, `out.logits`, `a, b = out`."""
         parent = self.facts.tree.parents.get(load)
@@ -133,6 +148,10 @@ class Tensors:
             call = self.facts.tree.parents.get(parent)
             return isinstance(call, cst.Call) and called_name(call) in _TAKE_LISTS
         return isinstance(parent, (cst.For, cst.StarredElement))
+
+
+def _moved_by(node: cst.Attribute | cst.Call) -> str:
+    return called_name(node) if isinstance(node, cst.Call) else node.attr.value
 
 
 def plain_names(target: cst.BaseExpression) -> list[str] | None:
