@@ -14,7 +14,7 @@ from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.signatures import add_arguments, add_parameters
 from amp_migrate.native.spelling import Spelling
 from amp_migrate.plan.binding import Creation
-from amp_migrate.plan.model import Backward, ParameterAccess, Setup
+from amp_migrate.plan.model import Backward, FormatTest, ParameterAccess, Setup
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
 
 
@@ -290,11 +290,18 @@ class _Emitter:
             scaler = self._scaler(access.statement.function)
             self.edits.replace(access.node, f"{scaler}.load_state_dict({self.facts.text(access.state)})")
             if access.format_test is not None:
-                scale = self.facts.quoted("scale")
-                test = f"{self.facts.text(access.format_test)} and {scale} in {self.facts.text(access.state)}"
-                self.edits.replace(access.format_test, test)
+                self._format_test(access.format_test, access.state)
         for read in found.scale_reads:
             self.edits.replace(read.node, f"{self._scaler(read.statement.function)}.get_scale()")
+
+    def _format_test(self, test: FormatTest, state: cst.BaseExpression) -> None:
+        """A state that apex wrote counts as none: GradScaler cannot load it."""
+        scale = self.facts.quoted("scale")
+        written, loaded = self.facts.text(test.node), self.facts.text(state)
+        there = f"{written} and {scale} in {loaded}"
+        missing = f"{written} or {scale} not in {loaded}"
+        text = missing if test.says_missing else there
+        self.edits.replace(test.node, f"({text})" if test.is_negated else text)
 
     def _drop_checkpoints(self) -> None:
         """Without a scaler there is no state to save: the entries go."""

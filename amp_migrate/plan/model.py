@@ -110,17 +110,29 @@ class ParameterAccess:
     replacement: str | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class FormatTest:
+    """A test whether a state is in a checkpoint.
+
+    `node` says that it is there (inside of a `not`, with `is_negated`), or, with `says_missing`, that it is not.
+    """
+
+    node: cst.BaseExpression
+    is_negated: bool = False
+    says_missing: bool = False
+
+
 @dataclasses.dataclass(eq=False)
 class StateAccess:
     """A read (`save`) or a load of the scaler's state for a checkpoint.
 
-    `state` is what is loaded, `format_test` the comparison around it that asks whether it is there.
+    `state` is what is loaded, `format_test` the test around it that asks whether it is there.
     """
 
     node: cst.Call
     statement: Statement
     state: cst.BaseExpression | None
-    format_test: cst.Comparison | None = None
+    format_test: FormatTest | None = None
 
 
 @dataclasses.dataclass(eq=False)
@@ -155,6 +167,7 @@ __all__ = [
     "Block",
     "Class",
     "Condition",
+    "FormatTest",
     "Function",
     "Guard",
     "LossScale",

@@ -17,6 +17,7 @@ from amp_migrate.plan.arms import Collapse, find_collapses
 from amp_migrate.plan.bce import plan_bce
 from amp_migrate.plan.before_setup import reached_without_setup, runs_before_setup
 from amp_migrate.plan.binding import bind
+from amp_migrate.plan.checkpoints import format_test
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
 from amp_migrate.plan.enabling import Enabling, enclosing_guards, work_out_enabling
 from amp_migrate.plan.evaluation import Evaluation
@@ -26,7 +27,7 @@ from amp_migrate.plan.forwards import Forwards, own_calls
 from amp_migrate.plan.identities import drop_identities
 from amp_migrate.plan.leaving import halves_leaving
 from amp_migrate.plan.loss_scales import one_loss_scale
-from amp_migrate.plan.model import LossScale, Recognition, StateAccess
+from amp_migrate.plan.model import LossScale, Recognition
 from amp_migrate.plan.notes import notes
 from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions import Region, find_regions
@@ -80,7 +81,7 @@ class _Planner:
             if not _is_dead(region.first, decide)
         ]
         for load in self.found.loads:
-            load.format_test = self._format_test(load)
+            load.format_test = format_test(self.facts, load)
         tests = self._remaining_tests(collapses)
         text = EnabledText(self.facts, self.visible, enabling)
         users = self._users(steps, tests)
@@ -202,22 +203,6 @@ class _Planner:
                 users.setdefault(region.function, []).append(region.first)
                 blind = True
         return blind
-
-    def _format_test(self, load: StateAccess) -> cst.Comparison | None:
-        """The `"amp" in checkpoint` that guards a load of `checkpoint["amp"]` (rule F)."""
-        if not isinstance(load.state, cst.Subscript):
-            return None
-        whole, container = self.facts.text(load.state), self.facts.text(load.state.value)
-        for outer in load.statement.path()[:-1]:
-            if not isinstance(outer.node, cst.If) or load.statement.arm_of(outer.node) != "body" or outer.node.orelse:
-                continue
-            for part in _conjuncts(outer.node.test):
-                if isinstance(part, cst.Comparison) and isinstance(part.comparisons[0].operator, cst.In):
-                    key = self.facts.text(part.left)
-                    tested = self.facts.text(part.comparisons[0].comparator)
-                    if tested in (container, f"{container}.keys()") and f"{container}[{key}]" == whole:
-                        return part
-        return None
 
     # -- scalers ----------------------------------------------------------------------------------------
 
@@ -386,13 +371,6 @@ def _is_dead(statement: Statement, decide: Decide) -> bool:
         if arm is not None and isinstance(outer.node, cst.If) and decide(outer.node.test) is (arm != "body"):
             return True
     return False
-
-
-def _conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """The parts of `a and b and c`."""
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        return [*_conjuncts(test.left), *_conjuncts(test.right)]
-    return [test]
 
 
 def _by_function(statements: Iterable[Statement]) -> Users:

@@ -1,0 +1,73 @@
+"""The test around a load of the scaler's state that asks whether there is one (rule F).
+
+if "amp" in checkpoint:                            if "amp" in checkpoint and "scale" in checkpoint["amp"]:
+    amp.load_state_dict(checkpoint["amp"])    =>       scaler.load_state_dict(checkpoint["amp"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.plan.model import FormatTest, StateAccess
+
+
+def format_test(facts: Facts, load: StateAccess) -> FormatTest | None:
+    """The innermost test that lets the load run only where its state is there."""
+    if load.state is None:
+        return None
+    for outer in reversed(load.statement.path()[:-1]):
+        if not isinstance(outer.node, cst.If):
+            continue
+        arm = load.statement.arm_of(outer.node)
+        if arm == "body":
+            for part in _conjuncts(outer.node.test):
+                if _says_there(facts, part, load.state):
+                    return FormatTest(part)
+        if arm == "else":
+            test = outer.node.test
+            inner = test.expression if isinstance(test, cst.UnaryOperation) else test
+            if isinstance(test, cst.UnaryOperation) and _says_there(facts, inner, load.state):
+                return FormatTest(inner, is_negated=True)
+            if _says_missing(facts, test, load.state):
+                return FormatTest(test, says_missing=True)
+    return None
+
+
+def _says_there(facts: Facts, test: cst.BaseExpression, state: cst.BaseExpression) -> bool:
+    """`"amp" in checkpoint`, `checkpoint["amp"] is not None`, or the state itself."""
+    if facts.text(test) == facts.text(state):
+        return True
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    operator, right = test.comparisons[0].operator, test.comparisons[0].comparator
+    if isinstance(operator, cst.IsNot):
+        return facts.text(test.left) == facts.text(state) and facts.text(right) == "None"
+    return isinstance(operator, cst.In) and _is_key(facts, test.left, right, state)
+
+
+def _says_missing(facts: Facts, test: cst.BaseExpression, state: cst.BaseExpression) -> bool:
+    """`"amp" not in checkpoint`."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    target = test.comparisons[0]
+    return isinstance(target.operator, cst.NotIn) and _is_key(facts, test.left, target.comparator, state)
+
+
+def _is_key(facts: Facts, key: cst.BaseExpression, container: cst.BaseExpression, state: cst.BaseExpression) -> bool:
+    """True where `container[key]` is the state; `checkpoint.keys()` counts as the checkpoint."""
+    if not isinstance(state, cst.Subscript):
+        return False
+    holder = facts.text(state.value)
+    return facts.text(container) in (holder, f"{holder}.keys()") and f"{holder}[{facts.text(key)}]" == facts.text(state)
+
+
+def _conjuncts(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The parts of `a and b and c`."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        yield from _conjuncts(test.left)
+        yield from _conjuncts(test.right)
+    else:
+        yield test
