@@ -350,6 +350,14 @@ _RULES = (
         "cast it with .float() where it is used, or compute it under autocast",
     ),
     Rule(
+        "AMP926",
+        "refusal",
+        "modules of the model are cast to half one by one",
+        "under apex the values that reached them were half; natively float32 inputs do not fit them outside of "
+        "autocast, and GradScaler refuses half gradients",
+        "remove the cast: autocast takes float32 weights",
+    ),
+    Rule(
         "AMP990",
         "error",
         "the file cannot be decoded",

@@ -22,6 +22,7 @@ from amp_migrate.plan.enabled_text import EnabledText, Unknown
 from amp_migrate.plan.enabling import Enabling, enclosing_guards, work_out_enabling
 from amp_migrate.plan.evaluation import Evaluation
 from amp_migrate.plan.events import collect_events
+from amp_migrate.plan.exclusions import check_threads, check_unit
 from amp_migrate.plan.flags import availability_flags
 from amp_migrate.plan.forwards import Forwards, own_calls
 from amp_migrate.plan.identities import drop_identities
@@ -63,9 +64,8 @@ class _Planner:
         self.visible = Visible(facts)
 
     def plan(self) -> TrainingPlan:
-        self._check_is_whole()
         roles = Roles(self.facts, self.found)
-        self._check_optimizers(roles)
+        check_unit(self.facts, self.found, roles)
         events = collect_events(self.facts, self.found, roles, repair_clips=self._repairs_clips)
         enabling = work_out_enabling(self.facts, self.found)
         parameters = Parameters(self.facts)
@@ -74,7 +74,7 @@ class _Planner:
         steps = plan_steps(self.facts, events, decide)
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
-        self._check_threads(forwards)
+        check_threads(self.facts, forwards)
         regions = [
             region
             for region in find_regions(self.facts, self.found, forwards, events)
@@ -110,47 +110,13 @@ class _Planner:
         plan.findings.extend(notes(self.facts, self.options, plan, forwards, self._clips_of_scaled()))
         return plan
 
-    # -- is it one file's business? ---------------------------------------------------------------------
-
-    def _check_is_whole(self) -> None:
-        found = self.found
-        trains = [setup for setup in found.setups if setup.optimizers]
-        if found.backwards and not trains:
-            raise Refusal("AMP901", found.backwards[0].loss, "losses are scaled here, but amp.initialize is elsewhere")
-        if trains and not found.backwards:
-            raise Refusal("AMP901", trains[0].call, "amp.initialize is here, but the losses are scaled elsewhere")
-        for kind in (found.saves, found.loads, found.parameters):
-            if kind and not trains:
-                raise Refusal("AMP901", kind[0].node, "apex.amp is used here, but amp.initialize is elsewhere")
-        if found.carriers and not found.setups and not found.backwards:
-            raise Refusal("AMP901", found.carriers[0], "apex.amp is only handed on here")
-
-    def _check_optimizers(self, roles: Roles) -> None:
-        """Apex raises for an optimizer that it was not given: steps of the others must not stay bare natively."""
-        for backward in self.found.backwards:
-            for node in backward.optimizers:
-                if not roles.may_be_set_up(node):
-                    message = f"amp.scale_loss is given {self.facts.text(node)}, which amp.initialize never was"
-                    raise Refusal("AMP906", node, message)
+    # -- uses of the scaler -----------------------------------------------------------------------------
 
     def _check_gradients(self, steps: StepPlan) -> None:
         """`GradScaler.step` asserts that some parameter has a gradient, where apex just stepped (rule A7)."""
         if steps.without_gradients and self.options.dtype == "float16":
             call = steps.without_gradients[0].call
             raise Refusal("AMP921", call, "there is a path to this step that passes no backward of its optimizer")
-
-    def _check_threads(self, forwards: Forwards) -> None:
-        """Autocast is on for one thread only; threads that torch starts (DataParallel) take it along (rule E6)."""
-        for statement in self.facts.tree.all_statements():
-            for call in own_calls(self.facts, statement):
-                target = next((arg.value for arg in call.args if arg.keyword and arg.keyword.value == "target"), None)
-                if called_name(call) == "submit" and call.args:
-                    target = call.args[0].value
-                function = self.facts.objects.function_named(target) if target is not None else None
-                if called_name(call) in ("Thread", "submit") and function and forwards.function_runs_model(function):
-                    raise Refusal("AMP924", call, f"{function.name} runs a model in a thread of its own")
-
-    # -- uses of the scaler -----------------------------------------------------------------------------
 
     def _remaining_tests(self, collapses: list[Collapse]) -> list[cst.BaseExpression]:
         """Tests of a carrier that stay in the program and have no fixed answer."""

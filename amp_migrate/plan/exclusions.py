@@ -1,0 +1,67 @@
+"""What rules a unit out before anything is planned."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import called_name, names_in, walk
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.forwards import Forwards, own_calls
+from amp_migrate.plan.model import Recognition
+from amp_migrate.plan.roles import Roles
+
+
+def check_unit(facts: Facts, found: Recognition, roles: Roles) -> None:
+    """Raises Refusal for a unit that other files share, and for what cannot be written natively."""
+    _check_is_whole(found)
+    _check_optimizers(facts, found, roles)
+    _check_half_modules(facts, roles)
+
+
+def check_threads(facts: Facts, forwards: Forwards) -> None:
+    """Autocast is on for one thread only; threads that torch starts (DataParallel) take it along (rule E6)."""
+    for statement in facts.tree.all_statements():
+        for call in own_calls(facts, statement):
+            target = next((arg.value for arg in call.args if arg.keyword and arg.keyword.value == "target"), None)
+            if called_name(call) == "submit" and call.args:
+                target = call.args[0].value
+            function = facts.objects.function_named(target) if target is not None else None
+            if called_name(call) in ("Thread", "submit") and function and forwards.function_runs_model(function):
+                raise Refusal("AMP924", call, f"{function.name} runs a model in a thread of its own")
+
+
+def _check_is_whole(found: Recognition) -> None:
+    trains = [setup for setup in found.setups if setup.optimizers]
+    if found.backwards and not trains:
+        raise Refusal("AMP901", found.backwards[0].loss, "losses are scaled here, but amp.initialize is elsewhere")
+    if trains and not found.backwards:
+        raise Refusal("AMP901", trains[0].call, "amp.initialize is here, but the losses are scaled elsewhere")
+    for kind in (found.saves, found.loads, found.parameters):
+        if kind and not trains:
+            raise Refusal("AMP901", kind[0].node, "apex.amp is used here, but amp.initialize is elsewhere")
+    if found.carriers and not found.setups and not found.backwards:
+        raise Refusal("AMP901", found.carriers[0], "apex.amp is only handed on here")
+
+
+def _check_optimizers(facts: Facts, found: Recognition, roles: Roles) -> None:
+    """Apex raises for an optimizer that it was not given: steps of the others must not stay bare natively."""
+    for backward in found.backwards:
+        for node in backward.optimizers:
+            if not roles.may_be_set_up(node):
+                message = f"amp.scale_loss is given {facts.text(node)}, which amp.initialize never was"
+                raise Refusal("AMP906", node, message)
+
+
+def _check_half_modules(facts: Facts, roles: Roles) -> None:
+    """`for module in model.modules(): module.half()`: the layers that apex could feed with half."""
+    for statement in facts.tree.all_statements():
+        loop = statement.node
+        if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call):
+            continue
+        owner = loop.iter.func
+        if not isinstance(owner, cst.Attribute) or not roles.is_model(owner.value):
+            continue
+        for call in (part for part in walk(loop.body) if isinstance(part, cst.Call)):
+            if called_name(call) == "half" and names_in(loop.target) & names_in(call.func):
+                raise Refusal("AMP926", call, f"{facts.text(call)} casts a module of the model")
