@@ -75,6 +75,48 @@ def test_a_function_of_another_file_that_reads_gradients_gets_them_unscaled(tmp_
     assert (b"scaler.unscale_(optimizer)\n        report(model)" in result.output) == unscales
 
 
+@pytest.mark.parametrize(("inner", "codes"), [(LOSS, []), (BCE, ["AMP119"])])
+def test_a_loss_is_found_behind_a_factory_and_its_imports(tmp_path, inner, codes):
+    (tmp_path / "made.py").write_text(inner)
+    factory = "from made import *\n\n\ndef make():\n    return ClickLoss()\n"
+    script = SCRIPT.replace("from losses import ClickLoss", "from losses import make").replace("ClickLoss()", "make()")
+    (tmp_path / "train.py").write_text(script)
+    (tmp_path / "losses.py").write_text(factory)
+    (tmp_path / "reports.py").write_text(REPORT)
+    result = next(result for result in migrate_project(str(tmp_path)) if result.path.endswith("train.py"))
+    assert [finding.code for finding in result.findings] == codes
+
+
+DRAWS = SCRIPT.replace(
+    "        report(model)\n",
+    "        report(model.named_parameters())\n"
+    "        print(1)\n"
+    "        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
+)
+COUNTS = "def report(parameters):\n    print(len(dict(parameters)))\n"
+NORMS = "def report(parameters):\n    print([p.grad.norm() for _, p in parameters])\n"
+
+
+@pytest.mark.parametrize(("reports", "first"), [(COUNTS, b"torch.nn.utils.clip"), (NORMS, b"report(")])
+def test_gradients_are_unscaled_before_the_first_function_that_looks_at_them(tmp_path, reports, first):
+    (tmp_path / "train.py").write_text(DRAWS)
+    (tmp_path / "losses.py").write_text(LOSS)
+    (tmp_path / "reports.py").write_text(reports)
+    result = next(result for result in migrate_project(str(tmp_path)) if result.path.endswith("train.py"))
+    assert b"scaler.unscale_(optimizer)\n        " + first in result.output
+
+
+@pytest.mark.parametrize(("decorator", "status"), [("@amp.float_function", "left"), ("@torch.no_grad()", "migrated")])
+def test_casts_that_need_apex_in_an_imported_file_keep_the_script_on_apex(tmp_path, decorator, status):
+    layer = f"import torch\nfrom apex import amp\n\n\n{decorator}\ndef pool(x):\n    return x\n\n\n"
+    (tmp_path / "layers.py").write_text(layer)
+    (tmp_path / "losses.py").write_text("import layers\n" + LOSS)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "reports.py").write_text(REPORT)
+    result = next(result for result in migrate_project(str(tmp_path)) if result.path.endswith("train.py"))
+    assert result.status == status
+
+
 ACCUMULATES = """import torch
 from apex import amp
 

@@ -16,6 +16,10 @@ class Elsewhere(Protocol):
         """True where it certainly reads gradients that somebody else computed."""
         ...
 
+    def spare_gradients(self, dotted: str) -> bool:
+        """True where it certainly does not look at gradients."""
+        ...
+
     def compute_bce(self, dotted: str) -> bool:
         """True where it certainly computes a binary cross entropy outside of any autocast of its own."""
         ...
@@ -28,6 +32,9 @@ class Nowhere:
         return None
 
     def use_gradients(self, dotted: str) -> bool:
+        return False
+
+    def spare_gradients(self, dotted: str) -> bool:
         return False
 
     def compute_bce(self, dotted: str) -> bool:

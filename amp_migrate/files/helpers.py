@@ -14,6 +14,7 @@ from pathlib import Path
 from amp_migrate.files.imports import files_of
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
+_MOST_NAMES = 400
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -27,9 +28,8 @@ class Helpers:
 
     def source_of(self, dotted: str) -> bytes | None:
         """The file that defines the function or class, None where it is not found."""
-        for file, name in self._places(dotted):
-            if name in _definitions_in(file):
-                return file.read_bytes()
+        for file, _ in self._definitions(dotted):
+            return file.read_bytes()
         return None
 
     def use_gradients(self, dotted: str) -> bool:
@@ -39,28 +39,36 @@ class Helpers:
         """
         return any(
             not isinstance(definition, ast.ClassDef) and _reads_gradients(definition)
-            for definition in self._definitions(dotted)
+            for _, definition in self._definitions(dotted)
         )
+
+    def spare_gradients(self, dotted: str) -> bool:
+        """True where the function is found, and neither it nor what it names says a word of gradients."""
+        found = [definition for _, definition in self._definitions(dotted, and_what_they_name=True)]
+        return bool(found) and not any(_speaks_of_gradients(definition) for definition in found)
 
     def compute_bce(self, dotted: str) -> bool:
         """True where the function or class is found and computes a binary cross entropy, itself or by another
-        one of its file, outside of any autocast of its own.
+        one that it names, outside of any autocast of its own.
         """
-        return any(_computes_bce(definition) for definition in self._definitions(dotted, and_what_they_name=True))
+        return any(_computes_bce(definition) for _, definition in self._definitions(dotted, and_what_they_name=True))
 
-    def _definitions(self, dotted: str, *, and_what_they_name: bool = False) -> Iterator[_Definition]:
-        for file, name in self._places(dotted):
-            known = _definitions_in(file)
-            seen: set[str] = set()
-            waiting = [name]
-            while waiting:
-                name = waiting.pop()
-                if name in seen or name not in known:
-                    continue
-                seen.add(name)
-                yield known[name]
-                if and_what_they_name:
-                    waiting += [node.id for node in ast.walk(known[name]) if isinstance(node, ast.Name)]
+    def _definitions(self, dotted: str, *, and_what_they_name: bool = False) -> Iterator[tuple[Path, _Definition]]:
+        """The function or class, in the file that defines it, whichever file it is imported from."""
+        seen: set[tuple[Path, str]] = set()
+        waiting = list(self._places(dotted))
+        while waiting and len(seen) < _MOST_NAMES:
+            file, name = waiting.pop()
+            if (file, name) in seen:
+                continue
+            seen.add((file, name))
+            definition = _definitions_in(file).get(name)
+            if definition is None:
+                waiting += _imported_from(file, name)
+                continue
+            yield file, definition
+            if and_what_they_name:
+                waiting += [(file, node.id) for node in ast.walk(definition) if isinstance(node, ast.Name)]
 
     def _places(self, dotted: str) -> Iterator[tuple[Path, str]]:
         bare = dotted.lstrip(".")
@@ -76,13 +84,27 @@ class Helpers:
 
 
 @cache
-def _definitions_in(file: Path) -> dict[str, _Definition]:
+def _parsed(file: Path) -> ast.Module:
     try:
-        module = ast.parse(file.read_bytes())
+        return ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return {}
+        return ast.Module([], [])
+
+
+def _imported_from(file: Path, name: str) -> Iterator[tuple[Path, str]]:
+    """Where a module has a name from that it does not define."""
+    for node in _parsed(file).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if alias.name == "*" or name == (alias.asname or alias.name):
+                    for other in files_of(file, node.level, node.module.split(".") if node.module else []):
+                        yield other, name if alias.name == "*" else alias.name
+
+
+@cache
+def _definitions_in(file: Path) -> dict[str, _Definition]:
     known: dict[str, _Definition] = {}
-    for node in module.body:
+    for node in _parsed(file).body:
         if isinstance(node, _Definition):
             known[node.name] = node
         if isinstance(node, ast.ClassDef):
@@ -113,6 +135,14 @@ def _reads_gradients(function: ast.AST) -> bool:
         and not (isinstance(node.value, ast.Name) and node.value.id == "autograd")
         for node in nodes
     )
+
+
+def _speaks_of_gradients(definition: ast.AST) -> bool:
+    attributes = {node.attr for node in ast.walk(definition) if isinstance(node, ast.Attribute)}
+    names = attributes | {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
+    names -= {"no_grad", "enable_grad", "set_grad_enabled", "requires_grad", "requires_grad_"}
+    words = ("grad", "norm", "clip", "backward", "hook")
+    return "step" in attributes or any(word in name.lower() for name in names for word in words)
 
 
 def _called(call: ast.Call) -> str:

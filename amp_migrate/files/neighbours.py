@@ -15,6 +15,7 @@ from amp_migrate.files.imports import files_of
 
 _MOST_FILES = 400
 _USES = re.compile(rb"\bamp\s*\.\s*(initialize|scale_loss|state_dict|load_state_dict|master_params)\s*\(")
+_CASTS = re.compile(rb"\bamp\s*\.\s*(?:register_)?(?:half|float|promote)_function\b")
 _FROM_AMP = re.compile(rb"from\s+apex\s*\.\s*amp\s+import\b")
 
 
@@ -44,6 +45,8 @@ def dependent_neighbour(path: Path, source: bytes) -> Path | None:
 def _depends_on_setup(source: bytes) -> bool:
     if b"apex" not in source:
         return False
+    if _CASTS.search(source):
+        return True  # these casts work only where apex was initialised
     uses = {match.decode() for match in _USES.findall(source)}
     return bool(uses) and "initialize" not in uses and b"import" in source and not _FROM_AMP.search(source)
 

@@ -233,15 +233,20 @@ class _Collector:
         """
         if self._is_neutral(call, name) or name[:1].isupper():
             return False
+        imported = self.facts.names.imported_as(call.func)
+        if any(self.facts.elsewhere.spare_gradients(dotted) for dotted in imported):
+            return False
         given_parameters = any(
             isinstance(arg.value, cst.Call)
             and isinstance(arg.value.func, cst.Attribute)
             and arg.value.func.attr.value in _PARAMETER_METHODS
             for arg in call.args
         )
+        imported = self.facts.names.imported_as(call.func)
         if given_parameters:
-            return name not in _BUILTINS
-        known = any(self.facts.elsewhere.use_gradients(dotted) for dotted in self.facts.names.imported_as(call.func))
+            spares = any(self.facts.elsewhere.spare_gradients(dotted) for dotted in imported)
+            return not spares and name not in _BUILTINS
+        known = any(self.facts.elsewhere.use_gradients(dotted) for dotted in imported)
         if not known and not self._words_around(call, name, statement) & _GRADIENT_WORDS:
             return False
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
