@@ -69,7 +69,7 @@ class _Cleaner:
     def plan(self) -> Cleanup:
         for statement in self.found.imports:
             self._import(statement)
-        gone = set(self.cleanup.statements)
+        gone = {*self.cleanup.statements, *self.found.removed}
         emptied = self._emptied_attempts(gone)
         self.cleanup.bodies = [attempt for attempt in emptied if list(self._other_settings(attempt, gone))]
         for attempt in emptied:

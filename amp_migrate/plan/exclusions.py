@@ -19,6 +19,16 @@ def check_unit(facts: Facts, found: Recognition, roles: Roles) -> None:
     _check_half_modules(facts, roles)
 
 
+def check_clips(facts: Facts, found: Recognition, clips: list[cst.Call]) -> None:
+    """O2 makes the gradients of the master weights when the `with` ends: a clip of them inside did nothing."""
+    if not any(setup.level == "O2" for setup in found.setups):
+        return
+    for clip in clips:
+        if any(access.node in set(walk(clip)) for access in found.parameters):
+            message = f"{facts.text(clip.func)} clipped nothing under O2, inside of the `with`: --repair-clip makes it clip"
+            raise Refusal("AMP904", clip, message)
+
+
 def check_threads(facts: Facts, forwards: Forwards) -> None:
     """Autocast is on for one thread only; threads that torch starts (DataParallel) take it along (rule E6)."""
     for statement in facts.tree.all_statements():

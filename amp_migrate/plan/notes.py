@@ -59,7 +59,8 @@ class _Notes:
         for clip in clips:
             text = self.facts.text(clip.func)
             if clip in self.plan.clips_of_scaled:
-                yield self._finding(clip, "AMP104", f"{text} clips scaled gradients, as it did under apex")
+                level = "apex's O1" if any(setup.level is None for setup in self.found.setups) else "apex"
+                yield self._finding(clip, "AMP104", f"{text} clips scaled gradients, as it did under {level}")
             else:
                 message = f"{text} clipped scaled gradients under apex; now it clips unscaled ones"
                 yield self._finding(clip, "AMP108", message)

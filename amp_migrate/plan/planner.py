@@ -22,7 +22,7 @@ from amp_migrate.plan.enabled_text import EnabledText, Unknown
 from amp_migrate.plan.enabling import Enabling, enclosing_guards, work_out_enabling
 from amp_migrate.plan.evaluation import Evaluation
 from amp_migrate.plan.events import collect_events
-from amp_migrate.plan.exclusions import check_threads, check_unit
+from amp_migrate.plan.exclusions import check_clips, check_threads, check_unit
 from amp_migrate.plan.flags import availability_flags
 from amp_migrate.plan.forwards import Forwards, own_calls
 from amp_migrate.plan.identities import drop_identities
@@ -75,6 +75,8 @@ class _Planner:
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
         check_threads(self.facts, forwards)
+        clips_of_scaled = [] if self._repairs_clips else self._clips_of_scaled()
+        check_clips(self.facts, self.found, clips_of_scaled)
         regions = [
             region
             for region in find_regions(self.facts, self.found, forwards, events)
@@ -100,7 +102,7 @@ class _Planner:
             scalers=scalers,
             findings=list(self.found.findings),
             carrier_tests=tests,
-            clips_of_scaled=[] if self._repairs_clips else self._clips_of_scaled(),
+            clips_of_scaled=clips_of_scaled,
             floats=halves_leaving(self.facts, forwards, regions),
             bce=[],
         )
