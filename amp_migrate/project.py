@@ -8,7 +8,7 @@ from pathlib import Path
 
 from amp_migrate.files.discover import find_files
 from amp_migrate.files.helpers import Helpers
-from amp_migrate.files.neighbours import dependent_neighbour
+from amp_migrate.files.neighbours import dependence
 from amp_migrate.files.torch_version import api_for
 from amp_migrate.files.write import write_atomically
 from amp_migrate.findings import Finding
@@ -76,8 +76,8 @@ def _unless_unit_is_larger(result: Result, path: Path) -> Result:
     """A script whose helper module shares its apex state is left alone with it (until units span files)."""
     if result.status != "migrated":
         return result
-    other = dependent_neighbour(path, result.source)
+    other = dependence(path, result.source)
     if other is None:
         return result
-    finding = Finding(1, "AMP901", f"{other} uses apex.amp as well, on what this file sets up")
+    finding = Finding(1, "AMP901", other)
     return dataclasses.replace(result, status="left", findings=(finding,), output=result.source)

@@ -106,6 +106,17 @@ def test_gradients_are_unscaled_before_the_first_function_that_looks_at_them(tmp
     assert b"scaler.unscale_(optimizer)\n        " + first in result.output
 
 
+@pytest.mark.parametrize(("level", "status"), [("O1", "left"), ("O0", "migrated")])
+def test_casts_by_the_level_in_an_imported_file_keep_the_script_on_apex(tmp_path, level, status):
+    head = f"def cast(x, cfg):\n    return x.half() if cfg.level == '{level}' else x\n\n\n"
+    (tmp_path / "losses.py").write_text(head + LOSS)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "reports.py").write_text(REPORT)
+    result = next(result for result in migrate_project(str(tmp_path)) if result.path.endswith("train.py"))
+    assert result.status == status
+    assert any("casts to half by the level" in finding.message for finding in result.findings) == (status == "left")
+
+
 @pytest.mark.parametrize(("decorator", "status"), [("@amp.float_function", "left"), ("@torch.no_grad()", "migrated")])
 def test_casts_that_need_apex_in_an_imported_file_keep_the_script_on_apex(tmp_path, decorator, status):
     layer = f"import torch\nfrom apex import amp\n\n\n{decorator}\ndef pool(x):\n    return x\n\n\n"

@@ -16,13 +16,15 @@ from amp_migrate.files.imports import files_of
 _MOST_FILES = 400
 _USES = re.compile(rb"\bamp\s*\.\s*(initialize|scale_loss|state_dict|load_state_dict|master_params)\s*\(")
 _CASTS = re.compile(rb"\bamp\s*\.\s*(?:register_)?(?:half|float|promote)_function\b")
+_LEVEL = re.compile(rb"""[=!]=\s*["']O[123]["']""")
+_HALF = re.compile(rb"\.half\(\s*\)")
 _FROM_AMP = re.compile(rb"from\s+apex\s*\.\s*amp\s+import\b")
 
 
-def dependent_neighbour(path: Path, source: bytes) -> Path | None:
-    """A local module, imported directly or through others, that uses apex.amp without setting it up itself.
+def dependence(path: Path, source: bytes) -> str | None:
+    """In words: how a local module, imported directly or through others, needs the setup of this file to be apex's.
 
-    None where there is none, or where the modules are not on disk.
+    None where none does, or where the modules are not on disk.
     """
     seen = {path.resolve()}
     waiting = [(path, source)]
@@ -36,19 +38,24 @@ def dependent_neighbour(path: Path, source: bytes) -> Path | None:
                 found = file.read_bytes()
             except OSError:
                 continue
-            if _depends_on_setup(found):
-                return file
+            how = _needs_apex(found)
+            if how is not None:
+                return f"{file} {how}"
             waiting.append((file, found))
     return None
 
 
-def _depends_on_setup(source: bytes) -> bool:
+def _needs_apex(source: bytes) -> str | None:
+    if _LEVEL.search(source) and _HALF.search(source):
+        return "casts to half by the level, and autocast has no levels"
     if b"apex" not in source:
-        return False
+        return None
     if _CASTS.search(source):
-        return True  # these casts work only where apex was initialised
+        return "changes the casts of apex.amp, which work only where this file sets it up"
     uses = {match.decode() for match in _USES.findall(source)}
-    return bool(uses) and "initialize" not in uses and b"import" in source and not _FROM_AMP.search(source)
+    if uses and "initialize" not in uses and b"import" in source and not _FROM_AMP.search(source):
+        return "uses apex.amp as well, on what this file sets up"
+    return None
 
 
 def _imported_files(path: Path, source: bytes) -> Iterator[Path]:

@@ -25,7 +25,8 @@ def check_clips(facts: Facts, found: Recognition, clips: list[cst.Call]) -> None
         return
     for clip in clips:
         if any(access.node in set(walk(clip)) for access in found.parameters):
-            message = f"{facts.text(clip.func)} clipped nothing under O2, inside of the `with`: --repair-clip makes it clip"
+            text = facts.text(clip.func)
+            message = f"{text} clipped nothing under O2, inside of the `with`: --repair-clip makes it clip"
             raise Refusal("AMP904", clip, message)
 
 
