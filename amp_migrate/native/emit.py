@@ -13,8 +13,8 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.signatures import add_arguments, add_parameters
 from amp_migrate.native.spelling import Spelling
-from amp_migrate.plan.binding import Creation
 from amp_migrate.plan.model import Backward, FormatTest, ParameterAccess, Setup
+from amp_migrate.plan.scaler.binding import Creation
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
 
 

@@ -6,7 +6,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.native.edits import Edits
-from amp_migrate.plan.binding import NewArgument, NewParameter
+from amp_migrate.plan.scaler.binding import NewArgument, NewParameter
 from amp_migrate.plan.training_plan import Scaler
 
 

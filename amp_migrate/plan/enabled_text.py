@@ -12,11 +12,11 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import negated
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.binding import Creation
-from amp_migrate.plan.enabling import Enabling
 from amp_migrate.plan.model import Condition, LossScale
+from amp_migrate.plan.scaler.binding import Creation
+from amp_migrate.plan.scaler.enabling import Enabling
+from amp_migrate.plan.scaler.visible import Visible
 from amp_migrate.plan.training_plan import Scaler
-from amp_migrate.plan.visible import Visible
 
 
 class Unknown:

@@ -7,8 +7,8 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name, names_in, walk
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.forwards import Forwards, own_calls
 from amp_migrate.plan.model import Recognition
+from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.roles import Roles
 
 

@@ -10,10 +10,10 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
-from amp_migrate.plan.bce import bce_of_other_files
-from amp_migrate.plan.enabling import enclosing_guards
 from amp_migrate.plan.flags import availability_flags
-from amp_migrate.plan.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.bce import bce_of_other_files
+from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.training_plan import TrainingPlan
 
 

@@ -14,29 +14,29 @@ from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.options import Options
 from amp_migrate.plan.arms import Collapse, find_collapses
-from amp_migrate.plan.bce import plan_bce
-from amp_migrate.plan.before_setup import reached_without_setup, runs_before_setup
-from amp_migrate.plan.binding import bind
 from amp_migrate.plan.checkpoints import format_test
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
-from amp_migrate.plan.enabling import Enabling, enclosing_guards, work_out_enabling
-from amp_migrate.plan.evaluation import Evaluation
-from amp_migrate.plan.events import collect_events
 from amp_migrate.plan.exclusions import check_clips, check_threads, check_unit
 from amp_migrate.plan.flags import availability_flags
-from amp_migrate.plan.forwards import Forwards, own_calls
 from amp_migrate.plan.identities import drop_identities
-from amp_migrate.plan.leaving import halves_leaving
-from amp_migrate.plan.loss_scales import one_loss_scale
 from amp_migrate.plan.model import LossScale, Recognition
 from amp_migrate.plan.notes import notes
 from amp_migrate.plan.parameters import Parameters
-from amp_migrate.plan.regions import Region, find_regions
+from amp_migrate.plan.regions.bce import plan_bce
+from amp_migrate.plan.regions.evaluation import Evaluation
+from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.leaving import halves_leaving
+from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.scaler.before_setup import reached_without_setup, runs_before_setup
+from amp_migrate.plan.scaler.binding import bind
+from amp_migrate.plan.scaler.enabling import Enabling, enclosing_guards, work_out_enabling
+from amp_migrate.plan.scaler.loss_scales import one_loss_scale
+from amp_migrate.plan.scaler.visible import Visible
 from amp_migrate.plan.split import split_recognition
-from amp_migrate.plan.steps import StepPlan, plan_steps
+from amp_migrate.plan.steps.events import collect_events
+from amp_migrate.plan.steps.placement import StepPlan, plan_steps
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
-from amp_migrate.plan.visible import Visible
 
 Users = dict[Function, list[Statement]]
 

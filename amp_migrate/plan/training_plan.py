@@ -9,14 +9,14 @@ import libcst as cst
 from amp_migrate.facts.tree import Function
 from amp_migrate.findings import Finding
 from amp_migrate.plan.arms import Collapse
-from amp_migrate.plan.bce import BceSite
-from amp_migrate.plan.binding import Binding
-from amp_migrate.plan.enabling import Enabling
 from amp_migrate.plan.model import LossScale, Recognition, Setup
 from amp_migrate.plan.parameters import Parameters
-from amp_migrate.plan.regions import Region
+from amp_migrate.plan.regions.bce import BceSite
+from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.roles import Roles
-from amp_migrate.plan.steps import StepPlan
+from amp_migrate.plan.scaler.binding import Binding
+from amp_migrate.plan.scaler.enabling import Enabling
+from amp_migrate.plan.steps.placement import StepPlan
 
 
 @dataclasses.dataclass(eq=False)

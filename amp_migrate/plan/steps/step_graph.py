@@ -13,7 +13,7 @@ from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.paths import Decide, Graph, Point
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.events import Events, Step
+from amp_migrate.plan.steps.events import Events, Step
 
 Test = Callable[[Point], bool]
 

@@ -17,10 +17,10 @@ from typing import TypeVar
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.paths import Decide
-from amp_migrate.plan.events import Events, GradientUse, Step
-from amp_migrate.plan.step_graph import StepGraph, step_roots
-from amp_migrate.plan.unscales import Unscale, UnscalePlanner
-from amp_migrate.plan.updates import Update, UpdatePlanner
+from amp_migrate.plan.steps.events import Events, GradientUse, Step
+from amp_migrate.plan.steps.step_graph import StepGraph, step_roots
+from amp_migrate.plan.steps.unscales import Unscale, UnscalePlanner
+from amp_migrate.plan.steps.updates import Update, UpdatePlanner
 
 _T = TypeVar("_T")
 

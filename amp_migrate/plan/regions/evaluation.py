@@ -22,11 +22,11 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import own_reads, writes
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
-from amp_migrate.plan.forwards import Forwards, is_no_grad, is_no_grad_call, own_calls
-from amp_migrate.plan.leaving import loads_after, what_follows
 from amp_migrate.plan.model import Recognition
-from amp_migrate.plan.regions import Region, has_no_casts
-from amp_migrate.plan.tensors import IN_FLOAT32, Tensors, plain_names
+from amp_migrate.plan.regions.forwards import Forwards, is_no_grad, is_no_grad_call, own_calls
+from amp_migrate.plan.regions.leaving import loads_after, what_follows
+from amp_migrate.plan.regions.tensors import IN_FLOAT32, Tensors, plain_names
+from amp_migrate.plan.regions.training import Region, has_no_casts
 
 
 @dataclasses.dataclass(eq=False)

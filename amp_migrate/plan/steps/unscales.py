@@ -13,9 +13,9 @@ from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.events import Events, GradientUse, Step
-from amp_migrate.plan.norms import is_gradient_norm, is_imported_norm
-from amp_migrate.plan.step_graph import StepGraph, Test
+from amp_migrate.plan.steps.events import Events, GradientUse, Step
+from amp_migrate.plan.steps.norms import is_gradient_norm, is_imported_norm
+from amp_migrate.plan.steps.step_graph import StepGraph, Test
 
 
 @dataclasses.dataclass(frozen=True)

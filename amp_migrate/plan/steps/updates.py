@@ -10,10 +10,10 @@ import libcst as cst
 from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.configured import Configured
-from amp_migrate.plan.events import Step
-from amp_migrate.plan.step_graph import StepGraph
-from amp_migrate.plan.unscales import Unscale
+from amp_migrate.plan.steps.configured import Configured
+from amp_migrate.plan.steps.events import Step
+from amp_migrate.plan.steps.step_graph import StepGraph
+from amp_migrate.plan.steps.unscales import Unscale
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,8 +20,8 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.forwards import Forwards, own_calls
-from amp_migrate.plan.regions import Region
+from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.training import Region
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
 
 _SIGMOIDS = frozenset(("sigmoid", "softmax"))

@@ -17,9 +17,9 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, path_of, reads, writes
 from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.events import Events
-from amp_migrate.plan.forwards import Forwards, is_no_grad, own_calls
 from amp_migrate.plan.model import Backward, Recognition
+from amp_migrate.plan.regions.forwards import Forwards, is_no_grad, own_calls
+from amp_migrate.plan.steps.events import Events
 
 
 @dataclasses.dataclass(eq=False)

@@ -12,7 +12,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, overlaps, reads, writes
 from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import walk
-from amp_migrate.plan.step_graph import StepGraph
+from amp_migrate.plan.steps.step_graph import StepGraph
 
 _SETTINGS = frozenset("args arg opt opts cfg config conf configs hparams hps params paras flags FLAGS settings".split())
 

@@ -17,10 +17,10 @@ from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.tree import Block, Class, Function, Statement, names_in
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.enabling import Enabling, enclosing_guards
 from amp_migrate.plan.model import Recognition, Setup
-from amp_migrate.plan.regions import lowest_block
+from amp_migrate.plan.regions.training import lowest_block
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.scaler.enabling import Enabling, enclosing_guards
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Autocast regions, in training and in evaluation (rules E)."""

@@ -1,0 +1,1 @@
+"""Training steps: their events, and where unscale_ and update go (rules C, D)."""
