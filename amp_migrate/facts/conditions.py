@@ -305,6 +305,11 @@ def source_key(node: cst.CSTNode) -> str:
     return " ".join(cst.Module([]).code_for_node(node).split())
 
 
+def without_not(test: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` for `not x`; another test is itself."""
+    return test.expression if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not) else test
+
+
 def negated(test: cst.BaseExpression) -> cst.BaseExpression:
     """The opposite of a test, written as a person would: `x is None` -> `x is not None`."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):

@@ -297,21 +297,17 @@ class Names:
         if isinstance(node, cst.Import):
             for alias in node.names:
                 path = dotted_text(alias.name)
-                name = alias.asname.name if alias.asname is not None else _first_name(alias.name)
                 if alias.asname is None:
                     path = path.split(".")[0]
-                if isinstance(name, cst.Name):
-                    self._bind(scope, name, Binding("import", node, statement, path=path))
+                self._bind(scope, bound_name(alias), Binding("import", node, statement, path=path))
             return
         module = "." * len(node.relative) + (dotted_text(node.module) if node.module is not None else "")
         if isinstance(node.names, cst.ImportStar):
             self.star_imports.append((module, node))
             return
         for alias in node.names:
-            name = alias.asname.name if alias.asname is not None else alias.name
-            if isinstance(name, cst.Name):
-                path = f"{module}.{dotted_text(alias.name)}"
-                self._bind(scope, name, Binding("import", node, statement, path=path))
+            path = f"{module}.{dotted_text(alias.name)}"
+            self._bind(scope, bound_name(alias), Binding("import", node, statement, path=path))
 
 
 def dotted_text(node: cst.BaseExpression) -> str:
@@ -319,6 +315,13 @@ def dotted_text(node: cst.BaseExpression) -> str:
     if isinstance(node, cst.Attribute):
         return f"{dotted_text(node.value)}.{node.attr.value}"
     return node.value if isinstance(node, cst.Name) else ""
+
+
+def bound_name(alias: cst.ImportAlias) -> cst.Name:
+    """The name that an import binds: `a` in `import a.b`, `c` in `import a.b as c`."""
+    name = _first_name(alias.asname.name if alias.asname is not None else alias.name)
+    assert isinstance(name, cst.Name)
+    return name
 
 
 def _first_name(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -72,6 +72,10 @@ class Objects:
         self.tree = tree
         self.names = names
         self._stores: dict[str, list[Store]] = {}
+        self._readers: dict[str, list[cst.BaseExpression]] = {}  # by attribute, what it is read from
+        for part in walk(tree.module):
+            if isinstance(part, cst.Attribute):
+                self._readers.setdefault(part.attr.value, []).append(part.value)
         self._given: dict[str, list[Store]] = {}  # by keyword of a call that makes an object
         self._calls: list[tuple[cst.Call, Statement]] = []
         self._returns: dict[Function, list[cst.BaseExpression]] = {}
@@ -126,6 +130,11 @@ class Objects:
     def stores_of(self, field: str) -> list[Store]:
         """Every store to an attribute of that name, whatever the object."""
         return self._stores.get(field, [])
+
+    def is_kept(self, call: cst.Call, arg: cst.Arg) -> bool:
+        """True for the model in `objs = Munch(model=model)`, read back as `objs.model`."""
+        readers = self._readers.get(arg.keyword.value, []) if arg.keyword is not None else []
+        return any(one.origin is call for base in readers for one in self.objects(base))
 
     def all_stores(self) -> Iterable[tuple[str, list[Store]]]:
         """Every attribute name and element key that is stored to, with the stores."""
@@ -269,11 +278,10 @@ class Objects:
         """`State(model=model)` of a class without `__init__` (a dataclass, attrs), or of whatever another file
         defines (`Munch`, `SimpleNamespace`), sets the field, as far as somebody reads it.
         """
-        read = {part.attr.value for part in walk(self.tree.module) if isinstance(part, cst.Attribute)}
         for call, statement in self._calls:
             if self.function_named(call.func) is None:
                 for arg in call.args:
-                    if arg.keyword is not None and arg.keyword.value in read:
+                    if arg.keyword is not None and arg.keyword.value in self._readers:
                         store = Store(call, arg.value, (), statement)
                         self._given.setdefault(arg.keyword.value, []).append(store)
 

@@ -156,6 +156,10 @@ class Statement:
     def function(self) -> Function:
         return self.block.function
 
+    @property
+    def is_loop(self) -> bool:
+        return isinstance(self.node, (cst.For, cst.While))
+
     def path(self) -> list[Statement]:
         """The statements from the outermost of the function down to this one."""
         chain: list[Statement] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.names import Binding, Variable
+from amp_migrate.facts.names import Binding, Variable, bound_name
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.native.cleanup import remove_aliases
 from amp_migrate.native.edits import Edits
@@ -61,15 +61,8 @@ def _remove_imports(variable: Variable, edits: Edits) -> None:
     for binding in variable.bindings:
         if binding.statement is not None and isinstance(binding.node, (cst.Import, cst.ImportFrom)):
             assert not isinstance(binding.node.names, cst.ImportStar)
-            goes = [alias for alias in binding.node.names if _binds(alias, variable)]
+            goes = [alias for alias in binding.node.names if bound_name(alias).value == variable.name]
             remove_aliases(binding.statement, goes, edits)
-
-
-def _binds(alias: cst.ImportAlias, variable: Variable) -> bool:
-    name: cst.BaseExpression = alias.asname.name if alias.asname is not None else alias.name
-    while isinstance(name, cst.Attribute):
-        name = name.value
-    return isinstance(name, cst.Name) and name.value == variable.name
 
 
 # -- variables ------------------------------------------------------------------------------------------

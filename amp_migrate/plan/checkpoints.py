@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import without_not
 from amp_migrate.plan.model import FormatTest, StateAccess
 
 
@@ -28,8 +29,8 @@ def format_test(facts: Facts, load: StateAccess) -> FormatTest | None:
                     return FormatTest(part)
         if arm == "else":
             test = outer.node.test
-            inner = test.expression if isinstance(test, cst.UnaryOperation) else test
-            if isinstance(test, cst.UnaryOperation) and _says_there(facts, inner, load.state):
+            inner = without_not(test)
+            if inner is not test and _says_there(facts, inner, load.state):
                 return FormatTest(inner, is_negated=True)
             if _says_missing(facts, test, load.state):
                 return FormatTest(test, says_missing=True)

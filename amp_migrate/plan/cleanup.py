@@ -17,7 +17,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.names import Variable, dotted_text
+from amp_migrate.facts.names import Variable, bound_name, dotted_text
 from amp_migrate.facts.tree import Statement, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
@@ -99,12 +99,7 @@ class _Cleaner:
             self.cleanup.aliases[statement] = goes
 
     def _is_unneeded(self, statement: Statement, alias: cst.ImportAlias) -> bool:
-        name: cst.BaseExpression = alias.asname.name if alias.asname is not None else alias.name
-        while isinstance(name, cst.Attribute):
-            name = name.value
-        if not isinstance(name, cst.Name):
-            return False
-        variable = self.facts.names.variable_at(name)
+        variable = self.facts.names.variable_at(bound_name(alias))
         if variable is None:
             return False
         path = dotted_text(alias.name)

@@ -24,7 +24,7 @@ def check_clips(facts: Facts, found: Recognition, clips: list[cst.Call]) -> None
     if not any(setup.level == "O2" for setup in found.setups):
         return
     for clip in clips:
-        if any(access.node in set(walk(clip)) for access in found.parameters):
+        if {access.node for access in found.parameters} & set(walk(clip)):
             text = facts.text(clip.func)
             message = f"{text} clipped nothing under O2, inside of the `with`: --repair-clip makes it clip"
             raise Refusal("AMP904", clip, message)

@@ -75,7 +75,8 @@ class _Planner:
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
         check_threads(self.facts, forwards)
-        clips_of_scaled = [] if self._repairs_clips else self._clips_of_scaled()
+        clips = self._clips_of_scaled()
+        clips_of_scaled = [] if self._repairs_clips else clips
         check_clips(self.facts, self.found, clips_of_scaled)
         regions = [
             region
@@ -109,7 +110,7 @@ class _Planner:
         plan.bce = plan_bce(self.facts, forwards, regions)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
         self._evaluation(plan, forwards, text)
-        plan.findings.extend(notes(self.facts, self.options, plan, forwards, self._clips_of_scaled()))
+        plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))
         return plan
 
     # -- uses of the scaler -----------------------------------------------------------------------------

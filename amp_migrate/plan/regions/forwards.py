@@ -33,10 +33,6 @@ class Forwards:
         self.facts = facts
         self.roles = roles
         self._functions: dict[Function, bool] = {}
-        self._read_from: dict[str, list[cst.BaseExpression]] = {}  # by attribute
-        for part in walk(facts.module):
-            if isinstance(part, cst.Attribute):
-                self._read_from.setdefault(part.attr.value, []).append(part.value)
 
     def runs_model(self, statement: Statement) -> bool:
         """True where the statement itself runs a model that is known by name."""
@@ -71,15 +67,7 @@ class Forwards:
         if name[:1].isupper() or any(word in name.lower() for word in _PREPARING):
             return False
         given = [arg for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute))]
-        return any(self.roles.is_whole_model(arg.value) and not self._is_kept(call, arg) for arg in given)
-
-    def _is_kept(self, call: cst.Call, arg: cst.Arg) -> bool:
-        """True for the model in `objs = Munch(model=model)`, read back as `objs.model`."""
-        return arg.keyword is not None and any(
-            one.origin is call
-            for base in self._read_from.get(arg.keyword.value, ())
-            for one in self.facts.objects.objects(base)
-        )
+        return any(self.roles.is_whole_model(arg.value) and not self.facts.objects.is_kept(call, arg) for arg in given)
 
     def calls_an_object(self, statement: Statement) -> bool:
         """True for `net(x)` and `self.encoder(x)`: a variable or an attribute is called, no function or method."""

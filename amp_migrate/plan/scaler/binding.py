@@ -14,7 +14,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
-from amp_migrate.facts.conditions import conjunction
+from amp_migrate.facts.conditions import conjunction, without_not
 from amp_migrate.facts.tree import Block, Class, Function, Statement, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition, Setup
@@ -231,7 +231,7 @@ class _Binder:
         outermost: Statement | None = None
         owner = block.owner
         while owner is not None:
-            if isinstance(owner.node, (cst.For, cst.While)) and not self._builds_optimizer_each_round(owner):
+            if owner.is_loop and not self._builds_optimizer_each_round(owner):
                 outermost = owner
             owner = owner.block.owner
         return outermost
@@ -341,11 +341,7 @@ class _Binder:
 
     def _are_runs(self, homes: list[Function]) -> bool:
         """True for setups that each build an optimizer beside them, several or in a loop (rule A1)."""
-        several = len(homes) > 1 or any(
-            isinstance(outer.node, (cst.For, cst.While))
-            for setup in self.setups
-            for outer in setup.statement.path()[:-1]
-        )
+        several = len(homes) > 1 or any(outer.is_loop for setup in self.setups for outer in setup.statement.path()[:-1])
         return several and all(
             any(
                 isinstance(one.origin, cst.Call) and self.facts.tree.statement_of(one.origin).function is home
@@ -475,7 +471,7 @@ class _Binder:
         if any(function.encloses(other) for other in self.asking):
             return None
         tests = {
-            _without_not(backward.guard.test)
+            without_not(backward.guard.test)
             for backward in self.found.backwards
             if backward.collapsed and backward.guard is not None and backward.statement.function is function
         }
@@ -538,7 +534,3 @@ def _before_returns(creation: Creation) -> Creation:
         if any(isinstance(inner.node, cst.Return) for inner in statement.descendants()):
             return Creation(creation.function, statement, before=True)
     return creation
-
-
-def _without_not(test: cst.BaseExpression) -> cst.BaseExpression:
-    return test.expression if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not) else test

@@ -34,7 +34,7 @@ class Configured:
         """False for what runs once, before the loop over the batches."""
         if self.graph.called_again:
             return True
-        return any(isinstance(outer.node, (cst.For, cst.While)) for outer in point.trail())
+        return any(outer.is_loop for outer in point.trail())
 
     def skips_backward(self, point: Point) -> bool:
         """True at an `if` with a scaled backward in its body that runs by configuration alone."""

@@ -234,18 +234,20 @@ class _Collector:
         if self._is_neutral(call, name) or name[:1].isupper():
             return False
         imported = self.facts.names.imported_as(call.func)
-        if any(self.facts.elsewhere.spare_gradients(dotted) for dotted in imported):
-            return False
+        return self._may_look(call, name, statement, imported) and not any(
+            self.facts.elsewhere.spare_gradients(dotted) for dotted in imported
+        )
+
+    def _may_look(self, call: cst.Call, name: str, statement: Statement, imported: list[str]) -> bool:
+        """The same before its file is asked whether it spares gradients."""
         given_parameters = any(
             isinstance(arg.value, cst.Call)
             and isinstance(arg.value.func, cst.Attribute)
             and arg.value.func.attr.value in _PARAMETER_METHODS
             for arg in call.args
         )
-        imported = self.facts.names.imported_as(call.func)
         if given_parameters:
-            spares = any(self.facts.elsewhere.spare_gradients(dotted) for dotted in imported)
-            return not spares and name not in _BUILTINS
+            return name not in _BUILTINS
         known = any(self.facts.elsewhere.use_gradients(dotted) for dotted in imported)
         if not known and not self._words_around(call, name, statement) & _GRADIENT_WORDS:
             return False

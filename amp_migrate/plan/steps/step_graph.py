@@ -91,9 +91,8 @@ class StepGraph:
 
     def _has_loop(self) -> bool:
         """True for functions that loop over batches themselves; others are called once for each."""
-        loops = (cst.For, cst.While)
         return any(
-            isinstance(inner.node, loops) and self.holds_backward(inner)
+            inner.is_loop and self.holds_backward(inner)
             for statement in self.root.body.statements
             for inner in statement.descendants()
         )

@@ -101,7 +101,7 @@ class UpdatePlanner:
         ends, clears = self.graph.ends(members), self.graph.clears(members)
         sources = [point for point in self.graph.live if self.graph.is_backward(members)(point)]
         held = self.graph.path_exists(sources, lambda point: point in points, ends)
-        around = [outer for outer in first.statement.path() if second.statement.inside(outer) and _is_loop(outer)]
+        around = [outer for outer in first.statement.path() if outer.is_loop and second.statement.inside(outer)]
         return held and self.graph.path_exists(
             points, target.__contains__, lambda point: clears(point) or point.statement in around[-1:]
         )
@@ -125,7 +125,7 @@ class UpdatePlanner:
         assert anchor is not None
         for outer in reversed(anchor.path()[:-1]):
             in_all = all(outer in trail for trail in trails)
-            if in_all and _is_loop(outer) and not self.graph.holds_backward(outer):
+            if in_all and outer.is_loop and not self.graph.holds_backward(outer):
                 anchor = outer
         if isinstance(anchor.node, cst.Return):
             raise Refusal("AMP912", anchor.node, "the result of a step is returned, so nothing can follow it")
@@ -213,7 +213,3 @@ class UpdatePlanner:
             for inner in statement.descendants():
                 if isinstance(inner.node, (cst.Continue, cst.Return, cst.Break)):
                     yield inner
-
-
-def _is_loop(statement: Statement) -> bool:
-    return isinstance(statement.node, (cst.For, cst.While))
