@@ -2,8 +2,9 @@
 
 before.py   a training script
 after.py    what it has to become; absent where it must stay as it is
-about.txt   a line that says what the fixture shows; `options: ...` where it needs any; then the findings,
-            as `LINE CODE message`
+about.txt   a line that says what the fixture shows; where it needs any, `options: ...` for the migration,
+            `arguments: ...` for the script, `verdict: VERDICT, REASON` where running both must not come out "same";
+            then the findings, as `LINE CODE message`
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ class Fixture:
     folder: Path
     shows: str
     options: Options
+    arguments: tuple[str, ...]
+    verdict: str  # of running both: "same", "different", or "not comparable"
+    reason: str  # a part of it; empty for "same"
     findings: list[str]
 
     @property
@@ -52,14 +56,22 @@ class Fixture:
 
 def read_fixture(folder: Path) -> Fixture:
     shows, *rest = (folder / "about.txt").read_text(encoding="utf-8").splitlines()
-    words: list[str] = []
-    if rest and rest[0].startswith("options: "):
-        words = shlex.split(rest.pop(0).removeprefix("options: "))
+    headers = {"options": "", "arguments": "", "verdict": "same, "}
+    while rest and rest[0].partition(":")[0] in headers:
+        name, _, value = rest.pop(0).partition(": ")
+        headers[name] = value
+    verdict, _, reason = headers["verdict"].partition(", ")
+    options = _options(shlex.split(headers["options"]))
+    arguments = tuple(shlex.split(headers["arguments"]))
+    return Fixture(folder, shows, options, arguments, verdict, reason, [line for line in rest if line])
+
+
+def _options(words: list[str]) -> Options:
     values = {"api": "torch.amp"}
     while words:
         name = words.pop(0).removeprefix("--").replace("-", "_")
         values[name] = True if name == "repair_clip" else words.pop(0)
-    return Fixture(folder, shows, Options(**values), [line for line in rest if line])
+    return Options(**values)
 
 
 FIXTURES = [read_fixture(about.parent) for about in sorted(ROOT.glob("*/*/about.txt"))]

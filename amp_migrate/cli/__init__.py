@@ -10,6 +10,7 @@ import click
 
 from amp_migrate import __version__
 from amp_migrate.cli.migrate import migrate
+from amp_migrate.cli.verify import verify
 
 
 class _WithDefault(click.Group):
@@ -27,11 +28,13 @@ def _commands() -> None:
     """Migrate PyTorch training scripts from NVIDIA Apex AMP to native autocast and GradScaler.
 
     `amp-migrate PATH...` shows what would change as a diff; `amp-migrate PATH... --write` changes the files.
-    `amp-migrate --help` lists all options.
+    `amp-migrate verify SCRIPT` runs both and shows that they train the same.
+    `amp-migrate COMMAND --help` lists all options.
     """
 
 
 _commands.add_command(migrate)
+_commands.add_command(verify)
 
 
 def main() -> None:

@@ -26,11 +26,19 @@ def dependence(path: Path, source: bytes) -> str | None:
 
     None where none does, or where the modules are not on disk.
     """
+    for file, content in local_modules(path, source):
+        how = _needs_apex(content)
+        if how is not None:
+            return f"{file} {how}"
+    return None
+
+
+def local_modules(path: Path, source: bytes) -> Iterator[tuple[Path, bytes]]:
+    """The local files that a script imports, directly or through others, with their content; not the script."""
     seen = {path.resolve()}
     waiting = [(path, source)]
     while waiting and len(seen) < _MOST_FILES:
-        current, content = waiting.pop()
-        for file in _imported_files(current, content):
+        for file in _imported_files(*waiting.pop()):
             if file.resolve() in seen:
                 continue
             seen.add(file.resolve())
@@ -38,11 +46,8 @@ def dependence(path: Path, source: bytes) -> str | None:
                 found = file.read_bytes()
             except OSError:
                 continue
-            how = _needs_apex(found)
-            if how is not None:
-                return f"{file} {how}"
+            yield file, found
             waiting.append((file, found))
-    return None
 
 
 def _needs_apex(source: bytes) -> str | None:

@@ -1,0 +1,106 @@
+"""The runs that the checks compare, and what kind of source the original is."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+
+from amp_migrate.verify import thresholds
+from amp_migrate.verify.record import Record, Update
+
+
+@dataclasses.dataclass(frozen=True)
+class Runs:
+    """One phase of the comparison. What is None was not run, or did not end well."""
+
+    original: Record
+    migrated: Record
+    original_plain: Record | None = None  # without AMP
+    migrated_plain: Record | None = None
+    original_plain_again: Record | None = None  # only where the two above differ
+    autocast: Record | None = None  # the original, plain, under one autocast
+    control: Record | None = None  # the original with weights perturbed once
+
+    @property
+    def is_patched(self) -> bool:
+        """True where apex patched torch (O1): the numbers of native autocast are nearly the same."""
+        return bool(self.original.levels) and set(self.original.levels) <= {"O1"}
+
+    @property
+    def is_mixed(self) -> bool:
+        """True where the original trains in mixed precision of any kind."""
+        levels = set(self.original.levels) - {"O0"}
+        return bool(self.original.scalers or levels or self.original.saved_low_bytes)
+
+    @property
+    def is_cast_by_hand(self) -> bool:
+        """True for `.half()` training without a loss scale."""
+        return self.is_mixed and not self.original.scalers and not self.original.levels
+
+    def limit(self, of_half: float, otherwise: float) -> float:
+        """A fixed limit for this kind of source, or what half precision does to this very script."""
+        fixed = of_half if self.is_cast_by_hand else otherwise
+        coarse = thresholds.BFLOAT16 if self.migrated.low_dtype == "bfloat16" else 1.0
+        return max(coarse * fixed, thresholds.TIMES_NOISE * self.noise())
+
+    def noise(self) -> float:
+        """How far half precision moves the original's first loss; 0 where that was not measured."""
+        plain, half = self.original_plain, self.autocast
+        if plain is None or half is None or not plain.backwards or not half.backwards:
+            return 0.0
+        return difference(half.backwards[0].loss, plain.backwards[0].loss)
+
+
+def pairs(first: Record, second: Record) -> Iterator[tuple[tuple[int, ...], list[Update], list[Update]]]:
+    """The applied updates of two runs beside each other, for each set of optimizers that is stepped together."""
+    curves = second.curves()
+    for optimizers, updates in first.curves().items():
+        others = curves.get(optimizers, [])
+        count = min(len(updates), len(others))
+        if count:
+            yield optimizers, updates[:count], others[:count]
+
+
+def difference(value: float, reference: float, least: float = 0.0) -> float:
+    """|value - reference| / |reference|; `least` is the smallest reference, against a division by almost nothing."""
+    if value == reference or (math.isnan(value) and math.isnan(reference)):
+        return 0.0
+    if not (math.isfinite(value) and math.isfinite(reference)):
+        return math.inf
+    size = max(abs(reference), least)
+    return abs(value - reference) / size if size else math.inf
+
+
+def largest_loss_difference(first: Record, second: Record, updates: int | None = None) -> float | None:
+    """The largest relative difference of the losses of two runs; None where no updates correspond.
+
+    Relative to the loss of the first run, or its median where that is larger: a curve that ends near 0 is not judged
+    by its last digits.
+    """
+    worst: float | None = None
+    for _, ones, others in pairs(first, second):
+        typical = median([abs(one.loss) for one in ones])
+        for one, other in list(zip(ones, others, strict=True))[:updates]:
+            worst = max(worst or 0.0, difference(other.loss, one.loss, typical))
+    return worst
+
+
+def weight_difference(first: Record, second: Record) -> float | None:
+    """L2 distance of the (sampled) weights at the end, relative to their norm."""
+    if not first.weights or len(first.weights) != len(second.weights):
+        return None
+    size = math.hypot(*first.weights)
+    distance = math.hypot(*(b - a for a, b in zip(first.weights, second.weights, strict=True)))
+    return distance / size if size else None
+
+
+def median(values: Sequence[float]) -> float:
+    """The upper median of the finite values; 0 without any."""
+    finite = sorted(value for value in values if math.isfinite(value))
+    return finite[len(finite) // 2] if finite else 0.0
+
+
+def text_of(number: float) -> str:
+    """A difference or a limit, as the lines show it."""
+    return "0" if number == 0 else f"{number:.1e}"

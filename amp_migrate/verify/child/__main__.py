@@ -1,0 +1,51 @@
+"""The process that runs scripts: imports torch once, then forks for every run that it is told.
+
+It reads one line of JSON (a Spec) after the other, and answers with two: the number of the process that runs it, and
+its exit status.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+
+import torch
+
+from amp_migrate.verify.child.run import run
+from amp_migrate.verify.spec import Spec
+
+
+def main() -> None:
+    """Serve until standard input is closed."""
+    _say({"torch": torch.__version__, "cuda": torch.cuda.is_available()})
+    for line in sys.stdin:
+        spec = Spec.loads(line)
+        process = os.fork()
+        if process == 0:
+            _run_and_exit(spec)
+        _say({"process": process})
+        _, status = os.waitpid(process, 0)
+        _say({"status": os.waitstatus_to_exitcode(status)})
+
+
+def _run_and_exit(spec: Spec) -> None:
+    """Never returns: what was imported by the parent is not torn down twice."""
+    status = 1
+    try:
+        os.setsid()  # so that the run can be ended together with its data-loader workers
+        run(spec)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _say(message: dict[str, object]) -> None:
+    print(json.dumps(message), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Runs with another precision than the script's own.
+
+`without_amp` forces autocast, GradScaler, Apex and casts to half off: what is left is the plain float32 program.
+`under_autocast` puts that program under one autocast, to see how much of it half precision reaches, and how far that
+moves the first loss.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch.optim import optimizer as torch_optimizer
+
+from amp_migrate.verify.child.imports import after_import
+
+
+def without_amp() -> None:
+    """For the rest of the process; call it before the script runs."""
+    _switch_off(torch.amp.autocast_mode.autocast)
+    _switch_off(torch.amp.GradScaler)
+    for cls in (torch.Tensor, torch.nn.Module):
+        setattr(cls, "half", cls.float)  # noqa: B010
+    after_import("apex.amp", _switch_off_amp)
+    after_import("apex.fp16_utils", _switch_off_fp16_utils)
+
+
+def _switch_off(cls: Any) -> None:
+    init = cls.__init__
+
+    @functools.wraps(init)
+    def switched_off(self: Any, *args: Any, **keywords: Any) -> None:
+        init(self, *args, **keywords)
+        self._enabled = False
+
+    cls.__init__ = switched_off
+
+
+def _switch_off_amp(amp: Any) -> None:
+    initialize, init = amp.initialize, amp.init
+
+    @functools.wraps(initialize)
+    def disabled_initialize(models: Any, optimizers: Any = None, *_: Any, **__: Any) -> Any:
+        return initialize(models, optimizers, enabled=False)
+
+    @functools.wraps(init)
+    def disabled_init(*_: Any, **__: Any) -> Any:
+        return init(enabled=False)
+
+    amp.initialize, amp.init = disabled_initialize, disabled_init
+
+
+def _switch_off_fp16_utils(fp16_utils: Any) -> None:
+    init = fp16_utils.FP16_Optimizer.__init__
+
+    @functools.wraps(init)
+    def unscaled_init(self: Any, init_optimizer: Any, *_: Any, **__: Any) -> None:
+        init(self, init_optimizer, verbose=False)
+
+    fp16_utils.FP16_Optimizer.__init__ = unscaled_init
+
+
+def under_autocast(device: str, dtype: str) -> None:
+    """Autocast over everything but backward and optimizer steps, for the rest of the process."""
+    without_amp()
+    torch.set_autocast_dtype(device, getattr(torch, dtype))
+    torch.set_autocast_cache_enabled(False)  # a cached cast would outlive the step that changes its weight
+    torch.set_autocast_enabled(device, True)
+    torch.autograd.backward = _in_float32(torch.autograd.backward, device)
+    torch.nn.functional.binary_cross_entropy = _in_float32(torch.nn.functional.binary_cross_entropy, device)
+
+    def off(*_: Any) -> None:
+        torch.set_autocast_enabled(device, False)
+
+    def on(*_: Any) -> None:
+        torch.set_autocast_enabled(device, True)
+
+    torch_optimizer.register_optimizer_step_pre_hook(off)
+    torch_optimizer.register_optimizer_step_post_hook(on)
+
+
+def _in_float32(function: Any, device: str) -> Any:
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        torch.set_autocast_enabled(device, False)
+        try:
+            return function(*(_float(arg) for arg in args), **{name: _float(arg) for name, arg in keywords.items()})
+        finally:
+            torch.set_autocast_enabled(device, True)
+
+    return call
+
+
+def _float(value: Any) -> Any:
+    low = isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
+    return value.float() if low else value

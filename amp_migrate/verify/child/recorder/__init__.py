@@ -1,0 +1,54 @@
+"""Watches a training script without editing it: losses, steps, clips, loss scales, precision."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from amp_migrate.verify.child.recorder.apex import record_apex
+from amp_migrate.verify.child.recorder.grad_scaler import record_grad_scalers
+from amp_migrate.verify.child.recorder.losses import record_backwards
+from amp_migrate.verify.child.recorder.optimizers import Optimizer, record_clips, record_steps
+from amp_migrate.verify.child.recorder.precision import SavedTensors, record_modules
+from amp_migrate.verify.child.recorder.tape import StopTraining, Tape
+from amp_migrate.verify.record import Record
+from amp_migrate.verify.spec import Spec
+
+# Weights that are kept of each run for comparison, evenly over all of them.
+_WEIGHT_SAMPLE = 4096
+
+
+class Recorder:
+    """Installed once, before the script runs."""
+
+    def __init__(self, spec: Spec, autocast_device: str, after_first: Callable[[Optimizer], None] | None) -> None:
+        self._device = spec.device
+        self._tape = Tape(steps=spec.steps, progress=Path(spec.results) / "progress")
+        self.record = self._tape.record
+        record_backwards(self._tape, autocast_device)
+        record_steps(self._tape, after_first)
+        record_clips(self._tape)
+        record_grad_scalers(self._tape, spec.highest_scale)
+        record_apex(self._tape, spec.highest_scale)
+        record_modules(self.record)
+        self._saved = SavedTensors(self._tape)
+
+    def finish(self) -> Record:
+        """The record, complete with the weights at the end."""
+        self._saved.stop()
+        self._tape.finish()
+        weights = [weight.detach().float().flatten().cpu() for weight in self._tape.trained()]
+        if weights:
+            flat = torch.cat(weights)
+            every = max(1, flat.numel() // _WEIGHT_SAMPLE)
+            self.record.weights = flat[::every].tolist()
+            self.record.digest = hashlib.sha256(flat.numpy().tobytes()).hexdigest()
+        if self._device == "cuda":
+            self.record.peak_bytes = torch.cuda.max_memory_allocated()
+        return self.record
+
+
+__all__ = ["Recorder", "StopTraining"]

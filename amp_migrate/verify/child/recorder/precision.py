@@ -1,0 +1,65 @@
+"""How much of the work is done in low precision.
+
+Two measures: of the floating tensors kept for backward, the bytes in half precision (Tensor-level, sees functional
+calls); and of the calls of linear, convolution and recurrent modules, those that give half precision (sees evaluation).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from amp_migrate.verify.child.recorder.tape import Tape
+from amp_migrate.verify.record import Record
+
+_LOW = (torch.float16, torch.bfloat16)
+_WATCHED_STEPS = 4
+_MODULES: tuple[type, ...] = (
+    torch.nn.Linear,
+    torch.nn.Bilinear,
+    torch.nn.modules.conv._ConvNd,
+    torch.nn.RNNBase,
+    torch.nn.RNNCellBase,
+)
+
+
+def record_modules(record: Record) -> None:
+    """Count the calls of modules by the dtype of their output, from now on."""
+
+    def look(module: torch.nn.Module, args: Any, output: Any) -> None:
+        if isinstance(module, _MODULES):
+            counts = record.training if torch.is_grad_enabled() else record.evaluation
+            counts.calls += 1
+            first = output
+            while isinstance(first, (tuple, list)) and first:
+                first = first[0]
+            counts.low += isinstance(first, torch.Tensor) and first.dtype in _LOW
+
+    torch.nn.modules.module.register_module_forward_hook(look)
+
+
+class SavedTensors:
+    """Counts what autograd saves in the first steps: watching it costs time."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._record = tape.record
+        tape.after_steps(_WATCHED_STEPS, self.stop)
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor)
+        self._hooks.__enter__()
+        self._running = True
+
+    def stop(self) -> None:
+        if self._running:
+            self._running = False
+            self._hooks.__exit__(None, None, None)
+
+    def _pack(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_floating_point():
+            size = tensor.numel() * tensor.element_size()
+            self._record.saved_bytes += size
+            if tensor.dtype in _LOW:
+                self._record.saved_low_bytes += size
+                self._record.low_dtype = str(tensor.dtype).removeprefix("torch.")
+        # Not the tensor itself: an output that its own graph node saves would never be freed.
+        return tensor.detach()

@@ -1,0 +1,123 @@
+"""The two programs that are compared: their files, where they run, and with which arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+from amp_migrate.files.neighbours import local_modules
+from amp_migrate.options import Options
+from amp_migrate.project import migrate_file
+from amp_migrate.report.text import finding_lines
+from amp_migrate.verify.mirror import Mirror
+
+
+class NotComparableError(Exception):
+    """There is nothing to compare; the message says why, in words for the user."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """One side. `changed` holds files whose content differs from the disk's, by their absolute path."""
+
+    title: str
+    script: Path  # absolute, on the user's disk
+    args: tuple[str, ...]
+    folder: Path  # the working directory
+    changed: dict[Path, bytes]
+
+    def mirrors(self, place: Path) -> list[Mirror]:
+        """Fresh mirrors, in the empty folder `place`, of the project and of the working directory."""
+        roots = [_project_of(self.script, self.folder)]
+        if not self.folder.is_relative_to(roots[0]):
+            roots.append(self.folder)
+        mirrors = [Mirror.make(place / str(number), root, self.changed) for number, root in enumerate(roots)]
+        for mirror in mirrors:
+            for path in (self.folder, self.script.parent):
+                if path.is_relative_to(mirror.real):
+                    mirror.detach(mirror.path(path))
+        return mirrors
+
+
+def _project_of(script: Path, folder: Path) -> Path:
+    """What is mirrored: the working directory if the script lies in it, else the script's repository or folder."""
+    for parent in script.parents:
+        if (parent / ".git").exists():
+            return folder if parent.is_relative_to(folder) else parent
+    return folder if script.is_relative_to(folder) else script.parent
+
+
+def migrated_pair(
+    script: Path, before_args: tuple[str, ...], after_args: tuple[str, ...], options: Options
+) -> tuple[Program, Program]:
+    """A script as it is, and migrated together with the local modules that it imports.
+
+    Raises NotComparableError where the migration leaves the script alone.
+    """
+    folder = Path.cwd()
+    script = Path(os.path.abspath(script))
+    runnable, changed = _as_script(script)
+    changed_after = {**changed, **_migrated(script, options)} if not changed else _migrated_notebook(changed, options)
+    if changed_after == changed:
+        raise NotComparableError(
+            f"{script.name}: there is nothing to migrate; --before and --after compare two scripts that exist"
+        )
+    before = Program("original", runnable, before_args, folder, changed)
+    return before, Program("migrated", runnable, after_args, folder, changed_after)
+
+
+def _migrated(script: Path, options: Options) -> dict[Path, bytes]:
+    changed = {}
+    for file in (script, *(file for file, _ in local_modules(script, script.read_bytes()))):
+        result = migrate_file(file, options)
+        if file == script and result.status in ("left", "error"):
+            raise NotComparableError("not migrated:\n" + "\n".join(finding_lines(result)))
+        if result.changed:
+            changed[Path(os.path.abspath(file))] = result.output
+    return changed
+
+
+def _migrated_notebook(changed: dict[Path, bytes], options: Options) -> dict[Path, bytes]:
+    from amp_migrate.project import migrate_bytes
+
+    return {path: migrate_bytes(source, options, path).output for path, source in changed.items()}
+
+
+def existing_pair(
+    before: Path, after: Path, script: Path | None, before_args: tuple[str, ...], after_args: tuple[str, ...]
+) -> tuple[Program, Program]:
+    """Two scripts, or two trees that both hold `script`; scripts run here, trees in their root.
+
+    Raises NotComparableError where a script is missing.
+    """
+    programs = []
+    for title, path, args in (("original", before, before_args), ("migrated", after, after_args)):
+        absolute = Path(os.path.abspath(path))
+        folder = Path.cwd()
+        if absolute.is_dir():
+            if script is None:
+                raise NotComparableError(
+                    f"{path} is a folder: name the script in it, as in `verify train.py --before A`"
+                )
+            folder, absolute = absolute, absolute / script
+        if not absolute.is_file():
+            raise NotComparableError(f"{absolute} does not exist")
+        runnable, changed = _as_script(absolute)
+        programs.append(Program(title, runnable, args, folder, changed))
+    return programs[0], programs[1]
+
+
+def _as_script(path: Path) -> tuple[Path, dict[Path, bytes]]:
+    """A notebook becomes a script beside it (in the mirror only): its code cells, magics as comments."""
+    if path.suffix != ".ipynb":
+        return path, {}
+    try:
+        cells = json.loads(path.read_bytes())["cells"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (ValueError, KeyError, TypeError):
+        raise NotComparableError(f"{path} is no notebook of format 4") from None
+    lines = [line for source in sources for line in [*source.splitlines(), ""]]
+    text = "\n".join(f"# {line}" if line.lstrip().startswith(("%", "!")) else line for line in lines)
+    return path.with_suffix(".py"), {path.with_suffix(".py"): text.encode()}

@@ -1,0 +1,205 @@
+"""What one run of a script did about training: written by the recorder in the child, read by the verdict.
+
+Only the standard library: the parent process never imports torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+Outcome = Literal["finished", "stopped", "error", "time limit", "killed"]
+
+
+@dataclasses.dataclass
+class Backward:
+    """One call of `backward`. `update` counts the optimizer steps tried before it, in this process."""
+
+    loss: float  # before scaling
+    loss_scale: float | None  # what it was multiplied with; None where the loss was not scaled
+    scaler: int | None  # which loss scaler did it
+    autocast: bool  # was autocast on while gradients were computed?
+    update: int
+
+
+@dataclasses.dataclass
+class Step:
+    """One try of an optimizer step. Optimizers are numbered in the order of their first step."""
+
+    optimizer: int
+    applied: bool  # False where the loss scaler skipped it
+    grad_norm: float | None  # L2 norm of all gradients as the optimizer saw them; None for a skipped step
+    through_scaler: bool
+    loss_scale: float | None
+    scaler: int | None  # which loss scaler made the step; Apex leaves that to the optimizer
+    seconds: float  # since the step before it (or since the first backward)
+
+
+@dataclasses.dataclass
+class Clip:
+    """One call that clips gradients. `norm` is the norm before clipping, `limit` what it may be."""
+
+    name: str
+    norm: float | None
+    limit: float | None
+    update: int
+
+    @property
+    def excess(self) -> float | None:
+        """The norm as a multiple of the limit: the same whether both are multiplied with a loss scale or not."""
+        return self.norm / self.limit if self.norm is not None and self.limit else None
+
+
+@dataclasses.dataclass
+class Scaler:
+    """One enabled loss scaler."""
+
+    kind: Literal["GradScaler", "Apex"]
+    first_scale: float
+    last_scale: float
+
+
+@dataclasses.dataclass
+class Precision:
+    """Calls of linear, convolution and recurrent modules, and how many of them gave float16 or bfloat16."""
+
+    calls: int = 0
+    low: int = 0
+
+    @property
+    def share(self) -> float | None:
+        return self.low / self.calls if self.calls else None
+
+
+@dataclasses.dataclass
+class Failure:
+    """An exception that ended the script, at its last line in the user's own code."""
+
+    kind: str
+    message: str
+    path: str
+    line: int
+    missing: str | None = None  # a module or file that is not here
+
+
+@dataclasses.dataclass
+class Record:
+    """All that is known of one run."""
+
+    outcome: Outcome = "finished"
+    failure: Failure | None = None
+    device: str = "cpu"
+    torch: str = ""
+    apex: str | None = None  # which apex the script imported: "apex ..." or "stand-in"
+    levels: list[str] = dataclasses.field(default_factory=list)  # of each amp.initialize
+    backwards: list[Backward] = dataclasses.field(default_factory=list)
+    steps: list[Step] = dataclasses.field(default_factory=list)
+    clips: list[Clip] = dataclasses.field(default_factory=list)
+    scalers: list[Scaler] = dataclasses.field(default_factory=list)
+    training: Precision = dataclasses.field(default_factory=Precision)  # with gradients
+    evaluation: Precision = dataclasses.field(default_factory=Precision)  # under no_grad
+    saved_bytes: int = 0  # floating tensors kept for backward, in the first updates
+    saved_low_bytes: int = 0  # of these in float16 or bfloat16
+    low_dtype: str = ""  # which of the two
+    weights: list[float] = dataclasses.field(default_factory=list)  # an even sample of the trained weights, at the end
+    digest: str = ""  # of all trained weights, at the end
+    peak_bytes: int | None = None  # CUDA memory; None on the CPU
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def low_share(self) -> float | None:
+        """Share of low precision in the bytes saved for backward."""
+        return self.saved_low_bytes / self.saved_bytes if self.saved_bytes else None
+
+    @property
+    def skipped(self) -> int:
+        return sum(not step.applied for step in self.steps)
+
+    def updates(self) -> Iterator[Update]:
+        """Backwards with the steps that follow them, up to the next backward."""
+        first = 0
+        clips = deque(self.clips)
+        for number, backward in enumerate(self.backwards):
+            last = number + 1 == len(self.backwards)
+            end = len(self.steps) if last else self.backwards[number + 1].update
+            steps = self.steps[backward.update : end]
+            if steps:
+                own = []
+                while clips and clips[0].update < end:
+                    own.append(clips.popleft())
+                yield Update(self.backwards[first : number + 1], steps, own)
+                first = number + 1
+
+    def curves(self) -> dict[tuple[int, ...], list[Update]]:
+        """The updates that were applied, by the optimizers that they step.
+
+        Losses are compared update by update: a skipped step, on one side only, shifts all iterations after it.
+        """
+        curves: dict[tuple[int, ...], list[Update]] = {}
+        for update in self.updates():
+            if update.applied:
+                curves.setdefault(update.optimizers, []).append(update)
+        return curves
+
+    def not_a_number(self) -> int | None:
+        """The first applied update with a loss or gradient that is NaN or infinite, counted from 1."""
+        applied = [update for update in self.updates() if update.applied]
+        for number, update in enumerate(applied, 1):
+            if not math.isfinite(update.loss) or not math.isfinite(update.grad_norm):
+                return number
+        return None
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(dataclasses.asdict(self)), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> Record:
+        return cls.of(json.loads(path.read_text(encoding="utf-8")))
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> Record:
+        """From what `dataclasses.asdict` gives."""
+        lists: dict[str, Any] = {"backwards": Backward, "steps": Step, "clips": Clip, "scalers": Scaler}
+        for name, kind in lists.items():
+            data[name] = [kind(**item) for item in data[name]]
+        for name in ("training", "evaluation"):
+            data[name] = Precision(**data[name])
+        data["failure"] = Failure(**data["failure"]) if data["failure"] else None
+        return cls(**data)
+
+
+@dataclasses.dataclass
+class Update:
+    """The backwards that belong to one optimizer update, and its steps."""
+
+    backwards: list[Backward]
+    steps: list[Step]
+    clips: list[Clip]
+
+    @property
+    def applied(self) -> bool:
+        return any(step.applied for step in self.steps)
+
+    @property
+    def optimizers(self) -> tuple[int, ...]:
+        return tuple(sorted({step.optimizer for step in self.steps}))
+
+    @property
+    def loss(self) -> float:
+        """The sum of the losses, before scaling."""
+        return sum(backward.loss for backward in self.backwards)
+
+    @property
+    def grad_norm(self) -> float:
+        """L2 norm over the optimizers that were stepped, as applied."""
+        return math.hypot(*(step.grad_norm for step in self.steps if step.grad_norm is not None))
+
+    @property
+    def excesses(self) -> list[float]:
+        """Of each clip, the norm before it divided by what it may be."""
+        return [clip.excess for clip in self.clips if clip.excess is not None]

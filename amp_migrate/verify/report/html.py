@@ -1,0 +1,133 @@
+"""The report as one page that loads nothing: the style sheet and the figure stand in it, and it has no script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from importlib.resources import files
+
+from amp_migrate.verify.comparison import Comparison, Line, Section, Verdict
+from amp_migrate.verify.report.facts import failures, rows
+from amp_migrate.verify.report.plot import svgs
+
+_HEADLINES: dict[Verdict, str] = {
+    "same": "They train the same",
+    "different": "They train differently",
+    "not comparable": "They cannot be compared",
+}
+# The policy makes the browser refuse whatever an escape that was forgotten might let in.
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def page(comparison: Comparison) -> str:
+    """A whole HTML document."""
+    parts = [
+        _header(comparison),
+        _failures(comparison),
+        _compared(comparison),
+        _figure(comparison),
+        _verdicts(comparison),
+        _notes(comparison),
+        _part("How to reproduce", f"<pre>{escape(comparison.command)}</pre>") if comparison.command else "",
+    ]
+    title = escape(f"{comparison.verdict}: {comparison.before.script} - amp-migrate verify")
+    style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    return _PAGE.format(title=title, style=style, body="\n".join(filter(None, parts)))
+
+
+def _header(comparison: Comparison) -> str:
+    return (
+        f'<header class="{_class(comparison.verdict)}">\n'
+        '<p class="tool">amp-migrate verify</p>\n'
+        f"<h1>{_HEADLINES[comparison.verdict]}</h1>\n"
+        f"<p>{escape(comparison.reason)}</p>\n"
+        "</header>"
+    )
+
+
+def _failures(comparison: Comparison) -> str:
+    ended = [f"<p>{escape(name)}</p>\n<pre>{escape(failure)}</pre>" for name, failure in failures(comparison)]
+    return _part("What stopped a run", "\n".join(ended))
+
+
+def _compared(comparison: Comparison) -> str:
+    head = f"<th></th>{_cell('th', comparison.before.title)}{_cell('th', comparison.after.title)}"
+    return _part("What was compared", _table("facts", head, [_body(_fact(*row) for row in rows(comparison))]))
+
+
+def _fact(label: str, before: str, after: str) -> str:
+    """What holds for both sides is said once."""
+    values = f'<td colspan="2">{escape(before)}</td>' if before == after else _cell("td", before) + _cell("td", after)
+    return f'<th scope="row">{escape(label)}</th>{values}'
+
+
+def _figure(comparison: Comparison) -> str:
+    """Each panel is a picture of its own, so that a phone can show them below each other."""
+    try:
+        content = "\n".join(svgs(comparison))
+    except ModuleNotFoundError:  # no reason to lose the rest after a long run
+        return _part("How they trained", "<p>The figure needs matplotlib: pip install amp-migrate[verify]</p>")
+    return _part("How they trained", f'<div class="figure">\n{content}\n</div>' if content else "")
+
+
+def _verdicts(comparison: Comparison) -> str:
+    head = "".join(_cell("th", name) for name in ("Check", "Status", "Measured", "Threshold", "Meaning"))
+    return _part("Verdict, line by line", _table("verdicts", head, map(_section, comparison.sections)))
+
+
+def _section(section: Section) -> str:
+    title = f'<th colspan="5" scope="rowgroup">{escape(section.title)}</th>'
+    return _body([title, *map(_line, section.lines)])
+
+
+def _line(line: Line) -> str:
+    return (
+        _cell("td", line.check)
+        + _cell("td", line.status, f"status {_class(line.status)}")
+        + _cell("td", line.number, "number")
+        + _cell("td", line.threshold, "number threshold")
+        + _cell("td", line.text)
+    )
+
+
+def _notes(comparison: Comparison) -> str:
+    items = "\n".join(f"<li>{escape(note)}</li>" for note in comparison.notes)
+    return _part("Notes", f"<ul>\n{items}\n</ul>" if items else "")
+
+
+def _part(title: str, content: str) -> str:
+    """A heading and what stands under it; nothing where there is nothing."""
+    return f"<h2>{title}</h2>\n{content}" if content else ""
+
+
+def _table(name: str, head: str, bodies: Iterable[str]) -> str:
+    content = "\n".join(bodies)
+    return f'<table class="{name}">\n<thead><tr>{head}</tr></thead>\n{content}\n</table>' if content else ""
+
+
+def _body(lines: Iterable[str]) -> str:
+    content = "\n".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<tbody>\n{content}\n</tbody>"
+
+
+def _cell(kind: str, text: str, name: str = "") -> str:
+    attribute = f' class="{name}"' if name else ""
+    return f"<{kind}{attribute}>{escape(text)}</{kind}>"
+
+
+def _class(words: str) -> str:
+    return words.replace(" ", "-")

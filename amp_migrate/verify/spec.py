@@ -1,0 +1,38 @@
+"""What one run is asked to do: written by the parent, read by the child."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any, Literal
+
+Mode = Literal["as is", "without AMP", "under autocast"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """One run of one script. Paths are absolute; those of the user's files lie in a mirror (see mirror.py)."""
+
+    script: str
+    args: tuple[str, ...]
+    folder: str  # the working directory
+    mirrors: tuple[tuple[str, str], ...]  # (copy, what it is a copy of)
+    results: str  # an empty folder for record.json, output.txt, progress
+    device: Literal["cuda", "cpu"]
+    mode: Mode = "as is"
+    autocast_dtype: Literal["float16", "bfloat16"] = "float16"  # for mode "under autocast"
+    steps: int | None = None  # stop after so many tries of an optimizer step
+    seed: int = 0
+    highest_scale: float | None = None  # for the first loss scale
+    perturb: bool = False  # move all weights by 2**-11, once, after the first step
+    launched: bool = False  # with the environment of a launcher: rank 0 of 1
+
+    def dumps(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> Spec:
+        data: dict[str, Any] = json.loads(text)
+        data["args"] = tuple(data["args"])
+        data["mirrors"] = tuple((copy, real) for copy, real in data["mirrors"])
+        return cls(**data)

@@ -1,0 +1,48 @@
+"""FusedAdam: AdamW by default, Adam with `adam_w_mode=False`."""
+
+from typing import Any
+
+import torch
+
+from .fused import FusedOptimizer, bias_corrections, moving_average
+
+
+class FusedAdam(FusedOptimizer):
+    """Adam; `capturable` and `master_weights` are about CUDA graphs and have no effect."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-3,
+        bias_correction: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        adam_w_mode: bool = True,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        set_grad_none: bool = True,
+        capturable: bool = False,
+        master_weights: bool = False,
+    ) -> None:
+        if amsgrad:
+            raise RuntimeError("FusedAdam does not support the AMSGrad variant.")
+        super().__init__(
+            params,
+            {"lr": lr, "bias_correction": bias_correction, "betas": betas, "eps": eps, "weight_decay": weight_decay},
+        )
+        self.adam_w_mode = adam_w_mode
+        self.set_grad_none = set_grad_none
+
+    def update(self, param: torch.Tensor, grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> Any:
+        """One step of Adam, weight decay on the gradient or beside it."""
+        beta1, beta2 = group["betas"]
+        correction1, correction2 = bias_corrections(group)
+        decay = group["weight_decay"] * param
+        if not self.adam_w_mode:
+            grad = grad + decay
+        mean = moving_average(state, "exp_avg", beta1, (1 - beta1) * grad)
+        square = moving_average(state, "exp_avg_sq", beta2, (1 - beta2) * grad * grad)
+        direction = (mean / correction1) / ((square / correction2).sqrt() + group["eps"])
+        if self.adam_w_mode:
+            direction = direction + decay
+        return param - group["lr"] * direction

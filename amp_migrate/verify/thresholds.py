@@ -1,0 +1,33 @@
+"""How much two runs may differ, in one place. Where the numbers come from: docs/verification.md.
+
+All differences are relative. Each limit is the larger of a fixed number, measured on correct pairs, and a multiple of
+what half precision does to this very script: `noise` is what one autocast over the original moves its first loss by,
+`control` is what one rounding error in the weights does to its curve.
+"""
+
+from __future__ import annotations
+
+FIRST_LOSS = 1e-4
+FIRST_LOSS_OF_HALF = 2e-3  # an original that is cast to half by hand has rounded weights
+FIRST_GRADIENT = 1e-2
+TEN_UPDATES = 5e-3
+TEN_UPDATES_OF_HALF = 1e-2
+CURVE = 5e-3
+WEIGHTS = 1e-3
+
+BFLOAT16 = 8.0  # times as coarse as float16: 8 bits of precision instead of 11
+
+TIMES_NOISE = 4.0
+TIMES_CONTROL = 4.0
+TIMES_CONTROL_OF_WEIGHTS = 5.0
+CHAOTIC = 0.1  # a control that moves further than this proves little
+
+# Of the share that half precision has in the original: less than the first is a warning (a network that was never
+# given to amp stays in float32), less than the second a forgotten region.
+USUAL_OF_PRECISION = 0.7
+LEAST_OF_PRECISION = 0.4
+USUAL_PRECISION_SHARE = 0.7  # where it is not known
+
+SKIPPED_SHARE = 0.2  # of the skipped steps
+SKIPPED_STEPS = 2
+END_OF_SCALE = 2.0  # one growth or backoff apart

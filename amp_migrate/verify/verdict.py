@@ -1,0 +1,81 @@
+"""From the runs to the verdict: the checks in their order, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amp_migrate.verify.checks.curve import curve_lines, first_updates_lines
+from amp_migrate.verify.checks.first_step import first_step_lines
+from amp_migrate.verify.checks.neutral import neutral_lines
+from amp_migrate.verify.checks.runs import Runs
+from amp_migrate.verify.checks.structure import structure_lines
+from amp_migrate.verify.comparison import Section, Verdict
+from amp_migrate.verify.record import Failure, Record
+
+NEUTRAL = "without AMP"
+_CHECKS = {
+    NEUTRAL: neutral_lines,
+    "structure": structure_lines,
+    "first step": first_step_lines,
+    "ten updates": first_updates_lines,
+    "curve": curve_lines,
+}
+
+
+def sections_of(runs: Runs) -> Iterator[Section]:
+    """All checks; where a run ended in NaN only those that do not need its numbers."""
+    for title, check in _CHECKS.items():
+        yield Section(title, tuple(check(runs)))
+
+
+def why_not_comparable(original: Record, migrated: Record) -> str | None:
+    """In words, where the original is no measure; None where it is."""
+    if original.failure is not None and not _stops_alike(original, migrated):
+        return f"the original {describe(original.failure)}"
+    if original.outcome == "killed":
+        return f"the original was killed: {'; '.join(original.notes)}"
+    if not original.steps:
+        if original.outcome == "time limit":
+            return "the original made no optimizer step within the time limit"
+        return "the original made no optimizer step"
+    number = original.not_a_number()
+    return f"the original becomes NaN at update {number}" if number is not None else None
+
+
+def why_different(original: Record, migrated: Record) -> str | None:
+    """In words, where the migrated script does not get as far as the original; None where it does."""
+    if migrated.failure is not None and not _stops_alike(original, migrated):
+        return f"the migrated script {describe(migrated.failure)}"
+    if migrated.outcome == "killed":
+        return f"the migrated script was killed: {'; '.join(migrated.notes)}"
+    number = migrated.not_a_number()
+    if number is not None and original.not_a_number() is None:
+        return f"the migrated script becomes NaN at update {number}, the original does not"
+    return None
+
+
+def _stops_alike(original: Record, migrated: Record) -> bool:
+    """True where both train, and then stop with the same error (a plot at the end, a missing test set)."""
+    one, two = original.failure, migrated.failure
+    if one is None or two is None or not original.steps:
+        return False
+    return (one.kind, one.message) == (two.kind, two.message)
+
+
+def describe(failure: Failure) -> str:
+    """`stops at train.py:12: ...`, with what is missing where that is known."""
+    where = f"{failure.path}:{failure.line}" if failure.line else failure.path
+    if failure.kind == "ModuleNotFoundError":
+        return f"needs the package {failure.missing}, which is not installed here ({where})"
+    if failure.kind == "FileNotFoundError" and failure.missing:
+        return f"needs {failure.missing}, which is not here ({where})"
+    return f"stops at {where}: {failure.kind}: {failure.message}".rstrip(": ")
+
+
+def verdict_of(sections: list[Section], compared: str) -> tuple[Verdict, str]:
+    """The first line that differs decides."""
+    for section in sections:
+        for line in section.lines:
+            if line.status == "different":
+                return "different", f"{section.title}: {line}"
+    return "same", compared
