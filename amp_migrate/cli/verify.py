@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import json
 import shlex
 import sys
@@ -83,18 +85,24 @@ def verify(
         raise click.UsageError("name a script, or --before and --after")
     if script is not None and before is not None and before.is_file():
         script, args = None, (str(script), *args)  # two scripts need no name of one
+    if plot_file is not None:
+        _require_matplotlib()
     settings = Settings(steps, seed, time_limit, resume_args)
     outputs = Path(tempfile.mkdtemp(prefix="amp-migrate-output-"))
     try:
         pair = _pair(script, before, after, (*args, *before_args), (*args, *after_args))
         with _Progress() as progress, Pool(device) as pool:
             comparison = compare(*pair, settings, pool, outputs, progress.tell)
-    except (NotComparableError, NoTorchError) as error:
+    except NoTorchError as error:
+        click.echo(f"verify needs torch beside amp-migrate: pip install 'amp-migrate[verify]' ({error})", err=True)
+        sys.exit(2)
+    except NotComparableError as error:
         click.echo(f"not comparable: {error}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         click.echo("interrupted; all runs were ended", err=True)
         sys.exit(130)
+    comparison = dataclasses.replace(comparison, command=shlex.join(["amp-migrate", *sys.argv[1:]]))
     _report(comparison, json_file, html_file, plot_file)
     sys.exit(comparison.exit_code)
 
@@ -112,6 +120,12 @@ def _pair(
     if not script.is_file():
         raise NotComparableError(f"{script} does not exist, or is no file")
     return migrated_pair(script, before_args, after_args, Options())
+
+
+def _require_matplotlib() -> None:
+    """Before the runs, not after them."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise click.UsageError("--plot needs matplotlib: pip install 'amp-migrate[verify]'")
 
 
 class _Progress:
@@ -147,6 +161,6 @@ def _report(comparison: Comparison, json_file: Path | None, html_file: Path | No
     if json_file is not None:
         json_file.write_text(json.dumps(comparison.as_json(), indent=1), encoding="utf-8")
     if html_file is not None:
-        html_file.write_text(html.page(comparison), encoding="utf-8")
+        html_file.write_text(html.page(comparison), encoding="utf-8", errors="xmlcharrefreplace")
     if plot_file is not None:
         plot.draw(comparison, plot_file)

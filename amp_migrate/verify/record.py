@@ -135,6 +135,17 @@ class Record:
                 yield Update(self.backwards[first : number + 1], steps, own)
                 first = number + 1
 
+    def first_steps(self, count: int) -> Record:
+        """What was recorded up to so many tries of a step; without the weights, which are those of the end."""
+        return dataclasses.replace(
+            self,
+            backwards=[backward for backward in self.backwards if backward.update < count],
+            steps=self.steps[:count],
+            clips=[clip for clip in self.clips if clip.update < count],
+            weights=[],
+            digest="",
+        )
+
     def curves(self) -> dict[tuple[int, ...], list[Update]]:
         """The updates that were applied, by the optimizers that they step.
 

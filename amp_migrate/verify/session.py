@@ -28,6 +28,9 @@ _NOT_PROVEN_ON_CPU = (
     "ran on the CPU in float16, with CUDA calls redirected and CUDA's autocast rules: this does not prove speed, "
     "memory, CUDA extensions, several GPUs, or that every tensor is moved to the GPU"
 )
+# Where every step was skipped, the next try starts so many times lower.
+_MUCH_LOWER = 2.0**6
+_MOST_RETRIES = 4
 _LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -116,10 +119,8 @@ class _Session:
         if phase:
             yield Section("restart", tuple(restart_lines(runs["original"], runs["migrated"])))
         compared = Runs(
-            runs["original"][phase],
-            runs["migrated"][phase],
-            runs["original without AMP"][phase],
-            runs["migrated without AMP"][phase],
+            *_as_far_as_both(runs["original"][phase], runs["migrated"][phase]),
+            *_as_far_as_both(runs["original without AMP"][phase], runs["migrated without AMP"][phase]),
             ended_well("original without AMP, again"),
             ended_well("original under autocast"),
             ended_well("control"),
@@ -159,11 +160,15 @@ class _Session:
         if any(_wants_launcher(records[0]) for records in pair.values()):
             self._launched = True
             pair = self._run([original, migrated])
-        scale = _first_scale_that_worked([records[0] for records in pair.values()])
-        if scale is not None:
+        for _ in range(_MOST_RETRIES):
+            scale = _lower_scale([records[0] for records in pair.values()])
+            if scale is None:
+                break
             self._highest_scale = scale
-            self._notes.append(f"the first steps were skipped: both start with a loss scale of {scale:g} instead")
             pair = self._run([original, migrated])
+        if self._highest_scale is not None:
+            start = f"{self._highest_scale:g}"
+            self._notes.append(f"the first steps were skipped: both start with a loss scale of {start} instead")
         return pair
 
     def _run_others(self, original: _Trial, migrated: _Trial, low_dtype: str) -> dict[str, list[Record]]:
@@ -235,18 +240,29 @@ def _compared(runs: dict[str, list[Record]]) -> str:
     return f"{updates} optimizer updates compared"
 
 
+def _as_far_as_both(one: Record, other: Record) -> tuple[Record, Record]:
+    """What the time limit has cut off at different steps."""
+    if "time limit" not in (one.outcome, other.outcome):
+        return one, other
+    count = min(len(one.steps), len(other.steps))
+    return one.first_steps(count), other.first_steps(count)
+
+
 def _wants_launcher(record: Record) -> bool:
     """True for a script that reads what torchrun would have set."""
     failure = record.failure
     return failure is not None and failure.kind == "KeyError" and failure.message.strip("'\"") in _LAUNCHER_VARIABLES
 
 
-def _first_scale_that_worked(records: list[Record]) -> float | None:
-    """The loss scale of the first step that was applied, where the steps before it were skipped; the lower of all."""
+def _lower_scale(records: list[Record]) -> float | None:
+    """A first loss scale with which the first step may not be skipped, the lower of all; None where none was."""
     scales = []
     for record in records:
         applied = next((number for number, step in enumerate(record.steps) if step.applied), None)
-        if applied:
-            used = [backward.loss_scale for backward in record.backwards if backward.update == applied]
-            scales += [scale for scale in used if scale is not None]
-    return min(scales, default=None)
+        used = {backward.update: backward.loss_scale for backward in record.backwards}
+        if applied is None and used:
+            lowest = min((scale for scale in used.values() if scale is not None), default=None)
+            scales.append(lowest and lowest / _MUCH_LOWER)
+        elif applied:
+            scales.append(used.get(applied))
+    return min((scale for scale in scales if scale), default=None)

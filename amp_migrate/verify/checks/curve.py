@@ -19,7 +19,7 @@ def first_updates_lines(runs: Runs) -> Iterator[Line]:
     """The largest difference of a loss in the first ten applied updates."""
     found = largest_loss_difference(runs.original, runs.migrated, _FIRST_UPDATES)
     if found is None:
-        yield Line("first ten updates", "not compared", text="no updates correspond")
+        yield Line("first ten updates", "different", text="no update of the migrated script has one to compare it with")
         return
     fixed = runs.limit(thresholds.TEN_UPDATES_OF_HALF, thresholds.TEN_UPDATES)
     limit = max(fixed, _control(runs, _FIRST_UPDATES))
@@ -37,7 +37,9 @@ def curve_lines(runs: Runs) -> Iterator[Line]:
     weights = weight_difference(runs.original, runs.migrated)
     if weights is None:
         return
-    control = weight_difference(runs.original, runs.control) if runs.control is not None else None
+    control = None
+    if runs.control is not None and len(runs.control.steps) == len(runs.original.steps):
+        control = weight_difference(runs.original, runs.control)
     allowed = max(
         runs.limit(thresholds.WEIGHTS, thresholds.WEIGHTS), thresholds.TIMES_CONTROL_OF_WEIGHTS * (control or 0.0)
     )

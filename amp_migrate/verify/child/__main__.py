@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import sys
 import traceback
 
@@ -15,6 +17,8 @@ import torch
 
 from amp_migrate.verify.child.run import run
 from amp_migrate.verify.spec import Spec
+
+_POLL_SECONDS = 0.02
 
 
 def main() -> None:
@@ -26,8 +30,19 @@ def main() -> None:
         if process == 0:
             _run_and_exit(spec)
         _say({"process": process})
-        _, status = os.waitpid(process, 0)
-        _say({"status": os.waitstatus_to_exitcode(status)})
+        _say({"status": _wait(process)})
+
+
+def _wait(process: int) -> int:
+    """The exit status of a run; the run ends with us where the process that asked for it is gone."""
+    while True:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        orders, _, _ = select.select([sys.stdin], [], [], _POLL_SECONDS)
+        if orders:  # nothing is ordered while a run is under way: this is the end of the input
+            os.killpg(process, signal.SIGKILL)
+            sys.exit(1)
 
 
 def _run_and_exit(spec: Spec) -> None:

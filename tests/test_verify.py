@@ -1,0 +1,274 @@
+"""`verify` on the shapes that scripts come in: launchers, restarts, files, failures. All runs are on the CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from amp_migrate.options import Options
+from amp_migrate.verify.comparison import Comparison
+from amp_migrate.verify.pool import Pool
+from amp_migrate.verify.programs import NotComparableError, existing_pair, migrated_pair
+from amp_migrate.verify.session import Settings, verify
+
+_IMPORTS = """\
+import argparse, os, sys, time
+import torch
+from apex import amp
+"""
+_SETUP = """\
+model = torch.nn.Linear(6, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+"""
+_STEP = """\
+loss = torch.nn.functional.mse_loss(model(torch.randn(8, 6).cuda()), torch.zeros(8, 3).cuda())
+optimizer.zero_grad()
+with amp.scale_loss(loss, optimizer) as scaled_loss:
+    scaled_loss.backward()
+optimizer.step()
+"""
+
+
+def _in(head: str, body: str) -> str:
+    """A block with its first line."""
+    return head + "\n" + textwrap.indent(body, "    ")
+
+
+_LOOP = _in("for _ in range(6):", _STEP)
+
+
+def _script(*parts: str) -> str:
+    return "\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+@pytest.fixture
+def run(pool: Pool, tmp_path, monkeypatch):
+    """Writes a script into an empty working directory, migrates a copy of it and compares."""
+    work, outputs = tmp_path / "work", tmp_path / "outputs"
+    work.mkdir()
+    outputs.mkdir()
+    monkeypatch.chdir(work)
+
+    def run(script: str, args: tuple[str, ...] = (), name: str = "train.py", **settings) -> Comparison:
+        Path(name).write_text(script)
+        pair = migrated_pair(Path(name), args, args, Options(api="torch.amp"))
+        return verify(*pair, Settings(**settings), pool, outputs, lambda run, steps: None)
+
+    return run
+
+
+def test_plain_script(run):
+    comparison = run(_script(_IMPORTS, _SETUP, _LOOP))
+    assert (comparison.verdict, comparison.reason) == ("same", "6 optimizer updates compared")
+    assert {line.status for line in comparison.lines()} == {"ok"}
+    assert comparison.sections[0].title == "without AMP"
+
+
+def test_launched_script_runs_as_rank_0(run):
+    process_group = """\
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+torch.distributed.init_process_group("nccl")
+assert torch.distributed.get_world_size() == 1
+"""
+    parallel = "model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])"
+    comparison = run(_script(_IMPORTS, process_group, _SETUP, parallel, _LOOP))
+    assert comparison.verdict == "same", comparison.reason
+    assert "ran in one process, as rank 0 of 1" in comparison.notes
+
+
+def test_script_that_spawns_processes(run):
+    body = _SETUP + _LOOP
+    group = "torch.distributed.init_process_group('nccl', 'tcp://localhost:23456', world_size=4, rank=rank)"
+    main = _script(
+        _IMPORTS,
+        _in("def main(rank, steps):", _script(group, body)),
+        _in("if __name__ == '__main__':", "torch.multiprocessing.spawn(main, nprocs=4, args=(6,))"),
+    )
+    comparison = run(main)
+    assert comparison.verdict == "same", comparison.reason
+    assert len(comparison.runs["original"].steps) == 6
+    assert "ran in one process, as rank 0 of 1" in comparison.notes
+
+
+def test_notebook(run):
+    cells = [
+        {"cell_type": "markdown", "source": ["# A title"]},
+        {"cell_type": "code", "source": ["%matplotlib inline\n", "!nvidia-smi\n", *_script(_IMPORTS).splitlines(True)]},
+        {"cell_type": "code", "source": _script(_SETUP, _LOOP)},
+    ]
+    comparison = run(json.dumps({"cells": cells, "nbformat": 4}), name="train.ipynb")
+    assert comparison.verdict == "same", comparison.reason
+    assert len(comparison.runs["migrated"].steps) == 6
+    assert os.listdir() == ["train.ipynb"]
+
+
+_RESUMING = _script(
+    _IMPORTS,
+    _SETUP,
+    """\
+if "--resume" in sys.argv:
+    saved = torch.load("checkpoints/last.pth")
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    amp.load_state_dict(saved["amp"])
+""",
+    _in("for _ in range(3):", _STEP),
+    """\
+os.makedirs("checkpoints", exist_ok=True)
+torch.save(
+    {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "amp": amp.state_dict()},
+    "checkpoints/last.pth",
+)
+""",
+)
+
+
+def test_restart(run):
+    comparison = run(_RESUMING, resume_args=("--resume",))
+    assert comparison.verdict == "same", comparison.reason
+    assert len(comparison.runs["migrated, after the restart"].steps) == 3
+    assert {"restart", "without AMP, after the restart"} <= {section.title for section in comparison.sections}
+    assert os.listdir() == ["train.py"]
+
+
+def test_the_folder_of_the_user_stays_as_it_is(run):
+    os.makedirs("logs/old")
+    kept = {"best.pth": b"mine", "logs/old/a.txt": b"1", "logs/b.txt": b"2", "config.json": b"{}"}
+    for name, content in kept.items():
+        Path(name).write_bytes(content)
+    damage = """\
+assert open("best.pth", "rb").read() == b"mine"
+torch.save(model.state_dict(), "best.pth")
+open("logs/b.txt", "a").write("more")
+os.makedirs("logs/new")
+open("logs/new/c.txt", "w").write("x")
+os.remove("config.json")
+import shutil
+shutil.rmtree("logs/old")
+os.chdir("logs")
+open("d.txt", "w").write("x")
+assert open("b.txt").read() == "2more"
+"""
+    comparison = run(_script(_IMPORTS, _SETUP, _LOOP, damage))
+    assert comparison.verdict == "same", comparison.reason
+    assert comparison.runs["original"].outcome == "finished"
+    found = {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.name != "train.py"}
+    assert found == kept
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("import no_such_package", "the original needs the package no_such_package, which is not installed here"),
+        ("open('data/train.csv')", "the original needs data/train.csv, which is not here"),
+        ("raise ValueError('no data')", "ValueError: no data"),
+        ("sys.exit('usage: train.py DATA')", "usage: train.py DATA"),
+        ("os._exit(3)", "the original was killed"),
+        ("quit()", "the original made no optimizer step"),
+    ],
+)
+def test_original_that_does_not_run(run, line, reason):
+    comparison = run(_script(_IMPORTS, line, _SETUP, _LOOP))
+    assert comparison.verdict == "not comparable"
+    assert reason in comparison.reason
+    if "killed" not in reason and "no optimizer" not in reason:
+        assert "train.py:4" in comparison.reason
+
+
+def test_original_that_becomes_nan(run):
+    broken = _LOOP.replace("torch.zeros(8, 3)", "torch.full((8, 3), float('nan') if _ == 3 else 0.0)")
+    broken = broken.replace('opt_level="O1"', 'opt_level="O1", loss_scale=1.0')
+    setup = _SETUP.replace('"O1"', '"O1", loss_scale=1.0')
+    comparison = run(_script(_IMPORTS, setup, broken))
+    assert (comparison.verdict, comparison.reason) == ("not comparable", "the original becomes NaN at update 4")
+
+
+def test_loss_scale_that_is_too_high(run):
+    comparison = run(
+        _script(_IMPORTS, _SETUP, _LOOP.replace("optimizer.zero_grad()", "optimizer.zero_grad(); loss *= 300"))
+    )
+    assert comparison.verdict == "same", comparison.reason
+    assert any("the first steps were skipped" in note for note in comparison.notes)
+    assert comparison.runs["original"].scalers[0].first_scale < 65536
+
+
+def test_time_limit(run):
+    endless = _LOOP.replace("for _ in range(6):", "while True:\n    time.sleep(0.01)")
+    comparison = run(_script(_IMPORTS, _SETUP, endless), time_limit=4)
+    assert comparison.runs["original"].outcome == "time limit"
+    assert comparison.verdict == "same", comparison.reason
+
+
+def test_steps(run):
+    swallowed = _in("while True:", _script(_in("try:", _STEP), _in("except Exception:", "pass")))
+    comparison = run(_script(_IMPORTS, _SETUP, swallowed), steps=4)
+    assert comparison.verdict == "same", comparison.reason
+    assert (comparison.runs["original"].outcome, len(comparison.runs["original"].steps)) == ("stopped", 4)
+
+
+def test_workers_and_subprocesses_are_not_recorded(run):
+    data = """\
+import subprocess
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 48
+    def __getitem__(self, i):
+        w = torch.ones(1, requires_grad=True)
+        (w * i).sum().backward()
+        return torch.full((6,), float(i) / 48)
+"""
+    loop = _LOOP.replace("for _ in range(6):", "for x in torch.utils.data.DataLoader(Data(), 8, num_workers=2):")
+    child = "subprocess.run([sys.executable, '-c', 'import torch; print(torch.__version__)'], check=True)"
+    comparison = run(_script(_IMPORTS, data, _SETUP, child, loop.replace("torch.randn(8, 6)", "x")))
+    assert comparison.verdict == "same", comparison.reason
+    assert len(comparison.runs["original"].backwards) == 6
+
+
+def test_arguments_of_one_side(pool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flag = "fp16 = '--fp16' in sys.argv"
+    setup = _SETUP.replace("model, optimizer = amp", "if fp16:\n    model, optimizer = amp")
+    scaled = "with amp.scale_loss(loss, optimizer) as scaled_loss:\n    scaled_loss.backward()\n"
+    guarded = _script(_in("if fp16:", scaled), _in("else:", "loss.backward()"))
+    loop = _in("for _ in range(6):", _STEP.replace(scaled, guarded))
+    Path("train.py").write_text(_script(_IMPORTS, flag, setup, loop))
+    pair = migrated_pair(Path("train.py"), (), ("--fp16",), Options(api="torch.amp"))
+    comparison = verify(*pair, Settings(), pool, tmp_path, lambda run, steps: None)
+    assert comparison.verdict == "same", comparison.reason
+    assert (comparison.before.args, comparison.after.args) == ((), ("--fp16",))
+    assert not comparison.runs["original"].scalers
+    assert comparison.runs["migrated"].scalers
+
+
+def test_two_trees(pool, tmp_path, monkeypatch):
+    for tree in ("old", "new"):
+        (tmp_path / tree / "lib").mkdir(parents=True)
+        (tmp_path / tree / "lib" / "helper.py").write_text(f"NAME = {tree!r}")
+        (tmp_path / tree / "train.py").write_text(
+            _script(_IMPORTS, "from lib.helper import NAME", f"assert NAME == {tree!r}", _SETUP, _LOOP)
+        )
+    monkeypatch.chdir(tmp_path)
+    pair = existing_pair(Path("old"), Path("new"), Path("train.py"), (), ())
+    comparison = verify(*pair, Settings(), pool, tmp_path, lambda run, steps: None)
+    assert comparison.verdict == "same", comparison.reason
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("print('no training')", "there is nothing to migrate"),
+        (_script(_IMPORTS, _SETUP, _LOOP, "optimizer.step(lambda: None)"), "AMP913"),
+        ("def broken(:", "AMP991"),
+    ],
+)
+def test_script_that_is_not_migrated(tmp_path, source, words):
+    script = tmp_path / "train.py"
+    script.write_text(source + "\nfrom apex import amp\n")
+    with pytest.raises(NotComparableError, match=words):
+        migrated_pair(script, (), (), Options(api="torch.amp"))
