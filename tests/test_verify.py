@@ -96,6 +96,17 @@ def test_script_that_spawns_processes(run):
     assert "ran in one process, as rank 0 of 1" in comparison.notes
 
 
+def test_script_of_a_package(run):
+    os.makedirs("lib/tools")
+    for name in ("lib/__init__.py", "lib/tools/__init__.py"):
+        Path(name).touch()
+    Path("lib/data.py").write_text("WIDTH = 6\n")
+    script = _script(_IMPORTS, "from ..data import WIDTH\nassert WIDTH == 6", _SETUP, _LOOP)
+    comparison = run(script, name="lib/tools/train.py")
+    assert comparison.verdict == "same", comparison.reason
+    assert "ran as python -m lib.tools.train" in comparison.notes
+
+
 def test_notebook(run):
     cells = [
         {"cell_type": "markdown", "source": ["# A title"]},

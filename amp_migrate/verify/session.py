@@ -86,6 +86,7 @@ class _Session:
         self._tell = tell
         self._notes: list[str] = []
         self._launched = False
+        self._as_module = False
         self._highest_scale: float | None = None
         self._count = itertools.count()
 
@@ -155,13 +156,16 @@ class _Session:
         return Side(program.title, script, program.args, str(self._output(program.title)))
 
     def _run_pair(self, original: _Trial, migrated: _Trial) -> dict[str, list[Record]]:
-        """Both as they are; again where they want a launcher, or start with a loss scale that only skips."""
+        """Both as they are; again where they want to run in another way, or start with a loss scale that only skips."""
         pair = self._run([original, migrated])
         if any(_wants_launcher(records[0]) for records in pair.values()):
             self._launched = True
             pair = self._run([original, migrated])
+        if any(_is_of_a_package(records[0]) for records in pair.values()):
+            self._as_module = True
+            pair = self._run([original, migrated])
         for _ in range(_MOST_RETRIES):
-            scale = _lower_scale([records[0] for records in pair.values()])
+            scale = _lower_scale(pair["original"][0], pair["migrated"][0])
             if scale is None:
                 break
             self._highest_scale = scale
@@ -232,6 +236,7 @@ class _Session:
             highest_scale=self._highest_scale,
             perturb=trial.perturb,
             launched=self._launched,
+            as_module=self._as_module,
         )
 
 
@@ -254,10 +259,21 @@ def _wants_launcher(record: Record) -> bool:
     return failure is not None and failure.kind == "KeyError" and failure.message.strip("'\"") in _LAUNCHER_VARIABLES
 
 
-def _lower_scale(records: list[Record]) -> float | None:
-    """A first loss scale with which the first step may not be skipped, the lower of all; None where none was."""
+def _is_of_a_package(record: Record) -> bool:
+    """True for a script with relative imports, which Python runs with -m only."""
+    failure = record.failure
+    return failure is not None and failure.kind == "ImportError" and "no known parent package" in failure.message
+
+
+def _lower_scale(original: Record, migrated: Record) -> float | None:
+    """A first loss scale with which the first step may not be skipped, the lower of both; None where none was.
+
+    An original that scales its losses must have skipped it, too: else the skip may be the migration's mistake.
+    """
+    if original.scalers and original.steps and original.steps[0].applied:
+        return None
     scales = []
-    for record in records:
+    for record in (original, migrated):
         applied = next((number for number, step in enumerate(record.steps) if step.applied), None)
         used = {backward.update: backward.loss_scale for backward in record.backwards}
         if applied is None and used:

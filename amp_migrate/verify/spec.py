@@ -26,6 +26,7 @@ class Spec:
     highest_scale: float | None = None  # for the first loss scale
     perturb: bool = False  # move all weights by 2**-11, once, after the first step
     launched: bool = False  # with the environment of a launcher: rank 0 of 1
+    as_module: bool = False  # `python -m package.script`
 
     def dumps(self) -> str:
         return json.dumps(dataclasses.asdict(self))

@@ -64,7 +64,7 @@ def _prepare(spec: Spec) -> None:
     os.chdir(spec.folder)
     sys.argv = [spec.script, *spec.args]
     sys.path = [_mirrored(spec, entry) for entry in sys.path if entry]
-    sys.path.insert(0, os.path.dirname(spec.script))
+    sys.path.insert(0, str(_package_root(spec) if spec.as_module else Path(spec.script).parent))
     sys.dont_write_bytecode = True
     if not _has_real_apex():
         sys.path.insert(1, str(_STANDIN))
@@ -78,6 +78,15 @@ def _prepare(spec: Spec) -> None:
     else:
         torch.backends.cudnn.benchmark = False
         torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def _package_root(spec: Spec) -> Path:
+    """The first folder above the script that is no package."""
+    return next(folder for folder in Path(spec.script).parents if not (folder / "__init__.py").exists())
+
+
+def _module(spec: Spec) -> str:
+    return ".".join(Path(spec.script).relative_to(_package_root(spec)).with_suffix("").parts)
 
 
 def _mirrored(spec: Spec, entry: str) -> str:
@@ -116,7 +125,11 @@ def _stop_in_time(*_: Any) -> None:
 
 def _run_script(spec: Spec, record: Record) -> None:
     try:
-        runpy.run_path(spec.script, run_name="__main__")
+        if spec.as_module:
+            record.notes.append(f"ran as python -m {_module(spec)}")
+            runpy.run_module(_module(spec), run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(spec.script, run_name="__main__")
     except StopTraining as stop:
         record.outcome = "time limit" if "time" in str(stop) else "stopped"
     except SystemExit as end:
