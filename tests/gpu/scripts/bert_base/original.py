@@ -1,0 +1,27 @@
+"""The transformer encoder with Apex AMP, before its migration."""
+
+import torch
+from apex import amp
+from network import build_model, make_batches, parse_args
+from torch import nn
+
+
+def train(args, batches):
+    torch.manual_seed(3)
+    model = build_model(args).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, weight_decay=0.01)
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / args.warm_up))
+    for numbers, places, targets in batches:
+        loss = nn.functional.cross_entropy(model(numbers, places), targets)
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+        optimizer.step()
+        scheduler.step()
+        optimizer.zero_grad()
+
+
+if __name__ == "__main__":
+    args = parse_args()
+    train(args, make_batches(args))
