@@ -7,7 +7,8 @@ import pytest
 from amp_migrate.verify.comparison import Comparison
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.programs import Program
-from amp_migrate.verify.session import Settings, verify
+from amp_migrate.verify.runner import Settings
+from amp_migrate.verify.session import verify
 from tests.fixture import FIXTURES, Fixture
 
 every_fixture = pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.name)

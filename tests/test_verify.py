@@ -13,7 +13,8 @@ from amp_migrate.options import Options
 from amp_migrate.verify.comparison import Comparison
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.programs import NotComparableError, existing_pair, migrated_pair
-from amp_migrate.verify.session import Settings, verify
+from amp_migrate.verify.runner import Settings
+from amp_migrate.verify.session import verify
 
 _IMPORTS = """\
 import argparse, os, sys, time

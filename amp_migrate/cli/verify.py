@@ -18,7 +18,7 @@ from amp_migrate.options import Options
 from amp_migrate.verify.comparison import Comparison
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.programs import NotComparableError, Program, existing_pair, migrated_pair
-from amp_migrate.verify.session import Settings
+from amp_migrate.verify.runner import Settings
 from amp_migrate.verify.session import verify as compare
 from amp_migrate.verify.worker import NoTorchError
 

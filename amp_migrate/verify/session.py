@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 from amp_migrate.verify.checks.restart import restart_lines
 from amp_migrate.verify.checks.runs import Runs
 from amp_migrate.verify.comparison import Comparison, Section, Side, Verdict, after_restart
-from amp_migrate.verify.mirror import Mirror
+from amp_migrate.verify.conditions import Conditions, other_conditions
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.programs import Program
 from amp_migrate.verify.record import Record
-from amp_migrate.verify.spec import Mode, Spec
+from amp_migrate.verify.runner import Runner, Settings, Trial
 from amp_migrate.verify.verdict import NEUTRAL, sections_of, verdict_of, why_different, why_not_comparable
-from amp_migrate.verify.worker import Worker
 
 # The first updates tell how much of a program half precision reaches.
 _STEPS_UNDER_AUTOCAST = 3
@@ -28,32 +24,7 @@ _NOT_PROVEN_ON_CPU = (
     "ran on the CPU in float16, with CUDA calls redirected and CUDA's autocast rules: this does not prove speed, "
     "memory, CUDA extensions, several GPUs, or that every tensor is moved to the GPU"
 )
-# Where every step was skipped, the next try starts so many times lower.
-_MUCH_LOWER = 2.0**6
-_MOST_RETRIES = 4
-_LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """How to run: see `amp-migrate verify --help`."""
-
-    steps: int | None = None
-    seed: int = 0
-    time_limit: float = 600.0  # seconds for each run
-    resume_args: tuple[str, ...] | None = None  # run both once more, in the same folder, with these arguments, too
-
-
-@dataclasses.dataclass(frozen=True)
-class _Trial:
-    """One way to run one program."""
-
-    name: str
-    program: Program
-    mode: Mode = "as is"
-    perturb: bool = False
-    steps: int | None = None
-    in_bfloat16: bool = False  # under autocast
+_MOST_TRIES = 6  # of a pair, under other conditions
 
 
 def verify(
@@ -64,37 +35,20 @@ def verify(
     `tell(name of a run, optimizer steps so far)` is called now and then. KeyboardInterrupt ends all runs.
     """
     with tempfile.TemporaryDirectory(prefix="amp-migrate-verify-") as folder:
-        return _Session(before, after, settings, pool, Path(folder), outputs, tell).compare()
+        runner = Runner(settings, pool, Path(folder), outputs, tell)
+        return _Session(before, after, settings, runner).compare()
 
 
 class _Session:
-    def __init__(
-        self,
-        before: Program,
-        after: Program,
-        settings: Settings,
-        pool: Pool,
-        folder: Path,
-        outputs: Path,
-        tell: Callable[[str, int], None],
-    ) -> None:
+    def __init__(self, before: Program, after: Program, settings: Settings, runner: Runner) -> None:
         self._before, self._after = before, after
         self._settings = settings
-        self._pool = pool
-        self._folder = folder
-        self._outputs = outputs
-        self._tell = tell
-        self._notes: list[str] = []
-        self._launched = False
-        self._as_module = False
-        self._highest_scale: float | None = None
-        self._count = itertools.count()
-
-    # -- what is run ------------------------------------------------------------------------------------
+        self._runner = runner
+        self._conditions = Conditions()
 
     def compare(self) -> Comparison:
-        original = _Trial("original", self._before, steps=self._settings.steps)
-        migrated = _Trial("migrated", self._after, steps=self._settings.steps)
+        original = Trial("original", self._before, steps=self._settings.steps)
+        migrated = Trial("migrated", self._after, steps=self._settings.steps)
         runs = self._run_pair(original, migrated)
         phases = list(zip(runs["original"], runs["migrated"], strict=True))
         reason = next(filter(None, (why_not_comparable(*pair) for pair in phases)), None)
@@ -137,15 +91,16 @@ class _Session:
             for name, phases in runs.items()
             for phase, record in enumerate(phases)
         }
-        notes = list(dict.fromkeys(self._notes + [note for record in records.values() for note in record.notes]))
-        if self._pool.device == "cpu":
+        said = [note for record in records.values() for note in record.notes]
+        notes = list(dict.fromkeys([*self._conditions.notes(), *said]))
+        if self._runner.device == "cpu":
             notes.append(_NOT_PROVEN_ON_CPU)
         return Comparison(
             verdict,
             reason,
             self._side(self._before),
             self._side(self._after),
-            self._pool.device if self._pool.device == "cpu" else records["original"].device,
+            records["original"].device,
             tuple(section for section in sections if section.lines),
             records,
             tuple(notes),
@@ -153,29 +108,22 @@ class _Session:
 
     def _side(self, program: Program) -> Side:
         script = min(str(program.script), os.path.relpath(program.script), key=len)
-        return Side(program.title, script, program.args, str(self._output(program.title)))
+        return Side(program.title, script, program.args, str(self._runner.output(program.title)))
 
-    def _run_pair(self, original: _Trial, migrated: _Trial) -> dict[str, list[Record]]:
-        """Both as they are; again where they want to run in another way, or start with a loss scale that only skips."""
-        pair = self._run([original, migrated])
-        if any(_wants_launcher(records[0]) for records in pair.values()):
-            self._launched = True
+    def _run_pair(self, original: Trial, migrated: Trial) -> dict[str, list[Record]]:
+        """Both as they are, under the first conditions that work for both."""
+        for _ in range(_MOST_TRIES):
             pair = self._run([original, migrated])
-        if any(_is_of_a_package(records[0]) for records in pair.values()):
-            self._as_module = True
-            pair = self._run([original, migrated])
-        for _ in range(_MOST_RETRIES):
-            scale = _lower_scale(pair["original"][0], pair["migrated"][0])
-            if scale is None:
+            conditions = other_conditions(self._conditions, pair["original"][0], pair["migrated"][0])
+            if conditions is None:
                 break
-            self._highest_scale = scale
-            pair = self._run([original, migrated])
-        if self._highest_scale is not None:
-            start = f"{self._highest_scale:g}"
-            self._notes.append(f"the first steps were skipped: both start with a loss scale of {start} instead")
+            self._conditions = conditions
         return pair
 
-    def _run_others(self, original: _Trial, migrated: _Trial, low_dtype: str) -> dict[str, list[Record]]:
+    def _run(self, trials: list[Trial]) -> dict[str, list[Record]]:
+        return self._runner.run(trials, self._conditions)
+
+    def _run_others(self, original: Trial, migrated: Trial, low_dtype: str) -> dict[str, list[Record]]:
         trials = [
             dataclasses.replace(original, name="original without AMP", mode="without AMP"),
             dataclasses.replace(migrated, name="migrated without AMP", mode="without AMP"),
@@ -195,50 +143,6 @@ class _Session:
             runs.update(self._run([again]))
         return runs
 
-    def _run(self, trials: list[_Trial]) -> dict[str, list[Record]]:
-        """The records of each trial: one, or two with a restart."""
-        return self._pool.map({trial.name: partial(self._phases, trial) for trial in trials})
-
-    def _phases(self, trial: _Trial, worker: Worker) -> list[Record]:
-        place = self._folder / str(next(self._count))
-        mirrors = trial.program.mirrors(place / "mirror")
-        every_args = [trial.program.args]
-        if self._settings.resume_args is not None:
-            every_args.append((*trial.program.args, *self._settings.resume_args))
-        records = []
-        for number, args in enumerate(every_args):
-            results = place / f"results{number}"
-            results.mkdir()
-            spec = self._spec(trial, mirrors, args, results)
-            records.append(worker.run(spec, self._settings.time_limit, partial(self._tell, trial.name)))
-            shutil.copyfile(results / "output.txt", self._output(trial.name, number))
-        return records
-
-    def _output(self, name: str, phase: int = 0) -> Path:
-        return self._outputs / f"{after_restart(name) if phase else name}.txt"
-
-    def _spec(self, trial: _Trial, mirrors: list[Mirror], args: tuple[str, ...], results: Path) -> Spec:
-        def mirrored(path: Path) -> str:
-            mirror = next(mirror for mirror in mirrors if path.is_relative_to(mirror.real))
-            return str(mirror.path(path))
-
-        return Spec(
-            script=mirrored(trial.program.script),
-            args=args,
-            folder=mirrored(trial.program.folder),
-            mirrors=tuple((str(mirror.copy), str(mirror.real)) for mirror in mirrors),
-            results=str(results),
-            device=self._pool.device,
-            mode=trial.mode,
-            autocast_dtype="bfloat16" if trial.in_bfloat16 else "float16",
-            steps=trial.steps,
-            seed=self._settings.seed,
-            highest_scale=self._highest_scale,
-            perturb=trial.perturb,
-            launched=self._launched,
-            as_module=self._as_module,
-        )
-
 
 def _compared(runs: dict[str, list[Record]]) -> str:
     updates = sum(update.applied for record in runs["original"] for update in record.updates())
@@ -251,34 +155,3 @@ def _as_far_as_both(one: Record, other: Record) -> tuple[Record, Record]:
         return one, other
     count = min(len(one.steps), len(other.steps))
     return one.first_steps(count), other.first_steps(count)
-
-
-def _wants_launcher(record: Record) -> bool:
-    """True for a script that reads what torchrun would have set."""
-    failure = record.failure
-    return failure is not None and failure.kind == "KeyError" and failure.message.strip("'\"") in _LAUNCHER_VARIABLES
-
-
-def _is_of_a_package(record: Record) -> bool:
-    """True for a script with relative imports, which Python runs with -m only."""
-    failure = record.failure
-    return failure is not None and failure.kind == "ImportError" and "no known parent package" in failure.message
-
-
-def _lower_scale(original: Record, migrated: Record) -> float | None:
-    """A first loss scale with which the first step may not be skipped, the lower of both; None where none was.
-
-    An original that scales its losses must have skipped it, too: else the skip may be the migration's mistake.
-    """
-    if original.scalers and original.steps and original.steps[0].applied:
-        return None
-    scales = []
-    for record in (original, migrated):
-        applied = next((number for number, step in enumerate(record.steps) if step.applied), None)
-        used = {backward.update: backward.loss_scale for backward in record.backwards}
-        if applied is None and used:
-            lowest = min((scale for scale in used.values() if scale is not None), default=None)
-            scales.append(lowest and lowest / _MUCH_LOWER)
-        elif applied:
-            scales.append(used.get(applied))
-    return min((scale for scale in scales if scale), default=None)

@@ -6,6 +6,8 @@ import dataclasses
 import json
 from typing import Any, Literal
 
+from amp_migrate.verify.conditions import Conditions
+
 Mode = Literal["as is", "without AMP", "under autocast"]
 
 
@@ -19,14 +21,12 @@ class Spec:
     mirrors: tuple[tuple[str, str], ...]  # (copy, what it is a copy of)
     results: str  # an empty folder for record.json, output.txt, progress
     device: Literal["cuda", "cpu"]
+    conditions: Conditions
     mode: Mode = "as is"
     autocast_dtype: Literal["float16", "bfloat16"] = "float16"  # for mode "under autocast"
     steps: int | None = None  # stop after so many tries of an optimizer step
     seed: int = 0
-    highest_scale: float | None = None  # for the first loss scale
     perturb: bool = False  # move all weights by 2**-11, once, after the first step
-    launched: bool = False  # with the environment of a launcher: rank 0 of 1
-    as_module: bool = False  # `python -m package.script`
 
     def dumps(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -36,4 +36,5 @@ class Spec:
         data: dict[str, Any] = json.loads(text)
         data["args"] = tuple(data["args"])
         data["mirrors"] = tuple((copy, real) for copy, real in data["mirrors"])
+        data["conditions"] = Conditions(**data["conditions"])
         return cls(**data)

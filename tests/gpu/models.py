@@ -14,7 +14,8 @@ from pathlib import Path
 from amp_migrate import Options, migrate_source
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.programs import Program
-from amp_migrate.verify.session import Settings, verify
+from amp_migrate.verify.runner import Settings
+from amp_migrate.verify.session import verify
 from tests.gpu.timing import Schedule, Spread, Timing, ratio, time_variants
 
 SCRIPTS = Path(__file__).parent / "scripts"

@@ -38,7 +38,7 @@ def run(spec: Spec) -> None:
         modes.under_autocast(device, spec.autocast_dtype)
     record = recorder.record
     record.device, record.torch = _device_name(spec), torch.__version__
-    one_process.install(record, results, launched=spec.launched)
+    one_process.install(record, results, launched=spec.conditions.launched)
     process = os.getpid()
     signal.signal(signal.SIGTERM, _stop_in_time)
     copy_on_write.install([Mirror(Path(copy), Path(real)) for copy, real in spec.mirrors])
@@ -64,7 +64,7 @@ def _prepare(spec: Spec) -> None:
     os.chdir(spec.folder)
     sys.argv = [spec.script, *spec.args]
     sys.path = [_mirrored(spec, entry) for entry in sys.path if entry]
-    sys.path.insert(0, str(_package_root(spec) if spec.as_module else Path(spec.script).parent))
+    sys.path.insert(0, str(_package_root(spec) if spec.conditions.as_module else Path(spec.script).parent))
     sys.dont_write_bytecode = True
     if not _has_real_apex():
         sys.path.insert(1, str(_STANDIN))
@@ -124,7 +124,7 @@ def _stop_in_time(*_: Any) -> None:
 
 def _run_script(spec: Spec, record: Record) -> None:
     try:
-        if spec.as_module:
+        if spec.conditions.as_module:
             record.notes.append(f"ran as python -m {_module(spec)}")
             runpy.run_module(_module(spec), run_name="__main__", alter_sys=True)
         else:

@@ -31,8 +31,8 @@ class Recorder:
         record_backwards(self._tape, autocast_device)
         record_steps(self._tape, after_first)
         record_clips(self._tape)
-        record_grad_scalers(self._tape, spec.highest_scale)
-        record_apex(self._tape, spec.highest_scale)
+        record_grad_scalers(self._tape, spec.conditions.highest_scale)
+        record_apex(self._tape, spec.conditions.highest_scale)
         record_modules(self.record)
         self._saved = SavedTensors(self._tape)
 

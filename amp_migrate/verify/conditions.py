@@ -1,0 +1,69 @@
+"""Under which conditions both sides run: found by trying, the same for all runs of a comparison."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from amp_migrate.verify.record import Record
+
+_LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# Where every step was skipped, the next try starts so many times lower.
+_MUCH_LOWER = 2.0**6
+
+
+@dataclasses.dataclass(frozen=True)
+class Conditions:
+    """The plain ones: `python script.py`, with the loss scale that the script asks for."""
+
+    launched: bool = False  # with the environment of a launcher: rank 0 of 1
+    as_module: bool = False  # `python -m package.script`
+    highest_scale: float | None = None  # for the first loss scale
+
+    def notes(self) -> list[str]:
+        """What the report says of them, as far as the runs do not say it themselves."""
+        if self.highest_scale is None:
+            return []
+        start = f"{self.highest_scale:g}"
+        return [f"the first steps were skipped: both start with a loss scale of {start} instead"]
+
+
+def other_conditions(now: Conditions, original: Record, migrated: Record) -> Conditions | None:
+    """What to try after a run of both that did not work, or skipped its first steps; None where all is well."""
+    both = (original, migrated)
+    if not now.launched and any(_wants_launcher(record) for record in both):
+        return dataclasses.replace(now, launched=True)
+    if not now.as_module and any(_is_of_a_package(record) for record in both):
+        return dataclasses.replace(now, as_module=True)
+    scale = _lower_scale(original, migrated)
+    return dataclasses.replace(now, highest_scale=scale) if scale is not None else None
+
+
+def _wants_launcher(record: Record) -> bool:
+    """True for a script that reads what torchrun would have set."""
+    failure = record.failure
+    return failure is not None and failure.kind == "KeyError" and failure.message.strip("'\"") in _LAUNCHER_VARIABLES
+
+
+def _is_of_a_package(record: Record) -> bool:
+    """True for a script with relative imports, which Python runs with -m only."""
+    failure = record.failure
+    return failure is not None and failure.kind == "ImportError" and "no known parent package" in failure.message
+
+
+def _lower_scale(original: Record, migrated: Record) -> float | None:
+    """A first loss scale with which the first step may not be skipped, the lower of both; None where none was.
+
+    An original that scales its losses must have skipped it, too: else the skip may be the migration's mistake.
+    """
+    if original.scalers and original.steps and original.steps[0].applied:
+        return None
+    scales = []
+    for record in (original, migrated):
+        applied = next((number for number, step in enumerate(record.steps) if step.applied), None)
+        used = {backward.update: backward.loss_scale for backward in record.backwards}
+        if applied is None and used:
+            lowest = min((scale for scale in used.values() if scale is not None), default=None)
+            scales.append(lowest and lowest / _MUCH_LOWER)
+        elif applied:
+            scales.append(used.get(applied))
+    return min((scale for scale in scales if scale), default=None)
