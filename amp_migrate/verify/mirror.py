@@ -1,20 +1,28 @@
-"""A working copy that costs nothing: links to everything, real files only where something changes.
+"""A working copy of the user's folder, for one run.
 
 Each run gets one, so that no run sees what another has written (a checkpoint of the original would be resumed by the
-migrated script), and no file of the user's is overwritten. The parent makes the mirror; the child, before it writes
-to a path, puts a real folder or file in place of the link (`detach`).
+migrated script), and no file of the user's is overwritten. Folders are real and small files are copies, so that
+whatever the script starts (a shell, another Python) works on the copy, too. Large files and whatever comes after many
+thousands of entries are links: data sets lie beside scripts. Before the script writes to a link, a real file or folder
+takes its place (`detach`, called by the child).
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
+_LARGEST_COPY = 16 * 2**20  # bytes
+_ALL_COPIES = 256 * 2**20
+_MOST_ENTRIES = 50_000
+_LEFT_OUT = {"__pycache__"}
+
 
 class Mirror:
-    """A folder of links to the entries of `real`."""
+    """The folder `copy`, a working copy of `real`."""
 
     def __init__(self, copy: Path, real: Path) -> None:
         self.copy = copy
@@ -25,12 +33,11 @@ class Mirror:
         """Make the folder `copy`; files of `changed` (by their real path) get another content."""
         mirror = cls(copy, real)
         copy.mkdir(parents=True)
-        _link_entries(real, copy)
+        _fill(real, copy)
         for path, content in changed.items():
             if path.is_relative_to(real):
                 place = mirror.path(path)
-                mirror.detach(place.parent)
-                place.unlink(missing_ok=True)
+                mirror.detach(place, keep=False)
                 place.write_bytes(content)
                 if path.exists():
                     shutil.copymode(path, place)
@@ -55,14 +62,51 @@ class Mirror:
             if target.is_dir():
                 place.unlink()
                 place.mkdir()
-                _link_entries(target, place)
+                for entry in os.scandir(target):
+                    (place / entry.name).symlink_to(entry.path)
             elif target.is_file():
                 place.unlink()
                 if keep:
                     shutil.copy2(target, place)
 
 
-def _link_entries(real: Path, copy: Path) -> None:
-    for entry in os.scandir(real):
-        if entry.name != ".git":
-            (copy / entry.name).symlink_to(entry.path)
+def _fill(real: Path, copy: Path) -> None:
+    """Level by level, so that scripts are copied before what lies deep in data."""
+    entries, copied = 0, 0
+    waiting = deque([(str(real), copy)])
+    while waiting:
+        folder, place = waiting.popleft()
+        for entry in _scan(folder):
+            entries += 1
+            target = place / entry.name
+            if entry.name in _LEFT_OUT:
+                continue
+            if entry.name == ".git" and entry.is_dir():
+                target.write_text(f"gitdir: {entry.path}\n")  # git reads the repository through this
+            elif entry.is_dir(follow_symlinks=False) and entries < _MOST_ENTRIES and not _is_environment(entry):
+                target.mkdir()
+                waiting.append((entry.path, target))
+            elif _is_copied(entry, copied):
+                copied += entry.stat().st_size
+                shutil.copy2(entry.path, target)
+            else:
+                target.symlink_to(entry.path)
+
+
+def _scan(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(folder))
+    except OSError:  # may not be read: the script can't read it, either
+        return []
+
+
+def _is_copied(entry: os.DirEntry[str], copied: int) -> bool:
+    if not entry.is_file(follow_symlinks=False) or not os.access(entry.path, os.R_OK):
+        return False
+    size = entry.stat().st_size
+    return size <= _LARGEST_COPY and copied + size <= _ALL_COPIES
+
+
+def _is_environment(entry: os.DirEntry[str]) -> bool:
+    """A virtual environment: thousands of files that no training writes to."""
+    return os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))

@@ -10,6 +10,7 @@ import json
 import math
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -146,13 +147,13 @@ class Record:
             digest="",
         )
 
-    def curves(self) -> dict[tuple[int, ...], list[Update]]:
-        """The updates that were applied, by the optimizers that they step.
+    def curves(self, until: int | None = None) -> dict[tuple[int, ...], list[Update]]:
+        """The updates that were applied, of the first `until` tries, by the optimizers that they step.
 
         Losses are compared update by update: a skipped step, on one side only, shifts all iterations after it.
         """
         curves: dict[tuple[int, ...], list[Update]] = {}
-        for update in self.updates():
+        for update in islice(self.updates(), until):
             if update.applied:
                 curves.setdefault(update.optimizers, []).append(update)
         return curves

@@ -7,13 +7,12 @@ what half precision does to this very script: `noise` is what one autocast over 
 
 from __future__ import annotations
 
-FIRST_LOSS = 1e-4
+FIRST_LOSS = 2.0**-11  # cross_entropy under autocast rounds log-probabilities to float16; Apex casts before it
 FIRST_LOSS_OF_HALF = 2e-3  # an original that is cast to half by hand has rounded weights
 FIRST_GRADIENT = 1e-2
-TEN_UPDATES = 5e-3
-TEN_UPDATES_OF_HALF = 1e-2
-CURVE = 5e-3
-WEIGHTS = 1e-3
+LOSSES = 5e-3  # of ten updates, and of the whole curve
+LOSSES_OF_OTHERS = 5e-2  # than O1: what is not torch patched by Apex rounds in other places, in every update
+WEIGHTS = 2e-2  # Adam and its like move a weight by a whole step where rounding turns the sign of a tiny gradient
 
 BFLOAT16 = 8.0  # times as coarse as float16: 8 bits of precision instead of 11
 
@@ -27,6 +26,8 @@ CHAOTIC = 0.1  # a control that moves further than this proves little
 USUAL_OF_PRECISION = 0.7
 LEAST_OF_PRECISION = 0.4
 USUAL_PRECISION_SHARE = 0.7  # where it is not known
+
+RECOGNISED = 0.1  # a number that is off by a loss scale, give or take this, names its cause
 
 SKIPPED_SHARE = 0.2  # of the skipped steps
 SKIPPED_STEPS = 2

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from amp_migrate.verify.checks.curve import curve_lines, first_updates_lines
 from amp_migrate.verify.checks.first_step import first_step_lines
 from amp_migrate.verify.checks.neutral import neutral_lines
+from amp_migrate.verify.checks.overflow import overflow_lines
 from amp_migrate.verify.checks.runs import Runs
 from amp_migrate.verify.checks.structure import structure_lines
 from amp_migrate.verify.comparison import Section, Verdict
@@ -17,13 +18,14 @@ _CHECKS = {
     NEUTRAL: neutral_lines,
     "structure": structure_lines,
     "first step": first_step_lines,
+    "overflow": overflow_lines,
     "ten updates": first_updates_lines,
     "curve": curve_lines,
 }
 
 
 def sections_of(runs: Runs) -> Iterator[Section]:
-    """All checks; where a run ended in NaN only those that do not need its numbers."""
+    """All checks, in the order in which they decide: causes before symptoms."""
     for title, check in _CHECKS.items():
         yield Section(title, tuple(check(runs)))
 
@@ -38,6 +40,8 @@ def why_not_comparable(original: Record, migrated: Record) -> str | None:
         if original.outcome == "time limit":
             return "the original made no optimizer step within the time limit"
         return "the original made no optimizer step"
+    if original.skipped == len(original.steps):
+        return "the original skipped every optimizer step: more of them would bring its loss scale down"
     number = original.not_a_number()
     return f"the original becomes NaN at update {number}" if number is not None else None
 
@@ -48,9 +52,6 @@ def why_different(original: Record, migrated: Record) -> str | None:
         return f"the migrated script {describe(migrated.failure)}"
     if migrated.outcome == "killed":
         return f"the migrated script was killed: {'; '.join(migrated.notes)}"
-    number = migrated.not_a_number()
-    if number is not None and original.not_a_number() is None:
-        return f"the migrated script becomes NaN at update {number}, the original does not"
     return None
 
 

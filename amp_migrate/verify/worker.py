@@ -111,7 +111,7 @@ class Worker:
         assert self._run is not None
         end = time.monotonic() + _GRACE_SECONDS
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._run, signal.SIGTERM)
+            os.kill(self._run, signal.SIGUSR2)  # see STOP_SIGNAL in child/run.py, which imports torch
             while time.monotonic() < end:
                 if self._answered():
                     return

@@ -7,28 +7,35 @@ from collections.abc import Iterator
 from amp_migrate.verify import thresholds
 from amp_migrate.verify.checks.runs import Runs, difference, pairs, text_of
 from amp_migrate.verify.comparison import Line
-from amp_migrate.verify.record import Update
+from amp_migrate.verify.record import Backward, Update
 
 
 def first_step_lines(runs: Runs) -> Iterator[Line]:
-    """The first loss, and the first gradient norms as applied and before clipping."""
+    """The first loss, and the first gradient norms: before clipping, and (what follows from them) as applied."""
     yield from _first_loss(runs)
+    if not _applied_first(runs):
+        return
     for optimizers, originals, migrated in pairs(runs.original, runs.migrated):
         name = f" of optimizer {optimizers[0] + 1}" if len(runs.original.curves()) > 1 else ""
-        if _applied_first(runs):
-            yield _gradient(f"first gradient norm{name}", originals[0].grad_norm, migrated[0].grad_norm, migrated[0])
         for one, two in zip(originals[0].excesses, migrated[0].excesses, strict=False):
             yield _gradient(f"first norm before clipping, by its limit{name}", one, two, migrated[0])
+        yield _gradient(f"first gradient norm{name}", originals[0].grad_norm, migrated[0].grad_norm, migrated[0])
 
 
 def _first_loss(runs: Runs) -> Iterator[Line]:
     if not runs.original.backwards or not runs.migrated.backwards:
         return
-    limit = runs.limit(thresholds.FIRST_LOSS_OF_HALF, thresholds.FIRST_LOSS)
-    one, two = runs.original.backwards[0].loss, runs.migrated.backwards[0].loss
-    found = difference(two, one)
-    text = "" if found <= limit else f"{two:.6g} instead of {one:.6g}: the loss is not computed as it was"
+    limit = runs.limit(thresholds.FIRST_LOSS_OF_HALF if runs.is_cast_by_hand else thresholds.FIRST_LOSS)
+    one, backward = runs.original.backwards[0].loss, runs.migrated.backwards[0]
+    found = difference(backward.loss, one)
+    text = "" if found <= limit else f"{backward.loss:.6g} instead of {one:.6g}: {_cause_of_loss(one, backward)}"
     yield Line("first loss", "ok" if found <= limit else "different", text_of(found), f"<= {text_of(limit)}", text)
+
+
+def _cause_of_loss(one: float, backward: Backward) -> str:
+    if backward.loss_scale is not None and _is_about(backward.loss, one * backward.loss_scale):
+        return "the loss was scaled twice"
+    return "the loss is not computed as it was"
 
 
 def _applied_first(runs: Runs) -> bool:
@@ -48,12 +55,15 @@ def _gradient(check: str, one: float, two: float, update: Update) -> Line:
 
 
 def _cause(check: str, one: float, two: float, update: Update) -> str:
-    scales = [backward.loss_scale for backward in update.backwards if backward.loss_scale is not None]
-    ratio = two / one if one else 0.0
-    if scales and abs(ratio / scales[0] - 1) < 0.1:
+    scale = next((backward.loss_scale for backward in update.backwards if backward.loss_scale is not None), None)
+    if scale is not None and _is_about(two, one * scale):
         if "clip" in check:
             return "the gradients were still scaled: scaler.unscale_(optimizer) belongs before the clip"
         return "the gradients were still scaled when they were applied"
-    if scales and abs(ratio * scales[0] - 1) < 0.1:
-        return "the gradients were divided by the loss scale twice"
+    if scale is not None and _is_about(two * scale, one):
+        return "the gradients were divided by the loss scale twice, or not at all in the original"
     return "the gradients are not those of the original"
+
+
+def _is_about(value: float, expected: float) -> bool:
+    return difference(value, expected) < thresholds.RECOGNISED

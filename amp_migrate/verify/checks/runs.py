@@ -28,6 +28,12 @@ class Runs:
         return bool(self.original.levels) and set(self.original.levels) <= {"O1"}
 
     @property
+    def scales_alike(self) -> bool:
+        """True where both loss scales have to move alike: O1, and the same scale at the start."""
+        firsts = {scaler.first_scale for record in (self.original, self.migrated) for scaler in record.scalers}
+        return self.is_patched and len(firsts) == 1
+
+    @property
     def is_mixed(self) -> bool:
         """True where the original trains in mixed precision of any kind."""
         levels = set(self.original.levels) - {"O0"}
@@ -38,9 +44,21 @@ class Runs:
         """True for `.half()` training without a loss scale."""
         return self.is_mixed and not self.original.scalers and not self.original.levels
 
-    def limit(self, of_half: float, otherwise: float) -> float:
-        """A fixed limit for this kind of source, or what half precision does to this very script."""
-        fixed = of_half if self.is_cast_by_hand else otherwise
+    def parted(self) -> int | None:
+        """The first update, from 0, after which one is rightly a step ahead of the other; None without one.
+
+        An overflow is the affair of each side where the scales are not alike. Where they are, Apex lets all optimizers
+        of a list skip, and GradScaler the one that overflowed.
+        """
+        for number, (one, two) in enumerate(zip(self.original.updates(), self.migrated.updates(), strict=False)):
+            ones, twos = ([step.applied for step in update.steps] for update in (one, two))
+            both_overflow = not all(ones) and not all(twos)
+            if ones != twos and (both_overflow or not self.scales_alike):
+                return number
+        return None
+
+    def limit(self, fixed: float) -> float:
+        """A fixed limit in float16, or what half precision does to this very script."""
         coarse = thresholds.BFLOAT16 if self.migrated.low_dtype == "bfloat16" else 1.0
         return max(coarse * fixed, thresholds.TIMES_NOISE * self.noise())
 
@@ -52,10 +70,15 @@ class Runs:
         return difference(half.backwards[0].loss, plain.backwards[0].loss)
 
 
-def pairs(first: Record, second: Record) -> Iterator[tuple[tuple[int, ...], list[Update], list[Update]]]:
-    """The applied updates of two runs beside each other, for each set of optimizers that is stepped together."""
-    curves = second.curves()
-    for optimizers, updates in first.curves().items():
+def pairs(
+    first: Record, second: Record, until: int | None = None
+) -> Iterator[tuple[tuple[int, ...], list[Update], list[Update]]]:
+    """The applied updates of two runs beside each other, for each set of optimizers that is stepped together.
+
+    `until` limits them to so many tries of an update.
+    """
+    curves = second.curves(until)
+    for optimizers, updates in first.curves(until).items():
         others = curves.get(optimizers, [])
         count = min(len(updates), len(others))
         if count:
@@ -72,14 +95,17 @@ def difference(value: float, reference: float, least: float = 0.0) -> float:
     return abs(value - reference) / size if size else math.inf
 
 
-def largest_loss_difference(first: Record, second: Record, updates: int | None = None) -> float | None:
+def largest_loss_difference(
+    first: Record, second: Record, updates: int | None = None, until: int | None = None
+) -> float | None:
     """The largest relative difference of the losses of two runs; None where no updates correspond.
 
+    `updates` limits the applied updates, `until` all tries.
     Relative to the loss of the first run, or its median where that is larger: a curve that ends near 0 is not judged
     by its last digits.
     """
     worst: float | None = None
-    for _, ones, others in pairs(first, second):
+    for _, ones, others in pairs(first, second, until):
         typical = median([abs(one.loss) for one in ones])
         for one, other in list(zip(ones, others, strict=True))[:updates]:
             worst = max(worst or 0.0, difference(other.loss, one.loss, typical))

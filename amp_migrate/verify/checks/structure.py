@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from amp_migrate.verify import thresholds
@@ -22,8 +21,6 @@ def structure_lines(runs: Runs) -> Iterator[Line]:
         yield _through_scaler(migrated)
         yield _one_scaler(migrated)
     yield _clips(original, migrated)
-    yield from _skipped(runs)
-    yield from _end_of_scale(runs)
     yield from _precision(runs)
     yield from _evaluation(runs)
 
@@ -99,41 +96,6 @@ def _one_scaler(migrated: Record) -> Line:
 
 def _clips(original: Record, migrated: Record) -> Line:
     return _equal_counts("clipped gradients", len(migrated.clips), len(original.clips))
-
-
-def _skipped(runs: Runs) -> Iterator[Line]:
-    original, migrated = runs.original, runs.migrated
-    if not original.scalers and not migrated.scalers:
-        return
-    apart = abs(original.skipped - migrated.skipped)
-    allowed = max(thresholds.SKIPPED_STEPS, thresholds.SKIPPED_SHARE * max(original.skipped, migrated.skipped))
-    number, threshold = str(migrated.skipped), f"original: {original.skipped}"
-    if apart == 0:
-        yield Line("skipped steps", "ok", number, threshold)
-    elif runs.is_patched and _same_first_scale(runs) and apart > allowed:
-        yield Line("skipped steps", "different", number, threshold, "the loss scale does not move as it did")
-    else:
-        yield Line("skipped steps", "note", number, threshold)
-
-
-def _same_first_scale(runs: Runs) -> bool:
-    firsts = {scaler.first_scale for record in (runs.original, runs.migrated) for scaler in record.scalers}
-    return len(firsts) == 1
-
-
-def _end_of_scale(runs: Runs) -> Iterator[Line]:
-    original, migrated = runs.original.scalers, runs.migrated.scalers
-    if not original or not migrated:
-        return
-    ends = [min(scaler.last_scale for scaler in scalers) for scalers in (original, migrated)]
-    number, threshold = f"{ends[1]:g}", f"original: {ends[0]:g}"
-    ratio = max(ends) / min(ends) if min(ends) > 0 else math.inf
-    if ratio == 1:
-        yield Line("loss scale at the end", "ok", number, threshold)
-    elif ratio <= thresholds.END_OF_SCALE or not (runs.is_patched and _same_first_scale(runs)):
-        yield Line("loss scale at the end", "note", number, threshold)
-    else:
-        yield Line("loss scale at the end", "different", number, threshold, "the loss scale does not move as it did")
 
 
 def _precision(runs: Runs) -> Iterator[Line]:

@@ -15,15 +15,39 @@ from torch.optim import optimizer as torch_optimizer
 
 from amp_migrate.verify.child.imports import after_import
 
+_LOW = (torch.float16, torch.bfloat16)
+_LOW_TYPES = ("torch.cuda.HalfTensor", "torch.HalfTensor", "torch.cuda.BFloat16Tensor", "torch.BFloat16Tensor")
+
 
 def without_amp() -> None:
     """For the rest of the process; call it before the script runs."""
     _switch_off(torch.amp.autocast_mode.autocast)
     _switch_off(torch.amp.GradScaler)
     for cls in (torch.Tensor, torch.nn.Module):
-        setattr(cls, "half", cls.float)  # noqa: B010
+        for name in ("half", "bfloat16"):
+            setattr(cls, name, cls.float)
+        for name in ("to", "type"):
+            setattr(cls, name, _never_low(getattr(cls, name)))
     after_import("apex.amp", _switch_off_amp)
     after_import("apex.fp16_utils", _switch_off_fp16_utils)
+
+
+def _never_low(cast: Any) -> Any:
+    """`.to(torch.float16)` and `.type(torch.half)` give float32."""
+
+    @functools.wraps(cast)
+    def call(self: Any, *args: Any, **keywords: Any) -> Any:
+        return cast(self, *map(_full, args), **{name: _full(arg) for name, arg in keywords.items()})
+
+    return call
+
+
+def _full(arg: Any) -> Any:
+    if isinstance(arg, (torch.dtype, str, type)) and (arg in _LOW or arg in _LOW_TYPES):
+        return torch.float32
+    if isinstance(arg, torch.Tensor) and arg.dtype in _LOW:  # `x.to(other)`
+        return torch.float32
+    return arg
 
 
 def _switch_off(cls: Any) -> None:
@@ -41,8 +65,11 @@ def _switch_off_amp(amp: Any) -> None:
     initialize, init = amp.initialize, amp.init
 
     @functools.wraps(initialize)
-    def disabled_initialize(models: Any, optimizers: Any = None, *_: Any, **__: Any) -> Any:
-        return initialize(models, optimizers, enabled=False)
+    def disabled_initialize(models: Any, optimizers: Any = None, *_: Any, **keywords: Any) -> Any:
+        result = initialize(models, optimizers, enabled=False)
+        # Apex has none then, and scripts save their state.
+        amp._amp_state.loss_scalers = [amp.scaler.LossScaler(1.0) for _ in range(keywords.get("num_losses", 1))]
+        return result
 
     @functools.wraps(init)
     def disabled_init(*_: Any, **__: Any) -> Any:

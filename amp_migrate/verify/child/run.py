@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import runpy
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from amp_migrate.verify.record import Record
 from amp_migrate.verify.spec import Spec
 
 _STANDIN = Path(__file__).parent.parent / "standin"
+STOP_SIGNAL = signal.SIGUSR2  # scripts have handlers of their own for SIGTERM and SIGUSR1
 _PERTURBATION = 2.0**-11
 
 
@@ -40,13 +43,29 @@ def run(spec: Spec) -> None:
     record.device, record.torch = _device_name(spec), torch.__version__
     one_process.install(record, results, launched=spec.conditions.launched)
     process = os.getpid()
-    signal.signal(signal.SIGTERM, _stop_in_time)
-    copy_on_write.install([Mirror(Path(copy), Path(real)) for copy, real in spec.mirrors])
+    signal.signal(STOP_SIGNAL, _stop_in_time)
+
+    def finish() -> None:
+        if os.getpid() == process:  # a worker that the script has forked may come here, too
+            recorder.finish().write(results / "record.json")
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+    os._exit = _finishing(os._exit, finish)
+    copy_on_write.install([Mirror(Path(copy), Path(real)) for copy, real in spec.mirrors], record)
     _run_script(spec, record)
-    if os.getpid() == process:  # a worker that the script has forked may come here, too
-        recorder.finish().write(results / "record.json")
-    sys.stdout.flush()
-    sys.stderr.flush()
+    finish()
+
+
+def _finishing(leave: Any, finish: Callable[[], None]) -> Any:
+    """A script that leaves by os._exit has a record, too."""
+
+    @functools.wraps(leave)
+    def finish_and_leave(status: int) -> None:
+        finish()
+        leave(status)
+
+    return finish_and_leave
 
 
 def _redirect_output(path: Path) -> None:
