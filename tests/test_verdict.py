@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amp_migrate.verify.pool import Pool
-from amp_migrate.verify.record import Record, Step
+from amp_migrate.verify.record import Backward, Record, Step
 from amp_migrate.verify.verdict import why_not_comparable
 from tests.fixture import FIXTURES, Fixture
 from tests.mutations import MUTATIONS, Mutation
@@ -48,6 +48,8 @@ def test_resumed_script_goes_on_as_the_original(pool: Pool, tmp_path):
 
 
 def test_an_original_without_any_update_proves_nothing():
-    skipped = Step(0, False, None, False, 65536.0, 0, 0.1)
-    reason = why_not_comparable(Record(steps=[skipped]), Record())
+    skipped = Step(0, False, None, False, 65536.0, 0, 0.1, 1, 1)
+    reason = why_not_comparable(
+        Record(backwards=[Backward(1.0, 65536.0, 0, False, "float32", 0)], steps=[skipped]), Record()
+    )
     assert reason is not None and "skipped every optimizer step" in reason

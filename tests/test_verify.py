@@ -181,7 +181,8 @@ assert open("b.txt").read() == "2more"
         ("open('data/train.csv')", "the original needs data/train.csv, which is not here"),
         ("raise ValueError('no data')", "ValueError: no data"),
         ("sys.exit('usage: train.py DATA')", "usage: train.py DATA"),
-        ("os._exit(3)", "the original was killed"),
+        ("os._exit(3)", "SystemExit: 3"),
+        ("os.kill(os.getpid(), 9)", "the original was killed"),
         ("quit()", "the original made no optimizer step"),
     ],
 )
@@ -189,7 +190,7 @@ def test_original_that_does_not_run(run, line, reason):
     comparison = run(_script(_IMPORTS, line, _SETUP, _LOOP))
     assert comparison.verdict == "not comparable"
     assert reason in comparison.reason
-    if "killed" not in reason and "no optimizer" not in reason:
+    if "killed" not in reason and "no optimizer" not in reason and "_exit" not in line:
         assert "train.py:4" in comparison.reason
 
 

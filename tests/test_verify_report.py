@@ -48,7 +48,7 @@ def record(
         skipped = tries in skips
         norm = gain * (0.2 + 3 * math.exp(-at / 40)) * (1 + 0.2 * steady.random())
         norm = math.nan if nan_at and at + 1 >= nan_at else norm
-        run.backwards.append(Backward(loss=loss, loss_scale=scale, scaler=0, autocast=False, update=len(run.steps)))
+        run.backwards.append(Backward(loss, scale, 0, autocast=False, dtype="float32", update=len(run.steps)))
         for optimizer in group:
             run.steps.append(
                 Step(
@@ -59,6 +59,8 @@ def record(
                     loss_scale=scale,
                     scaler=0,
                     seconds=0.02 + 0.001 * other.random(),
+                    calls=4,
+                    low=4,
                 )
             )
         tries += 1

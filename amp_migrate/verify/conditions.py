@@ -17,6 +17,7 @@ class Conditions:
 
     launched: bool = False  # with the environment of a launcher: rank 0 of 1
     as_module: bool = False  # `python -m package.script`
+    saved_tensors: bool = True  # are watched; torch.func does not bear that
     highest_scale: float | None = None  # for the first loss scale
 
     def notes(self) -> list[str]:
@@ -34,6 +35,8 @@ def other_conditions(now: Conditions, original: Record, migrated: Record) -> Con
         return dataclasses.replace(now, launched=True)
     if not now.as_module and any(_is_of_a_package(record) for record in both):
         return dataclasses.replace(now, as_module=True)
+    if now.saved_tensors and any(_bears_no_hooks(record) for record in both):
+        return dataclasses.replace(now, saved_tensors=False)
     scale = _lower_scale(original, migrated)
     return dataclasses.replace(now, highest_scale=scale) if scale is not None else None
 
@@ -50,12 +53,17 @@ def _is_of_a_package(record: Record) -> bool:
     return failure is not None and failure.kind == "ImportError" and "no known parent package" in failure.message
 
 
+def _bears_no_hooks(record: Record) -> bool:
+    return record.failure is not None and "saved tensor hooks" in record.failure.message
+
+
 def _lower_scale(original: Record, migrated: Record) -> float | None:
     """A first loss scale with which the first step may not be skipped, the lower of both; None where none was.
 
-    An original that scales its losses must have skipped it, too: else the skip may be the migration's mistake.
+    Where both scales have to move alike, the original must have skipped it, too: else the migration is at fault.
     """
-    if original.scalers and original.steps and original.steps[0].applied:
+    must_move_alike = set(original.levels) == {"O1"} or any(one.kind == "GradScaler" for one in original.scalers)
+    if must_move_alike and original.steps and original.steps[0].applied:
         return None
     scales = []
     for record in (original, migrated):

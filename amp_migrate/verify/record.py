@@ -25,6 +25,7 @@ class Backward:
     loss_scale: float | None  # what it was multiplied with; None where the loss was not scaled
     scaler: int | None  # which loss scaler did it
     autocast: bool  # was autocast on while gradients were computed?
+    dtype: str  # of the loss, before scaling: "float32"
     update: int
 
 
@@ -39,6 +40,8 @@ class Step:
     loss_scale: float | None
     scaler: int | None  # which loss scaler made the step; Apex leaves that to the optimizer
     seconds: float  # since the step before it (or since the first backward)
+    calls: int  # of modules, with gradients, since the step before it: see Precision
+    low: int  # of these in half precision
 
 
 @dataclasses.dataclass
@@ -109,6 +112,7 @@ class Record:
     low_dtype: str = ""  # which of the two
     weights: list[float] = dataclasses.field(default_factory=list)  # an even sample of the trained weights, at the end
     digest: str = ""  # of all trained weights, at the end
+    buffers: str = ""  # a digest of the buffers (running statistics) of all modules that ran, at the end
     peak_bytes: int | None = None  # CUDA memory; None on the CPU
     notes: list[str] = dataclasses.field(default_factory=list)
 
@@ -116,6 +120,10 @@ class Record:
     def low_share(self) -> float | None:
         """Share of low precision in the bytes saved for backward."""
         return self.saved_low_bytes / self.saved_bytes if self.saved_bytes else None
+
+    def is_native(self, scaler: int | None) -> bool:
+        """True for a GradScaler, False for one of Apex's, or none."""
+        return scaler is not None and self.scalers[scaler].kind == "GradScaler"
 
     @property
     def skipped(self) -> int:
@@ -200,6 +208,11 @@ class Update:
     @property
     def optimizers(self) -> tuple[int, ...]:
         return tuple(sorted({step.optimizer for step in self.steps}))
+
+    @property
+    def precision(self) -> Precision:
+        """Of the forwards before it."""
+        return Precision(sum(step.calls for step in self.steps), sum(step.low for step in self.steps))
 
     @property
     def loss(self) -> float:

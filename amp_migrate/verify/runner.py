@@ -71,6 +71,8 @@ class Runner:
             every_args.append((*trial.program.args, *self._settings.resume_args))
         records = []
         for number, args in enumerate(every_args):
+            if number:  # the second run goes on with the scale that it finds
+                conditions = dataclasses.replace(conditions, highest_scale=None)
             results = place / f"results{number}"
             results.mkdir()
             spec = self._spec(trial, conditions, mirrors, args, results)
@@ -95,6 +97,7 @@ class Runner:
             conditions=conditions,
             mode=trial.mode,
             autocast_dtype="bfloat16" if trial.in_bfloat16 else "float16",
+            seconds=self._settings.time_limit,
             steps=trial.steps,
             seed=self._settings.seed,
             perturb=trial.perturb,

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from amp_migrate.verify.checks.neutral import same_bits, why_not_repeatable
 from amp_migrate.verify.checks.restart import restart_lines
 from amp_migrate.verify.checks.runs import Runs
 from amp_migrate.verify.comparison import Comparison, Section, Side, Verdict, after_restart
@@ -56,6 +57,9 @@ class _Session:
             return self._result("not comparable", reason, [], runs)
         runs.update(self._run_others(original, migrated, runs["migrated"][0].low_dtype))
         sections = [section for phase in range(len(phases)) for section in self._sections(runs, phase)]
+        unsteady = why_not_repeatable(self._compared(runs, phase=0))
+        if unsteady is not None:
+            return self._result("not comparable", unsteady, sections, runs)
         neutral = verdict_of([one for one in sections if one.title.startswith(NEUTRAL)], "")
         stops = next(filter(None, (why_different(*pair) for pair in phases)), None)
         if neutral[0] == "different":
@@ -67,21 +71,23 @@ class _Session:
         return self._result(*verdict_of(sections, _compared(runs)), sections, runs)
 
     def _sections(self, runs: dict[str, list[Record]], phase: int) -> Iterator[Section]:
+        if phase:
+            yield Section("restart", tuple(restart_lines(runs["original"], runs["migrated"])))
+        for section in sections_of(self._compared(runs, phase)):
+            yield dataclasses.replace(section, title=after_restart(section.title) if phase else section.title)
+
+    def _compared(self, runs: dict[str, list[Record]], phase: int) -> Runs:
         def ended_well(name: str) -> Record | None:
             record = runs[name][phase] if name in runs else None
             return record if record is not None and record.steps else None
 
-        if phase:
-            yield Section("restart", tuple(restart_lines(runs["original"], runs["migrated"])))
-        compared = Runs(
+        return Runs(
             *_as_far_as_both(runs["original"][phase], runs["migrated"][phase]),
             *_as_far_as_both(runs["original without AMP"][phase], runs["migrated without AMP"][phase]),
             ended_well("original without AMP, again"),
             ended_well("original under autocast"),
             ended_well("control"),
         )
-        for section in sections_of(compared):
-            yield dataclasses.replace(section, title=after_restart(section.title) if phase else section.title)
 
     def _result(
         self, verdict: Verdict, reason: str, sections: list[Section], runs: dict[str, list[Record]]
@@ -137,8 +143,8 @@ class _Session:
             ),
         ]
         runs = self._run(trials)
-        plain = [runs["original without AMP"][0], runs["migrated without AMP"][0]]
-        if [backward.loss for backward in plain[0].backwards] != [backward.loss for backward in plain[1].backwards]:
+        plain = zip(runs["original without AMP"], runs["migrated without AMP"], strict=True)
+        if not all(same_bits(*_as_far_as_both(*pair)) for pair in plain):
             again = dataclasses.replace(trials[0], name="original without AMP, again")
             runs.update(self._run([again]))
         return runs

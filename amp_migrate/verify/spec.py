@@ -24,6 +24,7 @@ class Spec:
     conditions: Conditions
     mode: Mode = "as is"
     autocast_dtype: Literal["float16", "bfloat16"] = "float16"  # for mode "under autocast"
+    seconds: float = 600.0  # stop after so long
     steps: int | None = None  # stop after so many tries of an optimizer step
     seed: int = 0
     perturb: bool = False  # move all weights by 2**-11, once, after the first step

@@ -7,9 +7,12 @@ what half precision does to this very script: `noise` is what one autocast over 
 
 from __future__ import annotations
 
+ROUNDING = 1e-5  # of float32, in a first loss or gradient norm
+
 FIRST_LOSS = 2.0**-11  # cross_entropy under autocast rounds log-probabilities to float16; Apex casts before it
 FIRST_LOSS_OF_HALF = 2e-3  # an original that is cast to half by hand has rounded weights
 FIRST_GRADIENT = 1e-2
+LARGEST_LIMIT = 100.0  # of a gradient norm near an optimum: a forgotten loss scale moves it much further
 LOSSES = 5e-3  # of ten updates, and of the whole curve
 LOSSES_OF_OTHERS = 5e-2  # than O1: what is not torch patched by Apex rounds in other places, in every update
 WEIGHTS = 2e-2  # Adam and its like move a weight by a whole step where rounding turns the sign of a tiny gradient
@@ -26,6 +29,8 @@ CHAOTIC = 0.1  # a control that moves further than this proves little
 USUAL_OF_PRECISION = 0.7
 LEAST_OF_PRECISION = 0.4
 USUAL_PRECISION_SHARE = 0.7  # where it is not known
+
+FORGOTTEN_UPDATES = 0.1  # an evaluation with gradients between two updates counts as a part of the second
 
 RECOGNISED = 0.1  # a number that is off by a loss scale, give or take this, names its cause
 

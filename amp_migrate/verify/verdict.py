@@ -8,6 +8,7 @@ from amp_migrate.verify.checks.curve import curve_lines, first_updates_lines
 from amp_migrate.verify.checks.first_step import first_step_lines
 from amp_migrate.verify.checks.neutral import neutral_lines
 from amp_migrate.verify.checks.overflow import overflow_lines
+from amp_migrate.verify.checks.precision import precision_lines
 from amp_migrate.verify.checks.runs import Runs
 from amp_migrate.verify.checks.structure import structure_lines
 from amp_migrate.verify.comparison import Section, Verdict
@@ -17,6 +18,7 @@ NEUTRAL = "without AMP"
 _CHECKS = {
     NEUTRAL: neutral_lines,
     "structure": structure_lines,
+    "precision": precision_lines,
     "first step": first_step_lines,
     "overflow": overflow_lines,
     "ten updates": first_updates_lines,
@@ -36,6 +38,8 @@ def why_not_comparable(original: Record, migrated: Record) -> str | None:
         return f"the original {describe(original.failure)}"
     if original.outcome == "killed":
         return f"the original was killed: {'; '.join(original.notes)}"
+    if original.steps and not original.backwards:
+        return "no backward was seen in the original (torch.autograd.grad?): there are no losses to compare"
     if not original.steps:
         if original.outcome == "time limit":
             return "the original made no optimizer step within the time limit"

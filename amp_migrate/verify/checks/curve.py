@@ -6,6 +6,7 @@ moved once by a rounding error) measures it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from amp_migrate.verify import thresholds
@@ -59,7 +60,7 @@ def _limit_of_losses(runs: Runs, updates: int | None) -> float:
     if runs.control is None:
         return fixed
     control = largest_loss_difference(runs.original, runs.control, updates) or 0.0
-    return max(fixed, thresholds.TIMES_CONTROL * control)
+    return max(fixed, thresholds.TIMES_CONTROL * control) if math.isfinite(control) else fixed
 
 
 def _line(check: str, found: float, limit: float, excuse: str = "") -> Line:

@@ -15,11 +15,13 @@ def first_step_lines(runs: Runs) -> Iterator[Line]:
     yield from _first_loss(runs)
     if not _applied_first(runs):
         return
+    noise = min(thresholds.TIMES_NOISE * runs.noise_of_gradient(), thresholds.LARGEST_LIMIT)
+    limit = max(thresholds.FIRST_GRADIENT, noise)
     for optimizers, originals, migrated in pairs(runs.original, runs.migrated):
         name = f" of optimizer {optimizers[0] + 1}" if len(runs.original.curves()) > 1 else ""
         for one, two in zip(originals[0].excesses, migrated[0].excesses, strict=False):
-            yield _gradient(f"first norm before clipping, by its limit{name}", one, two, migrated[0])
-        yield _gradient(f"first gradient norm{name}", originals[0].grad_norm, migrated[0].grad_norm, migrated[0])
+            yield _gradient(f"first norm before clipping, by its limit{name}", one, two, migrated[0], limit)
+        yield _gradient(f"first gradient norm{name}", originals[0].grad_norm, migrated[0].grad_norm, migrated[0], limit)
 
 
 def _first_loss(runs: Runs) -> Iterator[Line]:
@@ -47,9 +49,8 @@ def _applied_first(runs: Runs) -> bool:
     return firsts[0] == firsts[1]
 
 
-def _gradient(check: str, one: float, two: float, update: Update) -> Line:
+def _gradient(check: str, one: float, two: float, update: Update, limit: float) -> Line:
     found = difference(two, one)
-    limit = thresholds.FIRST_GRADIENT
     text = "" if found <= limit else f"{two:.4g} instead of {one:.4g}: {_cause(check, one, two, update)}"
     return Line(check, "ok" if found <= limit else "different", text_of(found), f"<= {text_of(limit)}", text)
 

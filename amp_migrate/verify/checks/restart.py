@@ -14,6 +14,10 @@ def restart_lines(original: list[Record], migrated: list[Record]) -> Iterator[Li
     if found is None:
         return
     number, threshold = f"{found[1]:g}", f"= {found[0]:g}"
+    if migrated[0].scalers[-1].first_scale == found[0]:
+        text = "the scale had not moved, so this shows nothing: run longer before the restart"
+        yield Line("restored loss scale", "note", number, threshold, text)
+        return
     if found[0] == found[1]:
         yield Line("restored loss scale", "ok", number, threshold)
     elif expected is not None and expected[0] != expected[1]:

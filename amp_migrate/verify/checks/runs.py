@@ -40,6 +40,11 @@ class Runs:
         return bool(self.original.scalers or levels or self.original.saved_low_bytes)
 
     @property
+    def casts_weights(self) -> bool:
+        """True where apex cast whole models (O2, O3), whose outputs it gives as float32."""
+        return bool({"O2", "O3"} & set(self.original.levels))
+
+    @property
     def is_cast_by_hand(self) -> bool:
         """True for `.half()` training without a loss scale."""
         return self.is_mixed and not self.original.scalers and not self.original.levels
@@ -63,11 +68,21 @@ class Runs:
         return max(coarse * fixed, thresholds.TIMES_NOISE * self.noise())
 
     def noise(self) -> float:
-        """How far half precision moves the original's first loss; 0 where that was not measured."""
+        """How far half precision moves the original's first loss; 0 where that was not measured, or overflowed."""
         plain, half = self.original_plain, self.autocast
         if plain is None or half is None or not plain.backwards or not half.backwards:
             return 0.0
-        return difference(half.backwards[0].loss, plain.backwards[0].loss)
+        found = difference(half.backwards[0].loss, plain.backwards[0].loss)
+        return found if math.isfinite(found) else 0.0
+
+    def noise_of_gradient(self) -> float:
+        """The same for the norm of the first gradients."""
+        if self.original_plain is None or self.autocast is None:
+            return 0.0
+        found = 0.0
+        for _, ones, others in pairs(self.original_plain, self.autocast):
+            found = max(found, difference(others[0].grad_norm, ones[0].grad_norm))
+        return found if math.isfinite(found) else 0.0
 
 
 def pairs(

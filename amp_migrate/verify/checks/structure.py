@@ -1,13 +1,14 @@
-"""Structure: what no loss curve shows. Counts and flags, exact; and how much runs in half precision."""
+"""Structure: what no loss curve shows. Counts and flags, exact."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.verify import thresholds
 from amp_migrate.verify.checks.runs import Runs
 from amp_migrate.verify.comparison import Line
 from amp_migrate.verify.record import Record
+
+_UNDERFLOW = "small gradients become 0 in half precision"
 
 
 def structure_lines(runs: Runs) -> Iterator[Line]:
@@ -21,8 +22,6 @@ def structure_lines(runs: Runs) -> Iterator[Line]:
         yield _through_scaler(migrated)
         yield _one_scaler(migrated)
     yield _clips(original, migrated)
-    yield from _precision(runs)
-    yield from _evaluation(runs)
 
 
 def _equal_counts(check: str, count: int, expected: int) -> Line:
@@ -32,9 +31,10 @@ def _equal_counts(check: str, count: int, expected: int) -> Line:
 
 
 def _scaled_losses(runs: Runs) -> Iterator[Line]:
-    """Every backward that the source scaled is scaled; in a plain source, all that feed a scaled step."""
+    """Every backward that the source scaled is scaled; of a plain source, every one before a step, if any is."""
     original, migrated = runs.original, runs.migrated
     if not migrated.scalers and not original.scalers:
+        yield from _no_scaler(runs)
         return
     if migrated.low_dtype == "bfloat16" and not migrated.scalers:
         yield Line("scaled losses", "note", text="bfloat16 needs no loss scale")
@@ -42,20 +42,21 @@ def _scaled_losses(runs: Runs) -> Iterator[Line]:
     expected = [
         number
         for number, (one, two) in enumerate(zip(original.backwards, migrated.backwards, strict=False), 1)
-        if (one.loss_scale is not None if original.scalers else _is_scaled_update(migrated, two.update))
+        if (one.loss_scale is not None if original.scalers else two.update < len(migrated.steps))
     ]
     missing = [number for number in expected if migrated.backwards[number - 1].loss_scale is None]
     number = f"{len(expected) - len(missing)} of {len(expected)}"
     if missing:
-        text = f"backward {missing[0]} got a loss without loss scale: small gradients become 0 in half precision"
+        text = f"backward {missing[0]} got a loss without loss scale: {_UNDERFLOW}"
         yield Line("scaled losses", "different", number, "all", text)
     else:
         yield Line("scaled losses", "ok", number, "all")
 
 
-def _is_scaled_update(record: Record, update: int) -> bool:
-    """True where the step after a backward goes through a scaler."""
-    return any(step.through_scaler for step in record.steps[update : update + 1])
+def _no_scaler(runs: Runs) -> Iterator[Line]:
+    """Right for an original in float16 that has none, either (a static scale of 1), and for bfloat16."""
+    if runs.migrated.low_dtype == "float16" and not runs.is_mixed:
+        yield Line("scaled losses", "different", "0", "all", f"float16 without a loss scale: {_UNDERFLOW}")
 
 
 def _autocast_at_backward(migrated: Record) -> Line:
@@ -67,21 +68,21 @@ def _autocast_at_backward(migrated: Record) -> Line:
 def _through_scaler(migrated: Record) -> Line:
     """The steps that apply gradients of a scaled loss."""
     fed = [
-        step
+        (step, {backward.scaler for backward in update.backwards})
         for update in migrated.updates()
-        if any(_is_native(migrated, backward.scaler) for backward in update.backwards)
+        if any(migrated.is_native(backward.scaler) for backward in update.backwards)
         for step in update.steps
     ]
-    bare = [step for step in fed if not step.through_scaler]
-    number = f"{len(fed) - len(bare)} of {len(fed)}"
-    if not bare:
+    wrong = [step for step, scalers in fed if step.scaler not in scalers]
+    number = f"{len(fed) - len(wrong)} of {len(fed)}"
+    if not wrong:
         return Line("steps through the scaler", "ok", number, "all")
-    text = f"optimizer {bare[0].optimizer + 1} steps on scaled gradients by itself: use scaler.step(optimizer)"
+    name = f"optimizer {wrong[0].optimizer + 1}"
+    if wrong[0].through_scaler:
+        text = f"{name} is stepped by another scaler than the one that scaled its loss"
+    else:
+        text = f"{name} steps on scaled gradients by itself: use scaler.step(optimizer)"
     return Line("steps through the scaler", "different", number, "all", text)
-
-
-def _is_native(record: Record, scaler: int | None) -> bool:
-    return scaler is not None and record.scalers[scaler].kind == "GradScaler"
 
 
 def _one_scaler(migrated: Record) -> Line:
@@ -96,39 +97,3 @@ def _one_scaler(migrated: Record) -> Line:
 
 def _clips(original: Record, migrated: Record) -> Line:
     return _equal_counts("clipped gradients", len(migrated.clips), len(original.clips))
-
-
-def _precision(runs: Runs) -> Iterator[Line]:
-    """A forward without autocast trains well, slowly: only the precision of what is saved for backward shows it."""
-    share = runs.migrated.low_share
-    if share is None:
-        return
-    if not runs.is_mixed and not runs.migrated.scalers and not share:
-        text = "mixed precision is off on both sides: give the script its own flag to compare it"
-        yield Line("half precision in training", "warning", "0.00", text=text)
-        return
-    known = [
-        record.low_share
-        for record in (runs.autocast, runs.original if runs.is_mixed else None)
-        if record is not None and record.low_share is not None
-    ]
-    expected = min(known) if known else thresholds.USUAL_PRECISION_SHARE
-    yield _share("half precision in training", share, expected, "forward or loss lie outside of an autocast region")
-
-
-def _evaluation(runs: Runs) -> Iterator[Line]:
-    """Apex patched torch for everything, evaluation included; a plain original evaluates in float32 anyway."""
-    expected, share = runs.original.evaluation.share, runs.migrated.evaluation.share
-    if not runs.original.levels or not expected or share is None:
-        return
-    text = "evaluation runs in float32, where Apex had it in half precision"
-    yield _share("half precision in evaluation", share, expected, text)
-
-
-def _share(check: str, share: float, expected: float, text: str) -> Line:
-    least, usual = thresholds.LEAST_OF_PRECISION * expected, thresholds.USUAL_OF_PRECISION * expected
-    if share >= usual:
-        return Line(check, "ok", f"{share:.2f}", f">= {usual:.2f}")
-    if share >= least:
-        return Line(check, "warning", f"{share:.2f}", f">= {usual:.2f}", "a part of it runs in float32 now")
-    return Line(check, "different", f"{share:.2f}", f">= {least:.2f}", text)

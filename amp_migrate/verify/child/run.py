@@ -45,8 +45,10 @@ def run(spec: Spec) -> None:
     process = os.getpid()
     signal.signal(STOP_SIGNAL, _stop_in_time)
 
-    def finish() -> None:
+    def finish(status: int = 0) -> None:
         if os.getpid() == process:  # a worker that the script has forked may come here, too
+            if status:
+                record.outcome, record.failure = "error", describe(SystemExit(status), spec)
             recorder.finish().write(results / "record.json")
         sys.stdout.flush()
         sys.stderr.flush()
@@ -57,12 +59,12 @@ def run(spec: Spec) -> None:
     finish()
 
 
-def _finishing(leave: Any, finish: Callable[[], None]) -> Any:
+def _finishing(leave: Any, finish: Callable[[int], None]) -> Any:
     """A script that leaves by os._exit has a record, too."""
 
     @functools.wraps(leave)
     def finish_and_leave(status: int) -> None:
-        finish()
+        finish(status)
         leave(status)
 
     return finish_and_leave

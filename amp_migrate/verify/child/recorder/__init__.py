@@ -26,29 +26,40 @@ class Recorder:
 
     def __init__(self, spec: Spec, autocast_device: str, after_first: Callable[[Optimizer], None] | None) -> None:
         self._device = spec.device
-        self._tape = Tape(steps=spec.steps, progress=Path(spec.results) / "progress")
+        self._tape = Tape(steps=spec.steps, seconds=spec.seconds, progress=Path(spec.results) / "progress")
         self.record = self._tape.record
         record_backwards(self._tape, autocast_device)
         record_steps(self._tape, after_first)
         record_clips(self._tape)
         record_grad_scalers(self._tape, spec.conditions.highest_scale)
         record_apex(self._tape, spec.conditions.highest_scale)
-        record_modules(self.record)
-        self._saved = SavedTensors(self._tape)
+        self._ran = record_modules(self.record)
+        self._saved = SavedTensors(self._tape) if spec.conditions.saved_tensors else None
 
     def finish(self) -> Record:
         """The record, complete with the weights at the end."""
-        self._saved.stop()
+        if self._saved is not None:
+            self._saved.stop()
         self._tape.finish()
-        weights = [weight.detach().float().flatten().cpu() for weight in self._tape.trained()]
+        weights = [torch.view_as_real(weight) if weight.is_complex() else weight for weight in self._tape.trained()]
+        weights = [weight.detach().float().flatten().cpu() for weight in weights]
+        buffers = [buffer for module in self._ran.values() for buffer in module.buffers(recurse=False)]
+        self.record.buffers = _digest([buffer.detach().cpu() for buffer in buffers])
         if weights:
             flat = torch.cat(weights)
             every = max(1, flat.numel() // _WEIGHT_SAMPLE)
             self.record.weights = flat[::every].tolist()
-            self.record.digest = hashlib.sha256(flat.numpy().tobytes()).hexdigest()
+            self.record.digest = _digest([flat])
         if self._device == "cuda":
             self.record.peak_bytes = torch.cuda.max_memory_allocated()
         return self.record
+
+
+def _digest(tensors: list[torch.Tensor]) -> str:
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.double().numpy().tobytes() if not tensor.is_complex() else tensor.numpy().tobytes())
+    return digest.hexdigest()
 
 
 __all__ = ["Recorder", "StopTraining"]

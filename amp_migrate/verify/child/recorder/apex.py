@@ -59,7 +59,7 @@ def _record_amp(tape: Tape, amp: Any) -> None:
         scaler = amp._amp_state.loss_scalers[loss_id] if hasattr(amp._amp_state, "loss_scalers") else None
         with scale_loss(loss, optimizers, loss_id, *args, **keywords) as scaled:
             if scaler is not None and scaled is not loss:
-                _note_scaled(tape, scaler, scaled)
+                _note_scaled(tape, scaler, loss, scaled)
             yield scaled
         for optimizer in optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]:
             _watch_skip(tape, optimizer)
@@ -68,7 +68,7 @@ def _record_amp(tape: Tape, amp: Any) -> None:
     def recorded_wrapped_loss(self: Any, loss: Any) -> Iterator[Any]:
         scaler = self._loss_scaler[self._loss_idx]
         with wrapped_loss(self, loss) as scaled:
-            _note_scaled(tape, scaler, scaled)
+            _note_scaled(tape, scaler, loss, scaled)
             yield scaled
 
     amp.initialize = recorded_initialize
@@ -77,10 +77,10 @@ def _record_amp(tape: Tape, amp: Any) -> None:
     _record_skips_of(tape, amp.opt.OptimWrapper, lambda wrapper: wrapper._optimizer)
 
 
-def _note_scaled(tape: Tape, scaler: Any, scaled: torch.Tensor) -> None:
+def _note_scaled(tape: Tape, scaler: Any, loss: torch.Tensor, scaled: torch.Tensor) -> None:
     factor = scaler.loss_scale()
     if scaler.dynamic or factor != 1.0:
-        tape.scaled(scaled, factor, tape.scaler(scaler, "Apex", scaler.loss_scale))
+        tape.scaled(scaled, factor, tape.scaler(scaler, "Apex", scaler.loss_scale), loss.dtype)
 
 
 def _watch_skip(tape: Tape, optimizer: Any) -> None:

@@ -30,8 +30,8 @@ def record_grad_scalers(tape: Tape, highest_scale: float | None) -> None:
         result = scale(self, outputs)
         if self.is_enabled():
             number = tape.scaler(self, "GradScaler", self.get_scale)
-            for loss in _tensors(result):
-                tape.scaled(loss, self._get_scale_async().detach().clone(), number)
+            for loss, given in zip(_tensors(result), _tensors(outputs), strict=False):
+                tape.scaled(loss, self._get_scale_async().detach().clone(), number, given.dtype)
         return result
 
     @functools.wraps(step)

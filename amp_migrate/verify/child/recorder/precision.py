@@ -6,7 +6,10 @@ calls); and of the calls of linear, convolution and recurrent modules, those tha
 
 from __future__ import annotations
 
+import itertools
+from threading import get_ident
 from typing import Any
+from weakref import WeakSet, WeakValueDictionary
 
 import torch
 
@@ -24,10 +27,19 @@ _MODULES: tuple[type, ...] = (
 )
 
 
-def record_modules(record: Record) -> None:
-    """Count the calls of modules by the dtype of their output, from now on."""
+def record_modules(record: Record) -> WeakValueDictionary[int, torch.nn.Module]:
+    """Count the calls of modules by the dtype of their output, from now on.
+
+    Returns the modules with buffers that have run and still exist, in the order of their first run.
+    """
+    ran: WeakValueDictionary[int, torch.nn.Module] = WeakValueDictionary()
+    known: WeakSet[torch.nn.Module] = WeakSet()
+    order = itertools.count()
 
     def look(module: torch.nn.Module, args: Any, output: Any) -> None:
+        if module._buffers and module not in known:
+            known.add(module)
+            ran[next(order)] = module
         if isinstance(module, _MODULES):
             counts = record.training if torch.is_grad_enabled() else record.evaluation
             counts.calls += 1
@@ -37,6 +49,7 @@ def record_modules(record: Record) -> None:
             counts.low += isinstance(first, torch.Tensor) and first.dtype in _LOW
 
     torch.nn.modules.module.register_module_forward_hook(look)
+    return ran
 
 
 class SavedTensors:
@@ -47,10 +60,11 @@ class SavedTensors:
         tape.after_steps(_WATCHED_STEPS, self.stop)
         self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor)
         self._hooks.__enter__()
+        self._thread = get_ident()  # the hooks are this thread's
         self._running = True
 
     def stop(self) -> None:
-        if self._running:
+        if self._running and get_ident() == self._thread:
             self._running = False
             self._hooks.__exit__(None, None, None)
 

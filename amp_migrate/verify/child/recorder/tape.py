@@ -29,13 +29,15 @@ class StopTraining(BaseException):
 class _Factor:
     scale: float | torch.Tensor
     scaler: int
+    dtype: torch.dtype  # of the loss before it was scaled
 
 
 class Tape:
     """The record in the making. Numbers stay on their device until the end, so that recording never waits for a GPU."""
 
-    def __init__(self, *, steps: int | None, progress: Path) -> None:
+    def __init__(self, *, steps: int | None, seconds: float, progress: Path) -> None:
         self.record = Record()
+        self._deadline = time.monotonic() + seconds
         self._limit = steps
         self._progress = progress
         self._told = 0.0
@@ -44,14 +46,15 @@ class Tape:
         self._scalers: list[tuple[Any, Any]] = []  # with how to ask for its scale
         self._scaled: deque[tuple[Any, _Factor]] = deque(maxlen=_SCALED_LOSSES)
         self._last_time: float | None = None
+        self._calls = (0, 0)
         self._quiet = 0
         self._after_steps: dict[int, Callable[[], None]] = {}
 
     # -- losses -----------------------------------------------------------------------------------------
 
-    def scaled(self, loss: torch.Tensor, factor: float | torch.Tensor, scaler: int) -> None:
-        """Remember that `loss` was multiplied with a loss scale."""
-        self._scaled.append((loss.grad_fn if loss.grad_fn is not None else loss, _Factor(factor, scaler)))
+    def scaled(self, loss: torch.Tensor, factor: float | torch.Tensor, scaler: int, dtype: torch.dtype) -> None:
+        """Remember that `loss` was multiplied with a loss scale; `dtype` is what it had before."""
+        self._scaled.append((loss.grad_fn if loss.grad_fn is not None else loss, _Factor(factor, scaler, dtype)))
 
     def backward(
         self,
@@ -64,15 +67,18 @@ class Tape:
         """`about_to` is the loss scale that the caller will multiply `loss` with, and the number of its scaler."""
         if self._quiet:
             return
+        if time.monotonic() > self._deadline:
+            raise StopTraining("the time limit")
         if self._limit is not None and len(self.record.steps) >= self._limit * max(1, len(self._optimizers)):
             raise StopTraining(f"after {self._limit} optimizer steps")
         with raw_math():
-            value = loss.detach().float()
-            value = (value * gradient.float()).sum() if gradient is not None else value.sum()
+            value = _real(loss.detach())
+            value = (value * _real(gradient)).sum() if gradient is not None else value.sum()
             earlier = self._factor(loss)
-            one = Backward(0.0, None, None, autocast, len(self.record.steps))
+            dtype = str(earlier.dtype if earlier is not None else loss.dtype).removeprefix("torch.")
+            one = Backward(0.0, None, None, autocast, dtype, len(self.record.steps))
             self._later(one, "loss", value if earlier is None else value / earlier.scale)
-            factor = earlier if about_to is None else _Factor(*about_to)
+            factor = earlier if about_to is None else _Factor(*about_to, loss.dtype)
             if factor is not None:
                 one.scaler = factor.scaler
                 self._later(one, "loss_scale", torch.as_tensor(factor.scale))
@@ -110,7 +116,7 @@ class Tape:
         now = time.perf_counter()
         seconds = now - self._last_time if self._last_time is not None else 0.0
         self._last_time = now
-        one = Step(self._number(optimizer), norm is not None, None, False, None, None, seconds)
+        one = Step(self._number(optimizer), norm is not None, None, False, None, None, seconds, *self._new_calls())
         if norm is not None:
             self._later(one, "grad_norm", norm)
         self.record.steps.append(one)
@@ -122,6 +128,12 @@ class Tape:
     def after_steps(self, count: int, call: Callable[[], None]) -> None:
         """Call once, after so many tries of a step."""
         self._after_steps[count] = call
+
+    def _new_calls(self) -> tuple[int, int]:
+        """Calls of modules, and those in half precision, since this was asked before."""
+        training, before = self.record.training, self._calls
+        self._calls = (training.calls, training.low)
+        return training.calls - before[0], training.low - before[1]
 
     def skip_last(self) -> None:
         """The last step was called, but did nothing."""
@@ -179,6 +191,10 @@ class Tape:
             self._progress.write_text(str(len(self.record.steps)))
 
 
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    return (tensor.abs() if tensor.is_complex() else tensor).float()
+
+
 @contextlib.contextmanager
 def raw_math() -> Iterator[None]:
     """Arithmetic of the recorder's own: no graph, no autocast."""
@@ -198,6 +214,6 @@ def gradient_norm(optimizer: torch.optim.Optimizer) -> torch.Tensor:
     if not values:
         return torch.zeros(())
     with raw_math():
-        norms = [torch.linalg.vector_norm(value.detach().float()) for value in values]
+        norms = [torch.linalg.vector_norm(_real(value.detach())) for value in values]
         total: torch.Tensor = torch.linalg.vector_norm(torch.stack([norm.to(norms[0].device) for norm in norms]))
         return total
