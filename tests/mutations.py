@@ -85,7 +85,7 @@ _SCALER = [
         "enabled_argument",
         'GradScaler("cuda", enabled=args.fp16)',
         'GradScaler("cuda", init_scale=2.0**100, enabled=args.fp16)',
-        "every step of the migrated script overflows",
+        "steps of the migrated script overflow",
     ),
     Mutation(
         "scaler made in every epoch",

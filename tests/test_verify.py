@@ -11,8 +11,10 @@ import pytest
 
 from amp_migrate.options import Options
 from amp_migrate.verify.comparison import Comparison
+from amp_migrate.verify.errors import NotComparableError
+from amp_migrate.verify.notebook import notebook_source
 from amp_migrate.verify.pool import Pool
-from amp_migrate.verify.programs import NotComparableError, existing_pair, migrated_pair
+from amp_migrate.verify.programs import existing_pair, migrated_pair
 from amp_migrate.verify.runner import Settings
 from amp_migrate.verify.session import verify
 
@@ -139,6 +141,21 @@ torch.save(
 )
 """,
 )
+
+
+def test_what_only_ipython_understands(tmp_path):
+    cells = [
+        "if in_colab:\n    !pip install apex",
+        "%%bash\nls -l",
+        "%%time\ntimed = 1",
+        "files = !ls\n?print",
+        "odd = (7\n  % 4)\n%matplotlib inline",
+    ]
+    path = tmp_path / "train.ipynb"
+    path.write_text(json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells]}))
+    names = {"in_colab": True}
+    exec(notebook_source(path), names)
+    assert (names["timed"], names["files"], names["odd"]) == (1, None, 3)
 
 
 def test_restart(run):

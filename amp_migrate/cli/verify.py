@@ -5,22 +5,26 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
+import math
+import os
 import shlex
+import shutil
+import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from amp_migrate.options import Options
 from amp_migrate.verify.comparison import Comparison
+from amp_migrate.verify.errors import NotComparableError, NoTorchError
 from amp_migrate.verify.pool import Pool
-from amp_migrate.verify.programs import NotComparableError, Program, existing_pair, migrated_pair
+from amp_migrate.verify.programs import Program, existing_pair, migrated_pair
 from amp_migrate.verify.runner import Settings
 from amp_migrate.verify.session import verify as compare
-from amp_migrate.verify.worker import NoTorchError
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _EXISTING = click.Path(exists=True, path_type=Path)
@@ -87,8 +91,12 @@ def verify(
         script, args = None, (str(script), *args)  # two scripts need no name of one
     if plot_file is not None:
         _require_matplotlib()
+    for file in (json_file, html_file, plot_file):
+        _require_writable(file)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the runs in order, as Ctrl-C does
     settings = Settings(steps, seed, time_limit, resume_args)
     outputs = Path(tempfile.mkdtemp(prefix="amp-migrate-output-"))
+    comparison = None
     try:
         pair = _pair(script, before, after, (*args, *before_args), (*args, *after_args))
         with _Progress() as progress, Pool(device) as pool:
@@ -102,6 +110,9 @@ def verify(
     except KeyboardInterrupt:
         click.echo("interrupted; all runs were ended", err=True)
         sys.exit(130)
+    finally:
+        if comparison is None:
+            shutil.rmtree(outputs)
     comparison = dataclasses.replace(comparison, command=shlex.join(["amp-migrate", *sys.argv[1:]]))
     _report(comparison, json_file, html_file, plot_file)
     sys.exit(comparison.exit_code)
@@ -117,13 +128,20 @@ def _pair(
     if before is not None and after is not None:
         return existing_pair(before, after, script, before_args, after_args)
     assert script is not None
+    if script.is_dir():
+        raise NotComparableError(f"{script} is a folder: name the script that trains")
     if not script.is_file():
-        raise NotComparableError(f"{script} does not exist, or is no file")
+        raise NotComparableError(f"{script} does not exist")
     return migrated_pair(script, before_args, after_args, Options())
 
 
-def _require_matplotlib() -> None:
+def _require_writable(file: Path | None) -> None:
     """Before the runs, not after them."""
+    if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise click.UsageError(f"{file} can't be written")
+
+
+def _require_matplotlib() -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--plot needs matplotlib: pip install 'amp-migrate[verify]'")
 
@@ -153,13 +171,22 @@ class _Progress:
             click.echo(f"\r\033[K{text}", nl=False, err=True)
 
 
+def _without_nan(data: Any) -> Any:
+    """JSON has no NaN and no infinity: null."""
+    if isinstance(data, dict):
+        return {name: _without_nan(value) for name, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_without_nan(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
 def _report(comparison: Comparison, json_file: Path | None, html_file: Path | None, plot_file: Path | None) -> None:
     from amp_migrate.verify.report import html, plot, text
 
     for line in text.lines(comparison, colour=sys.stdout.isatty()):
         click.echo(line)
     if json_file is not None:
-        json_file.write_text(json.dumps(comparison.as_json(), indent=1), encoding="utf-8")
+        json_file.write_text(json.dumps(_without_nan(comparison.as_json()), indent=1), encoding="utf-8")
     if html_file is not None:
         html_file.write_text(html.page(comparison), encoding="utf-8", errors="xmlcharrefreplace")
     if plot_file is not None:

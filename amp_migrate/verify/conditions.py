@@ -42,9 +42,11 @@ def other_conditions(now: Conditions, original: Record, migrated: Record) -> Con
 
 
 def _wants_launcher(record: Record) -> bool:
-    """True for a script that reads what torchrun would have set."""
+    """True for a script that reads what torchrun would have set, by os.environ[...] or int(os.getenv(...))."""
     failure = record.failure
-    return failure is not None and failure.kind == "KeyError" and failure.message.strip("'\"") in _LAUNCHER_VARIABLES
+    if failure is None or failure.kind not in ("KeyError", "TypeError"):
+        return False
+    return any(f'"{name}"' in f"{failure.code} {failure.message}".replace("'", '"') for name in _LAUNCHER_VARIABLES)
 
 
 def _is_of_a_package(record: Record) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal, TypeVar
 
-from amp_migrate.verify.programs import NotComparableError
+from amp_migrate.verify.errors import NotComparableError
 from amp_migrate.verify.record import Record
 from amp_migrate.verify.worker import Worker
 

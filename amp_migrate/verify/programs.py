@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from pathlib import Path
 
 from amp_migrate.files.neighbours import local_modules
 from amp_migrate.options import Options
-from amp_migrate.project import migrate_file
+from amp_migrate.project import migrate_bytes, migrate_file
 from amp_migrate.report.text import finding_lines
+from amp_migrate.result import Result
+from amp_migrate.verify.errors import NotComparableError
 from amp_migrate.verify.mirror import Mirror
-
-
-class NotComparableError(Exception):
-    """There is nothing to compare; the message says why, in words for the user."""
+from amp_migrate.verify.notebook import notebook_source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,17 +70,22 @@ def _migrated(script: Path, options: Options) -> dict[Path, bytes]:
     changed = {}
     for file in (script, *(file for file, _ in local_modules(script, script.read_bytes()))):
         result = migrate_file(file, options)
-        if file == script and result.status in ("left", "error"):
-            raise NotComparableError("not migrated:\n" + "\n".join(finding_lines(result)))
+        if file == script:
+            _checked(result)
         if result.changed:
             changed[Path(os.path.abspath(file))] = result.output
     return changed
 
 
 def _migrated_notebook(changed: dict[Path, bytes], options: Options) -> dict[Path, bytes]:
-    from amp_migrate.project import migrate_bytes
+    return {path: _checked(migrate_bytes(source, options, path)).output for path, source in changed.items()}
 
-    return {path: migrate_bytes(source, options, path).output for path, source in changed.items()}
+
+def _checked(result: Result) -> Result:
+    """Raises NotComparableError for a unit that was left alone, or could not be processed."""
+    if result.status in ("left", "error"):
+        raise NotComparableError("not migrated:\n" + "\n".join(finding_lines(result)))
+    return result
 
 
 def existing_pair(
@@ -97,11 +100,7 @@ def existing_pair(
         absolute = Path(os.path.abspath(path))
         folder = Path.cwd()
         if absolute.is_dir():
-            if script is None:
-                raise NotComparableError(
-                    f"{path} is a folder: name the script in it, as in `verify train.py --before A`"
-                )
-            folder, absolute = absolute, absolute / script
+            folder, absolute = absolute, absolute / _script_in(path, script)
         if not absolute.is_file():
             raise NotComparableError(f"{absolute} does not exist")
         runnable, changed = _as_script(absolute)
@@ -109,15 +108,19 @@ def existing_pair(
     return programs[0], programs[1]
 
 
+def _script_in(tree: Path, script: Path | None) -> Path:
+    if script is None or str(script).startswith("-"):
+        raise NotComparableError(
+            f"{tree} is a folder: name the script in it, `amp-migrate verify train.py --before {tree} ...`"
+        )
+    if script.is_absolute() or ".." in script.parts:
+        raise NotComparableError(f"{script}: with folders, name the script by its path inside of them")
+    return script
+
+
 def _as_script(path: Path) -> tuple[Path, dict[Path, bytes]]:
-    """A notebook becomes a script beside it (in the mirror only): its code cells, magics as comments."""
+    """A notebook becomes a script beside it, in the mirror only."""
     if path.suffix != ".ipynb":
         return path, {}
-    try:
-        cells = json.loads(path.read_bytes())["cells"]
-        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError):
-        raise NotComparableError(f"{path} is no notebook of format 4") from None
-    lines = [line for source in sources for line in [*source.splitlines(), ""]]
-    text = "\n".join(f"# {line}" if line.lstrip().startswith(("%", "!")) else line for line in lines)
-    return path.with_suffix(".py"), {path.with_suffix(".py"): text.encode()}
+    script = path.with_suffix(".py")
+    return script, {script: notebook_source(path)}

@@ -88,6 +88,7 @@ class Failure:
     message: str
     path: str
     line: int
+    code: str = ""  # that line
     missing: str | None = None  # a module or file that is not here
 
 

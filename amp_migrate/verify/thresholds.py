@@ -36,4 +36,5 @@ RECOGNISED = 0.1  # a number that is off by a loss scale, give or take this, nam
 
 SKIPPED_SHARE = 0.2  # of the skipped steps
 SKIPPED_STEPS = 2
+MOST_SKIPPED = 0.5  # of all steps, once a first one was applied
 END_OF_SCALE = 2.0  # one growth or backoff apart

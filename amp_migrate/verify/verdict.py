@@ -43,7 +43,7 @@ def why_not_comparable(original: Record, migrated: Record) -> str | None:
     if not original.steps:
         if original.outcome == "time limit":
             return "the original made no optimizer step within the time limit"
-        return "the original made no optimizer step"
+        return "the original made no optimizer step (in this process: what a script starts itself is not watched)"
     if original.skipped == len(original.steps):
         return "the original skipped every optimizer step: more of them would bring its loss scale down"
     number = original.not_a_number()
@@ -60,11 +60,11 @@ def why_different(original: Record, migrated: Record) -> str | None:
 
 
 def _stops_alike(original: Record, migrated: Record) -> bool:
-    """True where both train, and then stop with the same error (a plot at the end, a missing test set)."""
+    """True where both train, and then stop with the same error (a missing test set, `sys.exit(accuracy)`)."""
     one, two = original.failure, migrated.failure
     if one is None or two is None or not original.steps:
         return False
-    return (one.kind, one.message) == (two.kind, two.message)
+    return one.kind == two.kind and (one.message == two.message or one.kind == "SystemExit")
 
 
 def describe(failure: Failure) -> str:

@@ -14,16 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from amp_migrate.verify.errors import NoTorchError
 from amp_migrate.verify.record import Record
 from amp_migrate.verify.spec import Spec
 
 # After the time limit a run may still write what it has recorded.
 _GRACE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
-
-
-class NoTorchError(Exception):
-    """torch is not installed beside amp-migrate."""
 
 
 class Worker:

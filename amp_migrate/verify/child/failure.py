@@ -11,14 +11,14 @@ from amp_migrate.verify.spec import Spec
 
 def describe(error: BaseException, spec: Spec) -> Failure:
     """The exception, at the innermost line that lies in a mirror of the user's files."""
-    path, line = spec.script, 0
+    path, line, code = spec.script, 0, ""
     for frame in traceback.extract_tb(error.__traceback__):
         if any(Path(frame.filename).is_relative_to(copy) for copy, _ in spec.mirrors):
-            path, line = frame.filename, frame.lineno or 0
+            path, line, code = frame.filename, frame.lineno or 0, frame.line or ""
     for copy, real in spec.mirrors:
         if Path(path).is_relative_to(copy):
             path = str(Path(real) / Path(path).relative_to(copy))
-    return Failure(type(error).__name__, _first_line(error), path, line, _missing(error))
+    return Failure(type(error).__name__, _first_line(error), path, line, code, _missing(error))
 
 
 def _first_line(error: BaseException) -> str:

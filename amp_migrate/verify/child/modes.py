@@ -94,8 +94,9 @@ def under_autocast(device: str, dtype: str) -> None:
     torch.set_autocast_dtype(device, getattr(torch, dtype))
     torch.set_autocast_cache_enabled(False)  # a cached cast would outlive the step that changes its weight
     torch.set_autocast_enabled(device, True)
-    torch.autograd.backward = _in_float32(torch.autograd.backward, device)
-    torch.nn.functional.binary_cross_entropy = _in_float32(torch.nn.functional.binary_cross_entropy, device)
+    torch.autograd.backward = _without_autocast(torch.autograd.backward, device)
+    bce = torch.nn.functional.binary_cross_entropy
+    torch.nn.functional.binary_cross_entropy = _without_autocast(_in_float32(bce), device)
 
     def off(*_: Any) -> None:
         torch.set_autocast_enabled(device, False)
@@ -107,18 +108,26 @@ def under_autocast(device: str, dtype: str) -> None:
     torch_optimizer.register_optimizer_step_post_hook(on)
 
 
-def _in_float32(function: Any, device: str) -> Any:
+def _without_autocast(function: Any, device: str) -> Any:
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
         torch.set_autocast_enabled(device, False)
         try:
-            return function(*(_float(arg) for arg in args), **{name: _float(arg) for name, arg in keywords.items()})
+            return function(*args, **keywords)
         finally:
             torch.set_autocast_enabled(device, True)
 
     return call
 
 
-def _float(value: Any) -> Any:
-    low = isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
-    return value.float() if low else value
+def _in_float32(function: Any) -> Any:
+    """With what it is given, if that is low, in float32."""
+
+    def full(value: Any) -> Any:
+        return value.float() if isinstance(value, torch.Tensor) and value.dtype in _LOW else value
+
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        return function(*map(full, args), **{name: full(value) for name, value in keywords.items()})
+
+    return call

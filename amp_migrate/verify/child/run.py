@@ -56,6 +56,7 @@ def run(spec: Spec) -> None:
     os._exit = _finishing(os._exit, finish)
     copy_on_write.install([Mirror(Path(copy), Path(real)) for copy, real in spec.mirrors], record)
     _run_script(spec, record)
+    signal.signal(STOP_SIGNAL, signal.SIG_IGN)
     finish()
 
 

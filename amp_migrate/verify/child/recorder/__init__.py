@@ -43,7 +43,7 @@ class Recorder:
         self._tape.finish()
         weights = [torch.view_as_real(weight) if weight.is_complex() else weight for weight in self._tape.trained()]
         weights = [weight.detach().float().flatten().cpu() for weight in weights]
-        buffers = [buffer for module in self._ran.values() for buffer in module.buffers(recurse=False)]
+        buffers = [buffer for module in self._ran for buffer in module.buffers(recurse=False)]
         self.record.buffers = _digest([buffer.detach().cpu() for buffer in buffers])
         if weights:
             flat = torch.cat(weights)

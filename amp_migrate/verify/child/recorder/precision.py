@@ -6,10 +6,8 @@ calls); and of the calls of linear, convolution and recurrent modules, those tha
 
 from __future__ import annotations
 
-import itertools
 from threading import get_ident
 from typing import Any
-from weakref import WeakSet, WeakValueDictionary
 
 import torch
 
@@ -27,19 +25,16 @@ _MODULES: tuple[type, ...] = (
 )
 
 
-def record_modules(record: Record) -> WeakValueDictionary[int, torch.nn.Module]:
+def record_modules(record: Record) -> dict[torch.nn.Module, None]:
     """Count the calls of modules by the dtype of their output, from now on.
 
-    Returns the modules with buffers that have run and still exist, in the order of their first run.
+    Returns the modules with buffers, in the order of their first run; a script lets go of its own when it ends.
     """
-    ran: WeakValueDictionary[int, torch.nn.Module] = WeakValueDictionary()
-    known: WeakSet[torch.nn.Module] = WeakSet()
-    order = itertools.count()
+    ran: dict[torch.nn.Module, None] = {}
 
     def look(module: torch.nn.Module, args: Any, output: Any) -> None:
-        if module._buffers and module not in known:
-            known.add(module)
-            ran[next(order)] = module
+        if module._buffers:
+            ran[module] = None
         if isinstance(module, _MODULES):
             counts = record.training if torch.is_grad_enabled() else record.evaluation
             counts.calls += 1
