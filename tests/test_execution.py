@@ -25,7 +25,7 @@ def run_both(before: bytes, after: bytes, arguments: tuple[str, ...], pool: Pool
         Program(title, script, arguments, work, {script: content})
         for title, content in (("original", before), ("migrated", after))
     ]
-    return verify(*programs, Settings(**settings), pool, outputs, lambda run, steps: None)
+    return verify(*programs, Settings(**{"time_limit": 120.0, **settings}), pool, outputs, lambda run, steps: None)
 
 
 @every_fixture

@@ -60,7 +60,7 @@ def run(pool: Pool, tmp_path, monkeypatch):
     def run(script: str, args: tuple[str, ...] = (), name: str = "train.py", **settings) -> Comparison:
         Path(name).write_text(script)
         pair = migrated_pair(Path(name), args, args, Options(api="torch.amp"))
-        return verify(*pair, Settings(**settings), pool, outputs, lambda run, steps: None)
+        return verify(*pair, Settings(**{"time_limit": 120.0, **settings}), pool, outputs, lambda run, steps: None)
 
     return run
 

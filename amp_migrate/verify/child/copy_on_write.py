@@ -71,6 +71,7 @@ class _Guard:
         self._mirrors = mirrors
         self._record = record
         self._told: set[Path] = set()
+        self._temporary = tempfile.gettempdir()  # now: the script may come here while tempfile looks for one
         self._busy = threading.local()  # detaching opens and links, too
 
     def before_writing(self, path: object, *, keep: bool = True, parent: bool = False, changes: bool = True) -> None:
@@ -97,7 +98,7 @@ class _Guard:
                     "which writes to no file of yours: give the script a relative path"
                 )
         folder = place.parent
-        if not place.is_relative_to(tempfile.gettempdir()) and folder.parts[1:2] not in (("dev",), ("proc",)):
+        if not place.is_relative_to(self._temporary) and folder.parts[1:2] not in (("dev",), ("proc",)):
             if folder not in self._told and len(self._told) < _MOST_NOTES:
                 self._told.add(folder)
                 self._record.notes.append(f"the scripts write to {folder}, outside of their working copy")
