@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from amp_migrate.verify import redirect
+from amp_migrate.verify import redirect, standin
 from amp_migrate.verify.child import copy_on_write, modes, one_process
 from amp_migrate.verify.child.failure import describe
 from amp_migrate.verify.child.recorder import Recorder, StopTraining
@@ -23,7 +23,6 @@ from amp_migrate.verify.mirror import Mirror
 from amp_migrate.verify.record import Record
 from amp_migrate.verify.spec import Spec
 
-_STANDIN = Path(__file__).parent.parent / "standin"
 STOP_SIGNAL = signal.SIGUSR2  # scripts have handlers of their own for SIGTERM and SIGUSR1
 _PERTURBATION = 2.0**-11
 
@@ -89,7 +88,7 @@ def _prepare(spec: Spec) -> None:
     sys.path.insert(0, str(_package_root(spec) if spec.conditions.as_module else Path(spec.script).parent))
     sys.dont_write_bytecode = True
     if not _has_real_apex():
-        sys.path.insert(1, str(_STANDIN))
+        sys.path.insert(1, str(standin.DIRECTORY))
     random.seed(spec.seed)
     torch.manual_seed(spec.seed)
     if "numpy" in sys.modules:
