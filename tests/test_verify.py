@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import textwrap
 from pathlib import Path
 
@@ -189,6 +190,39 @@ assert open("b.txt").read() == "2more"
     assert comparison.runs["original"].outcome == "finished"
     found = {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.name != "train.py"}
     assert found == kept
+
+
+def test_repository_and_links_of_the_user(run):
+    """What a script does to git, and through links, it does to the working copy."""
+    for command in ("git init -q .", "git add .", "git -c user.name=a -c user.email=a@b commit -qm one --allow-empty"):
+        subprocess.run(command, shell=True, check=True)
+    os.makedirs("runs/1")
+    Path("runs/1/loss.txt").write_text("mine")
+    os.symlink("runs/1", "latest")
+    os.symlink("nowhere", "broken")
+    head = Path(".git/HEAD").read_bytes(), subprocess.check_output("git rev-parse HEAD; git tag", shell=True)
+    damage = """\
+import subprocess
+def shell(command):
+    subprocess.run(command, shell=True, check=True)
+shell("git rev-parse HEAD && git tag model-1 && git checkout -q -b other && echo gone > latest/loss.txt")
+shell("git -c user.name=a -c user.email=a@b commit -qm two --allow-empty && echo new > broken && rm runs/1/loss.txt")
+"""
+    comparison = run(_script(_IMPORTS, _SETUP, _LOOP, damage))
+    assert comparison.runs["original"].outcome == "finished", comparison.runs["original"].failure
+    assert comparison.verdict == "same", comparison.reason
+    assert Path("runs/1/loss.txt").read_text() == "mine"
+    assert not Path("nowhere").exists()
+    assert head == (Path(".git/HEAD").read_bytes(), subprocess.check_output("git rev-parse HEAD; git tag", shell=True))
+
+
+def test_absolute_path_into_the_project_is_refused(run):
+    path = os.path.abspath("checkpoint.pth")
+    Path(path).write_text("mine")
+    comparison = run(_script(_IMPORTS, _SETUP, _LOOP, f"torch.save(model.state_dict(), {path!r})"))
+    assert comparison.verdict == "same", comparison.reason  # both trained, and were stopped alike
+    assert "relative path" in comparison.runs["original"].failure.message
+    assert Path(path).read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def verify(
 
     `amp-migrate verify train.py -- --epochs 1` migrates a copy; no file of yours is written.
     `amp-migrate verify --before A --after B` compares two scripts, or SCRIPT in two folders.
-    Both run in working copies made of links, on the GPU, or in float16 on the CPU where there is none.
+    Both run in working copies, on the GPU, or in float16 on the CPU where there is none.
 
     Exit codes: 0 they train the same, 1 they do not, 2 they could not be run or compared.
     """
@@ -93,7 +93,9 @@ def verify(
         _require_matplotlib()
     for file in (json_file, html_file, plot_file):
         _require_writable(file)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the runs in order, as Ctrl-C does
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, signal.default_int_handler)  # ends the runs in order, as Ctrl-C does
     settings = Settings(steps, seed, time_limit, resume_args)
     outputs = Path(tempfile.mkdtemp(prefix="amp-migrate-output-"))
     comparison = None

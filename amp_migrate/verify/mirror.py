@@ -17,6 +17,7 @@ from pathlib import Path
 
 _LARGEST_COPY = 16 * 2**20  # bytes
 _ALL_COPIES = 256 * 2**20
+_MOST_COPIES = 5_000
 _MOST_ENTRIES = 50_000
 _LEFT_OUT = {"__pycache__"}
 
@@ -58,8 +59,10 @@ class Mirror:
             place = place / part
             if not place.is_symlink():
                 continue
-            target = place.resolve()
-            if target.is_dir():
+            target = Path(os.path.realpath(place))  # unlike resolve(), it does not mind a loop
+            if target.is_relative_to(os.path.realpath(self.copy)):
+                place = target  # a link of the project's own, from one place of it to another
+            elif target.is_dir():
                 place.unlink()
                 place.mkdir()
                 for entry in os.scandir(target):
@@ -72,7 +75,7 @@ class Mirror:
 
 def _fill(real: Path, copy: Path) -> None:
     """Level by level, so that scripts are copied before what lies deep in data."""
-    entries, copied = 0, 0
+    entries, copies, copied = 0, 0, 0
     waiting = deque([(str(real), copy)])
     while waiting:
         folder, place = waiting.popleft()
@@ -81,16 +84,31 @@ def _fill(real: Path, copy: Path) -> None:
             target = place / entry.name
             if entry.name in _LEFT_OUT:
                 continue
-            if entry.name == ".git" and entry.is_dir():
-                target.write_text(f"gitdir: {entry.path}\n")  # git reads the repository through this
-            elif entry.is_dir(follow_symlinks=False) and entries < _MOST_ENTRIES and not _is_environment(entry):
+            if entry.name == "objects" and place.name == ".git":
+                _borrow_objects(entry.path, target)
+            elif entry.is_symlink():
+                target.symlink_to(_target(entry, real, copy))
+            elif entry.is_dir() and entries < _MOST_ENTRIES and not _is_no_project(entry, copy):
                 target.mkdir()
                 waiting.append((entry.path, target))
-            elif _is_copied(entry, copied):
+            elif copies < _MOST_COPIES and _is_copied(entry, copied):
+                copies += 1
                 copied += entry.stat().st_size
                 shutil.copy2(entry.path, target)
             else:
                 target.symlink_to(entry.path)
+
+
+def _borrow_objects(objects: str, copy: Path) -> None:
+    """Git reads the objects of the repository through this, and writes new ones into the copy."""
+    (copy / "info").mkdir(parents=True)
+    (copy / "info" / "alternates").write_text(f"{objects}\n")
+
+
+def _target(link: os.DirEntry[str], real: Path, copy: Path) -> Path:
+    """Where a link of the user's leads to: inside of the project to the same place of the copy."""
+    target = Path(os.path.normpath(os.path.join(os.path.dirname(link.path), os.readlink(link.path))))
+    return copy / target.relative_to(real) if target.is_relative_to(real) else Path(link.path)
 
 
 def _scan(folder: str) -> list[os.DirEntry[str]]:
@@ -101,12 +119,13 @@ def _scan(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _is_copied(entry: os.DirEntry[str], copied: int) -> bool:
-    if not entry.is_file(follow_symlinks=False) or not os.access(entry.path, os.R_OK):
+    if not entry.is_file() or not os.access(entry.path, os.R_OK):
         return False
     size = entry.stat().st_size
     return size <= _LARGEST_COPY and copied + size <= _ALL_COPIES
 
 
-def _is_environment(entry: os.DirEntry[str]) -> bool:
-    """A virtual environment: thousands of files that no training writes to."""
-    return os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))
+def _is_no_project(folder: os.DirEntry[str], copy: Path) -> bool:
+    """A virtual environment: thousands of files that no training writes to. Another file system. Our own copies."""
+    environment = os.path.exists(os.path.join(folder.path, "pyvenv.cfg"))
+    return environment or os.path.ismount(folder.path) or copy.is_relative_to(folder.path)

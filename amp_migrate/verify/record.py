@@ -79,6 +79,10 @@ class Precision:
     def share(self) -> float | None:
         return self.low / self.calls if self.calls else None
 
+    def count(self, low: bool) -> None:
+        self.calls += 1
+        self.low += low
+
 
 @dataclasses.dataclass
 class Failure:

@@ -78,6 +78,7 @@ class Runner:
             spec = self._spec(trial, conditions, mirrors, args, results)
             records.append(worker.run(spec, self._settings.time_limit, partial(self._tell, trial.name)))
             shutil.copyfile(results / "output.txt", self.output(trial.name, number))
+        shutil.rmtree(place, ignore_errors=True)  # up to 256 MB each
         return records
 
     def _spec(

@@ -30,8 +30,6 @@ USUAL_OF_PRECISION = 0.7
 LEAST_OF_PRECISION = 0.4
 USUAL_PRECISION_SHARE = 0.7  # where it is not known
 
-FORGOTTEN_UPDATES = 0.1  # an evaluation with gradients between two updates counts as a part of the second
-
 RECOGNISED = 0.1  # a number that is off by a loss scale, give or take this, names its cause
 
 SKIPPED_SHARE = 0.2  # of the skipped steps

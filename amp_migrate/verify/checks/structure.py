@@ -47,7 +47,7 @@ def _scaled_losses(runs: Runs) -> Iterator[Line]:
     missing = [number for number in expected if migrated.backwards[number - 1].loss_scale is None]
     number = f"{len(expected) - len(missing)} of {len(expected)}"
     if missing:
-        text = f"backward {missing[0]} got a loss without loss scale: {_UNDERFLOW}"
+        text = f"backward {missing[0]} got a loss without loss scale, others have one: {_UNDERFLOW}"
         yield Line("scaled losses", "different", number, "all", text)
     else:
         yield Line("scaled losses", "ok", number, "all")

@@ -71,7 +71,8 @@ class _Guard:
         self._mirrors = mirrors
         self._record = record
         self._told: set[Path] = set()
-        self._temporary = tempfile.gettempdir()  # now: the script may come here while tempfile looks for one
+        # Asked for now: the script may come here while tempfile looks for it.
+        self._nobodys = (Path(tempfile.gettempdir()), Path("/dev"), Path("/proc"))
         self._busy = threading.local()  # detaching opens and links, too
 
     def before_writing(self, path: object, *, keep: bool = True, parent: bool = False, changes: bool = True) -> None:
@@ -92,16 +93,20 @@ class _Guard:
     def _elsewhere(self, place: Path) -> None:
         """A path outside of the mirrors, given whole: in the user's own folder nothing may be written."""
         for mirror in self._mirrors:
-            if place.is_relative_to(mirror.real):
+            if place.is_relative_to(mirror.real) and not self._is_nobodys(place, mirror.real):
                 raise PermissionError(
                     f"{place} is written by its whole path, past the working copy of `amp-migrate verify`, "
                     "which writes to no file of yours: give the script a relative path"
                 )
         folder = place.parent
-        if not place.is_relative_to(self._temporary) and folder.parts[1:2] not in (("dev",), ("proc",)):
+        if not any(place.is_relative_to(one) for one in self._nobodys):
             if folder not in self._told and len(self._told) < _MOST_NOTES:
                 self._told.add(folder)
                 self._record.notes.append(f"the scripts write to {folder}, outside of their working copy")
+
+    def _is_nobodys(self, place: Path, real: Path) -> bool:
+        """Temporary files and devices, where the working directory is a folder above them (/ or /tmp)."""
+        return any(place.is_relative_to(one) and one.is_relative_to(real) for one in self._nobodys)
 
 
 def _writes(mode: str | None, flags: int) -> bool:

@@ -67,7 +67,8 @@ def _switch_off_amp(amp: Any) -> None:
     @functools.wraps(initialize)
     def disabled_initialize(models: Any, optimizers: Any = None, *_: Any, **keywords: Any) -> Any:
         result = initialize(models, optimizers, enabled=False)
-        # Apex has none then, and scripts save their state.
+        # Apex has neither then, and scripts save their state, and switch casts off for a while.
+        amp._amp_state.handle = amp.handle.NoOpHandle()
         amp._amp_state.loss_scalers = [amp.scaler.LossScaler(1.0) for _ in range(keywords.get("num_losses", 1))]
         return result
 

@@ -36,15 +36,22 @@ def record_modules(record: Record) -> dict[torch.nn.Module, None]:
         if module._buffers:
             ran[module] = None
         if isinstance(module, _MODULES):
-            counts = record.training if torch.is_grad_enabled() else record.evaluation
-            counts.calls += 1
-            first = output
-            while isinstance(first, (tuple, list)) and first:
-                first = first[0]
-            counts.low += isinstance(first, torch.Tensor) and first.dtype in _LOW
+            first = _first_tensor(output)
+            low = first is not None and first.dtype in _LOW
+            if not torch.is_grad_enabled():
+                record.evaluation.count(low)
+            elif first is not None and first.requires_grad:
+                # When a gradient comes back, not now: an evaluation with gradients is no training.
+                first.register_hook(lambda _: record.training.count(low))
 
     torch.nn.modules.module.register_module_forward_hook(look)
     return ran
+
+
+def _first_tensor(output: Any) -> Any:
+    while isinstance(output, (tuple, list)) and output:
+        output = output[0]
+    return output if isinstance(output, torch.Tensor) else None
 
 
 class SavedTensors:
