@@ -1,18 +1,19 @@
 """A working copy of the user's folder, for one run.
 
 Each run gets one, so that no run sees what another has written (a checkpoint of the original would be resumed by the
-migrated script), and no file of the user's is overwritten. Folders are real and small files are copies, so that
-whatever the script starts (a shell, another Python) works on the copy, too. Large files and whatever comes after many
-thousands of entries are links: data sets lie beside scripts. Before the script writes to a link, a real file or folder
-takes its place (`detach`, called by the child).
+migrated script), and no file of the user's is overwritten. In the project, folders are real and small files are copies,
+so that whatever the script starts (a shell, another Python) works on the copy, too. Large files, whatever comes after
+many thousands of entries, and the rest of a working directory that is no project are links: data sets lie beside
+scripts. Before the script writes to a link, a real file or folder takes its place (`detach`, called by the child).
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 _LARGEST_COPY = 16 * 2**20  # bytes
@@ -30,11 +31,18 @@ class Mirror:
         self.real = real
 
     @classmethod
-    def make(cls, copy: Path, real: Path, changed: Mapping[Path, bytes]) -> Mirror:
-        """Make the folder `copy`; files of `changed` (by their real path) get another content."""
+    def make(cls, copy: Path, real: Path, project: Path, changed: Mapping[Path, bytes]) -> Mirror:
+        """Make the folder `copy`: a working copy of `project`, links to whatever else lies in `real`.
+
+        Files of `changed` (by their real path) get another content.
+        """
         mirror = cls(copy, real)
         copy.mkdir(parents=True)
-        _fill(real, copy)
+        if project.is_relative_to(real):
+            mirror._link_around(project)
+            _fill(project, mirror.path(project))
+        else:
+            _link_entries(real, copy)
         for path, content in changed.items():
             if path.is_relative_to(real):
                 place = mirror.path(path)
@@ -43,6 +51,15 @@ class Mirror:
                 if path.exists():
                     shutil.copymode(path, place)
         return mirror
+
+    def _link_around(self, project: Path) -> None:
+        """Real folders down to `project`, which stays empty; links to what lies beside them."""
+        folder, place = self.real, self.copy
+        for part in project.relative_to(self.real).parts:
+            _link_entries(folder, place)
+            folder, place = folder / part, place / part
+            place.unlink()
+            place.mkdir()
 
     def path(self, real: Path) -> Path:
         """Where a path of the real folder lies in the mirror."""
@@ -65,12 +82,27 @@ class Mirror:
             elif target.is_dir():
                 place.unlink()
                 place.mkdir()
-                for entry in os.scandir(target):
-                    (place / entry.name).symlink_to(entry.path)
+                _link_entries(target, place)
             elif target.is_file():
                 place.unlink()
                 if keep:
                     shutil.copy2(target, place)
+
+
+def is_copied_whole(folder: Path) -> bool:
+    """False for a folder with so much in it (a home directory) that a working copy of it is mostly links."""
+    return sum(1 for _ in itertools.islice(_below(folder), _MOST_COPIES + 1)) <= _MOST_COPIES
+
+
+def _below(folder: Path) -> Iterator[str]:
+    for _, folders, files in os.walk(folder):
+        yield from folders
+        yield from files
+
+
+def _link_entries(real: Path, copy: Path) -> None:
+    for entry in os.scandir(real):
+        (copy / entry.name).symlink_to(entry.path)
 
 
 def _fill(real: Path, copy: Path) -> None:

@@ -12,7 +12,7 @@ from amp_migrate.project import migrate_bytes, migrate_file
 from amp_migrate.report.text import finding_lines
 from amp_migrate.result import Result
 from amp_migrate.verify.errors import NotComparableError
-from amp_migrate.verify.mirror import Mirror
+from amp_migrate.verify.mirror import Mirror, is_copied_whole
 from amp_migrate.verify.notebook import notebook_source
 
 
@@ -28,10 +28,11 @@ class Program:
 
     def mirrors(self, place: Path) -> list[Mirror]:
         """Fresh mirrors, in the empty folder `place`, of the project and of the working directory."""
-        roots = [_project_of(self.script, self.folder)]
+        project = _project_of(self.script, self.folder)
+        roots = [self.folder] if project.is_relative_to(self.folder) else [project]
         if not self.folder.is_relative_to(roots[0]):
             roots.append(self.folder)
-        mirrors = [Mirror.make(place / str(number), root, self.changed) for number, root in enumerate(roots)]
+        mirrors = [Mirror.make(place / str(number), root, project, self.changed) for number, root in enumerate(roots)]
         for mirror in mirrors:
             for path in (self.folder, self.script.parent):
                 if path.is_relative_to(mirror.real):
@@ -40,11 +41,11 @@ class Program:
 
 
 def _project_of(script: Path, folder: Path) -> Path:
-    """What is mirrored: the working directory if the script lies in it, else the script's repository or folder."""
+    """The repository that holds the script, else the working directory, if that is no home directory, or its folder."""
     for parent in script.parents:
         if (parent / ".git").exists():
-            return folder if parent.is_relative_to(folder) else parent
-    return folder if script.is_relative_to(folder) else script.parent
+            return parent
+    return folder if script.is_relative_to(folder) and is_copied_whole(folder) else script.parent
 
 
 def migrated_pair(
