@@ -310,6 +310,55 @@ def test_arguments_of_one_side(pool, tmp_path, monkeypatch):
     assert comparison.runs["migrated"].scalers
 
 
+_FP16_OPTIMIZER = """\
+import torch
+from apex.fp16_utils import FP16_Optimizer, network_to_half
+model = network_to_half(torch.nn.Linear(6, 3).cuda())
+optimizer = FP16_Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), dynamic_loss_scale=True)
+for _ in range(6):
+    loss = torch.nn.functional.mse_loss(model(torch.randn(8, 6).cuda()).float(), torch.zeros(8, 3).cuda())
+    optimizer.zero_grad()
+    optimizer.backward(loss)
+    optimizer.step()
+"""
+_BY_HAND = """\
+import torch
+model = torch.nn.Linear(6, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for _ in range(6):
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = torch.nn.functional.mse_loss(model(torch.randn(8, 6).cuda()), torch.zeros(8, 3).cuda())
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict", "reason"),
+    [
+        (_BY_HAND, "same", "6 optimizer updates"),
+        (
+            _BY_HAND.replace("scaler.scale(loss)", "loss")
+            .replace("scaler.step(optimizer)", "optimizer.step()")
+            .replace("    scaler.update()\n", ""),
+            "different",
+            "loss scale",
+        ),
+    ],
+)
+def test_fp16_optimizer_against_a_migration_by_hand(pool, tmp_path, monkeypatch, after, verdict, reason):
+    monkeypatch.chdir(tmp_path)
+    Path("before.py").write_text(_FP16_OPTIMIZER)
+    Path("after.py").write_text(after)
+    pair = existing_pair(Path("before.py"), Path("after.py"), None, (), ())
+    comparison = verify(*pair, Settings(), pool, tmp_path, lambda run, steps: None)
+    assert (comparison.verdict, reason in comparison.reason) == (verdict, True), comparison.reason
+    assert [backward.loss_scale for backward in comparison.runs["original"].backwards] == [65536.0] * 6
+
+
 def test_two_trees(pool, tmp_path, monkeypatch):
     for tree in ("old", "new"):
         (tmp_path / tree / "lib").mkdir(parents=True)
