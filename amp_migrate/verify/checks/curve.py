@@ -48,8 +48,10 @@ def curve_lines(runs: Runs) -> Iterator[Line]:
 
 def _excuse(runs: Runs, limit: float) -> str:
     """Why a large difference in the long run would prove nothing; empty where it would."""
-    if limit > thresholds.TIMES_CONTROL * thresholds.CHAOTIC or len(runs.original.curves()) > 1:
+    if limit > thresholds.TIMES_CONTROL * thresholds.CHAOTIC:
         return "the original is as unstable"
+    if len(runs.original.curves()) > 1:
+        return "several optimizers answer to each other"
     if runs.parted() is not None:
         return "one of the two skipped a step that the other made"
     return ""
