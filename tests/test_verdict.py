@@ -48,7 +48,7 @@ def test_resumed_script_goes_on_as_the_original(pool: Pool, tmp_path):
 
 
 def test_an_original_without_any_update_proves_nothing():
-    skipped = Step(0, False, None, False, 65536.0, 0, 0.1, 1, 1)
+    skipped = Step(0, False, None, 65536.0, 0, 0.1, 1, 1)
     reason = why_not_comparable(
         Record(backwards=[Backward(1.0, 65536.0, 0, False, "float32", 0)], steps=[skipped]), Record()
     )

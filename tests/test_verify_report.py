@@ -55,7 +55,6 @@ def record(
                     optimizer=optimizer,
                     applied=not skipped,
                     grad_norm=None if skipped else norm,
-                    through_scaler=True,
                     loss_scale=scale,
                     scaler=0,
                     seconds=0.02 + 0.001 * other.random(),

@@ -14,17 +14,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from amp_migrate.options import Options
-from amp_migrate.verify.comparison import Comparison
 from amp_migrate.verify.errors import NotComparableError, NoTorchError
-from amp_migrate.verify.pool import Pool
-from amp_migrate.verify.programs import Program, existing_pair, migrated_pair
-from amp_migrate.verify.runner import Settings
-from amp_migrate.verify.session import verify as compare
+
+if TYPE_CHECKING:
+    from amp_migrate.verify.comparison import Comparison
+    from amp_migrate.verify.programs import Program
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _EXISTING = click.Path(exists=True, path_type=Path)
@@ -83,6 +82,11 @@ def verify(
 
     Exit codes: 0 they train the same, 1 they do not, 2 they could not be run or compared.
     """
+    # Here, so that migrating does not pay for it at every start.
+    from amp_migrate.verify.pool import Pool
+    from amp_migrate.verify.runner import Settings
+    from amp_migrate.verify.session import verify as compare
+
     if (before is None) != (after is None):
         raise click.UsageError("--before and --after belong together")
     if before is None and script is None:
@@ -127,6 +131,8 @@ def _pair(
     before_args: tuple[str, ...],
     after_args: tuple[str, ...],
 ) -> tuple[Program, Program]:
+    from amp_migrate.verify.programs import existing_pair, migrated_pair
+
     if before is not None and after is not None:
         return existing_pair(before, after, script, before_args, after_args)
     assert script is not None

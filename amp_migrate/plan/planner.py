@@ -29,7 +29,7 @@ from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.before_setup import reached_without_setup, runs_before_setup
-from amp_migrate.plan.scaler.binding import bind
+from amp_migrate.plan.scaler.binding import Binder
 from amp_migrate.plan.scaler.enabling import Enabling, enclosing_guards, work_out_enabling
 from amp_migrate.plan.scaler.loss_scales import one_loss_scale
 from amp_migrate.plan.scaler.visible import Visible
@@ -195,7 +195,7 @@ class _Planner:
             known = all(node is None or self.visible.express(node, function) is not None for node in settings)
             return known and not isinstance(text.in_function(function), Unknown)
 
-        binding = bind(self.facts, self.found, roles, enabling, users, asking, can_create)
+        binding = Binder(self.facts, self.found, roles, enabling, users, asking, can_create).bind()
         enabled = text.at_creation(binding.creations[0])
         for creation in binding.creations[1:]:
             if text.at_creation(creation) != enabled:

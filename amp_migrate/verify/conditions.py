@@ -6,7 +6,8 @@ import dataclasses
 
 from amp_migrate.verify.record import Record
 
-_LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# What torchrun sets, for rank 0 of 1.
+LAUNCHER = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 # Where every step was skipped, the next try starts so many times lower.
 _MUCH_LOWER = 2.0**6
 
@@ -46,7 +47,7 @@ def _wants_launcher(record: Record) -> bool:
     failure = record.failure
     if failure is None or failure.kind not in ("KeyError", "TypeError"):
         return False
-    return any(f'"{name}"' in f"{failure.code} {failure.message}".replace("'", '"') for name in _LAUNCHER_VARIABLES)
+    return any(f'"{name}"' in f"{failure.code} {failure.message}".replace("'", '"') for name in LAUNCHER)
 
 
 def _is_of_a_package(record: Record) -> bool:

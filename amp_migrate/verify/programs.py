@@ -8,7 +8,7 @@ from pathlib import Path
 
 from amp_migrate.files.neighbours import local_modules
 from amp_migrate.options import Options
-from amp_migrate.project import migrate_bytes, migrate_file
+from amp_migrate.project import migrate_bytes
 from amp_migrate.report.text import finding_lines
 from amp_migrate.result import Result
 from amp_migrate.verify.errors import NotComparableError
@@ -58,7 +58,8 @@ def migrated_pair(
     folder = Path.cwd()
     script = Path(os.path.abspath(script))
     runnable, changed = _as_script(script)
-    changed_after = {**changed, **_migrated(script, options)} if not changed else _migrated_notebook(changed, options)
+    source = changed[runnable] if runnable in changed else runnable.read_bytes()
+    changed_after = {**changed, **_migrated(runnable, source, options)}
     if changed_after == changed:
         raise NotComparableError(
             f"{script.name}: there is nothing to migrate; --before and --after compare two scripts that exist"
@@ -67,19 +68,16 @@ def migrated_pair(
     return before, Program("migrated", runnable, after_args, folder, changed_after)
 
 
-def _migrated(script: Path, options: Options) -> dict[Path, bytes]:
+def _migrated(script: Path, source: bytes, options: Options) -> dict[Path, bytes]:
+    """The new content of the script and of the local modules that it imports, where it changes."""
     changed = {}
-    for file in (script, *(file for file, _ in local_modules(script, script.read_bytes()))):
-        result = migrate_file(file, options)
+    for file, content in ((script, source), *local_modules(script, source)):
+        result = migrate_bytes(content, options, file)
         if file == script:
             _checked(result)
         if result.changed:
             changed[Path(os.path.abspath(file))] = result.output
     return changed
-
-
-def _migrated_notebook(changed: dict[Path, bytes], options: Options) -> dict[Path, bytes]:
-    return {path: _checked(migrate_bytes(source, options, path)).output for path, source in changed.items()}
 
 
 def _checked(result: Result) -> Result:

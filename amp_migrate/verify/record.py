@@ -36,7 +36,6 @@ class Step:
     optimizer: int
     applied: bool  # False where the loss scaler skipped it
     grad_norm: float | None  # L2 norm of all gradients as the optimizer saw them; None for a skipped step
-    through_scaler: bool
     loss_scale: float | None
     scaler: int | None  # which loss scaler made the step; Apex leaves that to the optimizer
     seconds: float  # since the step before it (or since the first backward)
@@ -94,6 +93,15 @@ class Failure:
     line: int
     code: str = ""  # that line
     missing: str | None = None  # a module or file that is not here
+
+    def words(self) -> str:
+        """`stops at train.py:12: ...`, with what is missing where that is known."""
+        where = f"{self.path}:{self.line}" if self.line else self.path
+        if self.kind == "ModuleNotFoundError":
+            return f"needs the package {self.missing}, which is not installed here ({where})"
+        if self.kind == "FileNotFoundError" and self.missing:
+            return f"needs {self.missing}, which is not here ({where})"
+        return f"stops at {where}: {self.kind}: {self.message}".rstrip(": ")
 
 
 @dataclasses.dataclass

@@ -98,7 +98,6 @@ class Runner:
             conditions=conditions,
             mode=trial.mode,
             autocast_dtype="bfloat16" if trial.in_bfloat16 else "float16",
-            seconds=self._settings.time_limit,
             steps=trial.steps,
             seed=self._settings.seed,
             perturb=trial.perturb,

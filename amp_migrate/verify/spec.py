@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 from typing import Any, Literal
 
 from amp_migrate.verify.conditions import Conditions
+
+# Asks a run to end with what it has recorded; scripts have handlers of their own for SIGTERM and SIGUSR1.
+STOP_SIGNAL = signal.SIGUSR2
 
 Mode = Literal["as is", "without AMP", "under autocast"]
 
@@ -24,7 +28,6 @@ class Spec:
     conditions: Conditions
     mode: Mode = "as is"
     autocast_dtype: Literal["float16", "bfloat16"] = "float16"  # for mode "under autocast"
-    seconds: float = 600.0  # stop after so long
     steps: int | None = None  # stop after so many tries of an optimizer step
     seed: int = 0
     perturb: bool = False  # move all weights by 2**-11, once, after the first step

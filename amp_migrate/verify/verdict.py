@@ -12,7 +12,7 @@ from amp_migrate.verify.checks.precision import precision_lines
 from amp_migrate.verify.checks.runs import Runs
 from amp_migrate.verify.checks.structure import structure_lines
 from amp_migrate.verify.comparison import Section, Verdict
-from amp_migrate.verify.record import Failure, Record
+from amp_migrate.verify.record import Record
 
 NEUTRAL = "without AMP"
 _CHECKS = {
@@ -35,7 +35,7 @@ def sections_of(runs: Runs) -> Iterator[Section]:
 def why_not_comparable(original: Record, migrated: Record) -> str | None:
     """In words, where the original is no measure; None where it is."""
     if original.failure is not None and not _stops_alike(original, migrated):
-        return f"the original {describe(original.failure)}"
+        return f"the original {original.failure.words()}"
     if original.outcome == "killed":
         return f"the original was killed: {'; '.join(original.notes)}"
     if original.steps and not original.backwards:
@@ -53,7 +53,7 @@ def why_not_comparable(original: Record, migrated: Record) -> str | None:
 def why_different(original: Record, migrated: Record) -> str | None:
     """In words, where the migrated script does not get as far as the original; None where it does."""
     if migrated.failure is not None and not _stops_alike(original, migrated):
-        return f"the migrated script {describe(migrated.failure)}"
+        return f"the migrated script {migrated.failure.words()}"
     if migrated.outcome == "killed":
         return f"the migrated script was killed: {'; '.join(migrated.notes)}"
     return None
@@ -65,16 +65,6 @@ def _stops_alike(original: Record, migrated: Record) -> bool:
     if one is None or two is None or not original.steps:
         return False
     return one.kind == two.kind and (one.message == two.message or one.kind == "SystemExit")
-
-
-def describe(failure: Failure) -> str:
-    """`stops at train.py:12: ...`, with what is missing where that is known."""
-    where = f"{failure.path}:{failure.line}" if failure.line else failure.path
-    if failure.kind == "ModuleNotFoundError":
-        return f"needs the package {failure.missing}, which is not installed here ({where})"
-    if failure.kind == "FileNotFoundError" and failure.missing:
-        return f"needs {failure.missing}, which is not here ({where})"
-    return f"stops at {where}: {failure.kind}: {failure.message}".rstrip(": ")
 
 
 def verdict_of(sections: list[Section], compared: str) -> tuple[Verdict, str]:

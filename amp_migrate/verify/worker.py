@@ -16,7 +16,7 @@ from typing import Any
 
 from amp_migrate.verify.errors import NoTorchError
 from amp_migrate.verify.record import Record
-from amp_migrate.verify.spec import Spec
+from amp_migrate.verify.spec import STOP_SIGNAL, Spec
 
 # After the time limit a run may still write what it has recorded.
 _GRACE_SECONDS = 10.0
@@ -108,7 +108,7 @@ class Worker:
         assert self._run is not None
         end = time.monotonic() + _GRACE_SECONDS
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._run, signal.SIGUSR2)  # see STOP_SIGNAL in child/run.py, which imports torch
+            os.kill(self._run, STOP_SIGNAL)
             while time.monotonic() < end:
                 if self._answered():
                     return

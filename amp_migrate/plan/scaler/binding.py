@@ -98,24 +98,13 @@ class Binding:
 Users = dict[Function, list[Statement]]
 
 
-def bind(
-    facts: Facts,
-    found: Recognition,
-    roles: Roles,
-    enabling: Enabling,
-    users: Users,
-    asking: set[Function],
-    can_create: Callable[[Function], bool],
-) -> Binding:
-    """Find the scaler's home for the setups and the functions that use it.
+class Binder:
+    """Finds the scaler's home for the setups and the functions that use it.
 
     `asking` are functions with an autocast region that reads a parameter as its condition; `can_create` tells
-    whether the settings of the scaler are known in a function. Raises Refusal where the uses cannot all be reached.
+    whether the settings of the scaler are known in a function.
     """
-    return _Binder(facts, found, roles, enabling, users, asking, can_create).bind()
 
-
-class _Binder:
     def __init__(
         self,
         facts: Facts,
@@ -137,6 +126,7 @@ class _Binder:
         self.home = self.setups[0].statement.function
 
     def bind(self) -> Binding:
+        """Raises Refusal where the uses cannot all be reached."""
         if self.home.is_module or all(self.home.encloses(user) for user in self.users):
             return self._local(self.home)
         if self.home.is_method:

@@ -39,8 +39,7 @@ def neutral_lines(runs: Runs) -> Iterator[Line]:
         yield Line(_CHECK, "warning", text="the original does not run without AMP, so this proof is missing")
         return
     if migrated.failure is not None and original.failure is None:
-        one = migrated.failure
-        text = f"without AMP the migrated script stops: {one.kind}: {one.message} ({one.path}:{one.line})"
+        text = f"without AMP the migrated script {migrated.failure.words()}"
         yield Line(_CHECK, "different", text=text)
         return
     parting = _first_parting(original, migrated)

@@ -78,7 +78,7 @@ def _through_scaler(migrated: Record) -> Line:
     if not wrong:
         return Line("steps through the scaler", "ok", number, "all")
     name = f"optimizer {wrong[0].optimizer + 1}"
-    if wrong[0].through_scaler:
+    if wrong[0].scaler is not None:
         text = f"{name} is stepped by another scaler than the one that scaled its loss"
     else:
         text = f"{name} steps on scaled gradients by itself: use scaler.step(optimizer)"

@@ -11,10 +11,10 @@ import torch
 import torch.distributed
 import torch.multiprocessing
 
+from amp_migrate.verify.conditions import LAUNCHER
 from amp_migrate.verify.record import Record
 
 NOTE = "ran in one process, as rank 0 of 1"
-LAUNCHER = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
 
 def install(record: Record, folder: Path, *, launched: bool) -> None:

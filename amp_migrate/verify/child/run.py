@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.machinery
 import os
 import random
 import runpy
@@ -21,9 +22,8 @@ from amp_migrate.verify.child.failure import describe
 from amp_migrate.verify.child.recorder import Recorder, StopTraining
 from amp_migrate.verify.mirror import Mirror
 from amp_migrate.verify.record import Record
-from amp_migrate.verify.spec import Spec
+from amp_migrate.verify.spec import STOP_SIGNAL, Spec
 
-STOP_SIGNAL = signal.SIGUSR2  # scripts have handlers of their own for SIGTERM and SIGUSR1
 _PERTURBATION = 2.0**-11
 
 
@@ -42,7 +42,7 @@ def run(spec: Spec) -> None:
     record.device, record.torch = _device_name(spec), torch.__version__
     one_process.install(record, results, launched=spec.conditions.launched)
     process = os.getpid()
-    signal.signal(STOP_SIGNAL, _stop_in_time)
+    signal.signal(STOP_SIGNAL, lambda *_: recorder.stop_in_time())
 
     def finish(status: int = 0) -> None:
         if os.getpid() == process:  # a worker that the script has forked may come here, too
@@ -118,8 +118,6 @@ def _mirrored(spec: Spec, entry: str) -> str:
 
 def _has_real_apex() -> bool:
     """True where an `apex` with its amp is importable: NVIDIA deleted it in 2025, and another package has the name."""
-    import importlib.machinery
-
     spec = importlib.machinery.PathFinder.find_spec("apex", sys.path)
     places = spec.submodule_search_locations if spec is not None else None
     return any(Path(place, "amp", "__init__.py").exists() for place in places or ())
@@ -139,10 +137,6 @@ def _perturb(optimizer: torch.optim.Optimizer) -> None:
                 weight.mul_((1 + _PERTURBATION * signs).to(weight.device, weight.dtype))
 
 
-def _stop_in_time(*_: Any) -> None:
-    raise StopTraining("the time limit")
-
-
 def _run_script(spec: Spec, record: Record) -> None:
     try:
         if spec.conditions.as_module:
@@ -151,7 +145,7 @@ def _run_script(spec: Spec, record: Record) -> None:
         else:
             runpy.run_path(spec.script, run_name="__main__")
     except StopTraining as stop:
-        record.outcome = "time limit" if "time" in str(stop) else "stopped"
+        record.outcome = stop.outcome
     except SystemExit as end:
         if end.code not in (None, 0):
             record.outcome, record.failure = "error", describe(end, spec)

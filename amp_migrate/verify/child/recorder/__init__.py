@@ -26,7 +26,7 @@ class Recorder:
 
     def __init__(self, spec: Spec, autocast_device: str, after_first: Callable[[Optimizer], None] | None) -> None:
         self._device = spec.device
-        self._tape = Tape(steps=spec.steps, seconds=spec.seconds, progress=Path(spec.results) / "progress")
+        self._tape = Tape(steps=spec.steps, progress=Path(spec.results) / "progress")
         self.record = self._tape.record
         record_backwards(self._tape, autocast_device)
         record_steps(self._tape, after_first)
@@ -35,6 +35,11 @@ class Recorder:
         record_apex(self._tape, spec.conditions.highest_scale)
         self._ran = record_modules(self.record)
         self._saved = SavedTensors(self._tape) if spec.conditions.saved_tensors else None
+
+    def stop_in_time(self) -> None:
+        """Raise StopTraining now, and at every backward to come."""
+        self._tape.time_is_over = True
+        raise StopTraining("time limit")
 
     def finish(self) -> Record:
         """The record, complete with the weights at the end."""

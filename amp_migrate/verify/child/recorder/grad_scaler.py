@@ -46,7 +46,7 @@ def record_grad_scalers(tape: Tape, highest_scale: float | None) -> None:
         elif _found_inf(self, optimizer):  # a fused optimizer is called in any case, and looks for itself
             tape.skip_last()
         for one in tape.record.steps[before:]:
-            one.through_scaler, one.loss_scale, one.scaler = True, loss_scale, number
+            one.loss_scale, one.scaler = loss_scale, number
         return result
 
     scaler_class.__init__ = recorded_init

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from amp_migrate.verify.record import Backward, Clip, Record, Scaler, Step
+from amp_migrate.verify.record import Backward, Clip, Outcome, Record, Scaler, Step
 
 # How many scaled losses are remembered: one whose backward comes later than so many others counts as not scaled.
 _SCALED_LOSSES = 32
@@ -23,6 +23,10 @@ _PROGRESS_SECONDS = 0.2
 
 class StopTraining(BaseException):
     """The script has done the steps that were asked for, or its time is over."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,9 +39,9 @@ class _Factor:
 class Tape:
     """The record in the making. Numbers stay on their device until the end, so that recording never waits for a GPU."""
 
-    def __init__(self, *, steps: int | None, seconds: float, progress: Path) -> None:
+    def __init__(self, *, steps: int | None, progress: Path) -> None:
         self.record = Record()
-        self._deadline = time.monotonic() + seconds
+        self.time_is_over = False
         self._limit = steps
         self._progress = progress
         self._told = 0.0
@@ -67,10 +71,10 @@ class Tape:
         """`about_to` is the loss scale that the caller will multiply `loss` with, and the number of its scaler."""
         if self._quiet:
             return
-        if time.monotonic() > self._deadline:
-            raise StopTraining("the time limit")
+        if self.time_is_over:  # a script with a bare except goes on after the first StopTraining
+            raise StopTraining("time limit")
         if self._limit is not None and len(self.record.steps) >= self._limit * max(1, len(self._optimizers)):
-            raise StopTraining(f"after {self._limit} optimizer steps")
+            raise StopTraining("stopped")
         with raw_math():
             value = _real(loss.detach())
             value = (value * _real(gradient)).sum() if gradient is not None else value.sum()
@@ -116,7 +120,7 @@ class Tape:
         now = time.perf_counter()
         seconds = now - self._last_time if self._last_time is not None else 0.0
         self._last_time = now
-        one = Step(self._number(optimizer), norm is not None, None, False, None, None, seconds, *self._new_calls())
+        one = Step(self._number(optimizer), norm is not None, None, None, None, seconds, *self._new_calls())
         if norm is not None:
             self._later(one, "grad_norm", norm)
         self.record.steps.append(one)

@@ -62,3 +62,27 @@ def bias_corrections(group: dict[str, Any]) -> tuple[float, float]:
         return 1.0, 1.0
     beta1, beta2 = group["betas"]
     return 1 - beta1 ** group["step"], 1 - beta2 ** group["step"]
+
+
+def adam_direction(
+    param: torch.Tensor,
+    grad: torch.Tensor,
+    state: dict[str, Any],
+    group: dict[str, Any],
+    share: float,
+    *,
+    decoupled: bool,
+) -> Any:
+    """Return Adam's update before the learning rate; `share` is what the gradient adds to the first average.
+
+    Weight decay is added to the gradient, or `decoupled` to the update.
+    """
+    beta1, beta2 = group["betas"]
+    correction1, correction2 = bias_corrections(group)
+    decay = group["weight_decay"] * param
+    if not decoupled:
+        grad = grad + decay
+    mean = moving_average(state, "exp_avg", beta1, share * grad)
+    square = moving_average(state, "exp_avg_sq", beta2, (1 - beta2) * grad * grad)
+    direction = (mean / correction1) / ((square / correction2).sqrt() + group["eps"])
+    return direction + decay if decoupled else direction

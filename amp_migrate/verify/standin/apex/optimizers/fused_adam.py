@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from .fused import FusedOptimizer, bias_corrections, moving_average
+from .fused import FusedOptimizer, adam_direction
 
 
 class FusedAdam(FusedOptimizer):
@@ -35,14 +35,5 @@ class FusedAdam(FusedOptimizer):
 
     def update(self, param: torch.Tensor, grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> Any:
         """One step of Adam, weight decay on the gradient or beside it."""
-        beta1, beta2 = group["betas"]
-        correction1, correction2 = bias_corrections(group)
-        decay = group["weight_decay"] * param
-        if not self.adam_w_mode:
-            grad = grad + decay
-        mean = moving_average(state, "exp_avg", beta1, (1 - beta1) * grad)
-        square = moving_average(state, "exp_avg_sq", beta2, (1 - beta2) * grad * grad)
-        direction = (mean / correction1) / ((square / correction2).sqrt() + group["eps"])
-        if self.adam_w_mode:
-            direction = direction + decay
+        direction = adam_direction(param, grad, state, group, 1 - group["betas"][0], decoupled=self.adam_w_mode)
         return param - group["lr"] * direction

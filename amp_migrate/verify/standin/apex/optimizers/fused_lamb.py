@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from .fused import FusedOptimizer, bias_corrections, moving_average, with_gradients
+from .fused import FusedOptimizer, adam_direction, with_gradients
 
 
 class FusedLAMB(FusedOptimizer):
@@ -52,17 +52,8 @@ class FusedLAMB(FusedOptimizer):
 
     def update(self, param: torch.Tensor, grad: torch.Tensor, state: dict[str, Any], group: dict[str, Any]) -> Any:
         """One step of LAMB, weight decay on the gradient or beside it."""
-        beta1, beta2 = group["betas"]
-        correction1, correction2 = bias_corrections(group)
-        decay = group["weight_decay"] * param
-        grad = grad / self._clip
-        if not self.adam_w_mode:
-            grad = grad + decay
-        mean = moving_average(state, "exp_avg", beta1, (1 - beta1 if group["grad_averaging"] else 1.0) * grad)
-        square = moving_average(state, "exp_avg_sq", beta2, (1 - beta2) * grad * grad)
-        direction = (mean / correction1) / ((square / correction2).sqrt() + group["eps"])
-        if self.adam_w_mode:
-            direction = direction + decay
+        share = 1 - group["betas"][0] if group["grad_averaging"] else 1.0
+        direction = adam_direction(param, grad / self._clip, state, group, share, decoupled=self.adam_w_mode)
         return param - group["lr"] * self._ratio(param, direction, group) * direction
 
     def _ratio(self, param: torch.Tensor, direction: torch.Tensor, group: dict[str, Any]) -> Any:
