@@ -11,8 +11,12 @@ if TYPE_CHECKING:  # files with nothing to do never wait for LibCST
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Finding:
-    """One thing to know about one line (from 1) of a file; `amp_migrate.rules` says why and what to do."""
+    """One thing to know about one line (from 1) of a file; `amp_migrate.rules` says why and what to do.
 
+    `path` is that of the file as it was given, empty where there is none.
+    """
+
+    path: str
     line: int
     code: str
     message: str

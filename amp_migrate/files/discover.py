@@ -11,6 +11,7 @@ _SKIPPED = frozenset(
     ".git .hg .svn .tox .nox .venv venv env __pycache__ .mypy_cache .ruff_cache .pytest_cache node_modules "
     "site-packages build dist .eggs".split()
 )
+_HIDDEN_SOURCES = frozenset((".github", ".circleci", ".devcontainer"))
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
@@ -34,10 +35,14 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _in_folder(folder: Path) -> Iterator[Path]:
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files of a folder that belong to its project, whatever their kind, in the order of their paths."""
     listed = _listed_by_git(folder)
-    files = listed or _walk(folder)  # a folder that git ignores was asked for by name
-    for file in sorted(files):
+    yield from sorted(listed or _walk(folder))  # a folder that git ignores was asked for by name
+
+
+def _in_folder(folder: Path) -> Iterator[Path]:
+    for file in files_below(folder):
         if file.suffix == ".py" and os.path.isfile(file) and not _leaves(file, folder):
             yield file
 
@@ -63,7 +68,8 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _is_skipped(folder: Path) -> bool:
-    return folder.name in _SKIPPED or folder.name.startswith(".") or _is_environment(folder)
+    hidden = folder.name.startswith(".") and folder.name not in _HIDDEN_SOURCES
+    return hidden or folder.name in _SKIPPED or _is_environment(folder)
 
 
 def _is_environment(folder: Path) -> bool:

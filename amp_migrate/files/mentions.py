@@ -1,0 +1,161 @@
+"""Where a repository asks for NVIDIA's Apex, or speaks of it, outside of its Python code.
+
+Nothing here is edited: only its owners know whether something else still needs Apex, and what a document has to say
+instead. The files are read as text, line by line.
+
+The package that PyPI calls `apex` is a toolkit for the web framework Pyramid (versions 0.9.8.dev0 to 0.9.10.dev0);
+NVIDIA's is built from its repository, or comes from conda (`nvidia-apex` on conda-forge).
+"""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import fnmatch
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from amp_migrate.files.discover import files_below
+from amp_migrate.files.requirements import declares_requirements, remarks, requirements, without_comments
+from amp_migrate.findings import Finding
+
+_FROM_PYPI = "AMP130"
+_FROM_SOURCE = "AMP131"
+_SPOKEN_OF = "AMP132"
+
+_DOCUMENTS = ("*.md", "*.mdx", "*.rst", "readme", "readme.txt", "install", "install.txt")
+_HISTORIES = ("change*", "history*", "news*", "release*")  # what they say of the past stays true
+_SCRIPTS = ("*.sh", "*.bash", "*dockerfile*", "*.def", "makefile", "jenkinsfile", ".gitmodules")
+
+_ON_PYPI = re.compile(r"apex(?![\w.-])")
+_ON_CONDA = re.compile(r"(?:[\w-]+::)?(?:nvidia-)?apex(?![\w.-])")
+# Any owner's: forks of NVIDIA's were common. `/apex/other` is another project of somebody called apex.
+_REPOSITORY = r"[/:]apex(?:(?:\.git)?/?(?![\w/-])|/archive/)"
+_SOURCE = re.compile(rf"{_REPOSITORY}|^apex/|^apex\s*@|(?:^|/)apex-[\d*]", re.IGNORECASE)
+
+_ARGUMENTS = r"(?P<arguments>[^\n;&|`]*)"
+_PIP_INSTALL = re.compile(rf"\bpip[\d.]*\s+install\s{_ARGUMENTS}")
+_CONDA_INSTALL = re.compile(rf"\b(?:conda|mamba)\s+install\s{_ARGUMENTS}")
+# Wheels from a page of their own win: all that PyPI has are pre-releases.
+_FIND_LINKS = re.compile(r"(?:^|\s)(?:-f|--find-links)[\s=]")
+_CLONE = re.compile(
+    rf"(?:\bgit\s+clone|\bsubmodule\s+add|\bwget|\bcurl|^\s*url\s*=)\s[^\n;&|`]*?{_REPOSITORY}",
+    re.IGNORECASE | re.MULTILINE,
+)
+# A word of its own: no option, path, file name or image. What else is called Apex lacks the words beside it.
+_WORD = re.compile(r"(?<![\w./-])apex(?![\w-])|nvidia(?:\.github\.io/|[/-])apex", re.IGNORECASE)
+_OF_TRAINING = re.compile(
+    r"nvidia|\bimport\b|install|fp16|float16|mixed|precision|\bamp\b|cuda|distributed|optimizer|sync.?b"
+    r"|apex(?:\.[a-z]|\s*[=<>~]=)",
+    re.IGNORECASE,
+)
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class _Found:
+    line: int
+    code: str
+    text: str
+
+
+def mentions(root: Path, needed_by: str | None = None) -> list[Finding]:
+    """The findings for the repository at `root`: one for each file and code, at the first line, in path order.
+
+    `needed_by` is a place (`train.py:3`) that still imports Apex after the migration, None where there is none.
+    Files that cannot be read are passed over.
+    """
+    need = f"{needed_by} still imports apex" if needed_by else "no Python file imports apex after the migration"
+    findings = []
+    for file in files_below(root):
+        found = [] if file.is_symlink() else _in_file(file)  # what a link points to is read on its own
+        for code in sorted({one.code for one in found}):
+            places = [one for one in found if one.code == code]
+            findings.append(Finding(str(file), places[0].line, code, f"{_what(places)}; {need}"))
+    return findings
+
+
+def _what(places: list[_Found]) -> str:
+    first = places[0]
+    asked = {
+        _FROM_PYPI: f"asks PyPI for `{first.text}`",
+        _FROM_SOURCE: f"installs `{first.text}`",
+        _SPOKEN_OF: "speaks of Apex",
+    }
+    more = len({place.line for place in places}) - 1
+    others = f" (and {more} more line{'s' if more > 1 else ''})" if more else ""
+    return asked[first.code] + others
+
+
+def _in_file(file: Path) -> list[_Found]:
+    """What one file says of Apex, in the order of its lines."""
+    instructions = declares_requirements(file) or _fits(file, _SCRIPTS)
+    if not instructions and (_fits(file, _HISTORIES) or not _fits(file, _DOCUMENTS)):
+        return []
+    text = _text(file)
+    if "apex" not in text.lower():
+        return []
+    return sorted(_in_instructions(file, text) if instructions else _in_document(text))
+
+
+def _in_instructions(file: Path, text: str) -> list[_Found]:
+    """What a machine is told to install; if nothing, what the comments tell people to install by hand."""
+    found = [*_declared(file, text), *_commands(without_comments(text))]
+    return found or [_Found(line, _SPOKEN_OF, remark) for line, remark in remarks(file, text) if _WORD.search(remark)]
+
+
+def _in_document(text: str) -> list[_Found]:
+    found = list(_commands(text))
+    lines = {install.line for install in found}
+    for number, line in enumerate(text.split("\n"), 1):
+        if number not in lines and _WORD.search(line) and _OF_TRAINING.search(line):
+            found.append(_Found(number, _SPOKEN_OF, line.strip()))
+    return found
+
+
+def _declared(file: Path, text: str) -> Iterator[_Found]:
+    for requirement in requirements(file, text):
+        code = _which(requirement.text, conda=requirement.conda)
+        if code:
+            yield _Found(requirement.line, code, requirement.text)
+
+
+def _commands(text: str) -> Iterator[_Found]:
+    """Clones and installs; a command may go on over several lines."""
+    joined = re.sub(r"\\(\r?\n)", lambda end: " " * len(end[0]), text)  # every character keeps its place
+    for clone in _CLONE.finditer(joined):
+        yield _Found(_line(text, clone.end()), _FROM_SOURCE, " ".join(clone[0].split()))
+    for pattern in (_PIP_INSTALL, _CONDA_INSTALL):
+        for command in pattern.finditer(joined):
+            for word in re.finditer(r"\S+", re.sub(r"\s#.*", "", command["arguments"])):
+                name = word[0].lstrip("\"'(*").rstrip("\"')*.,:")
+                code = _which(name, conda=pattern is _CONDA_INSTALL)
+                if code == _FROM_PYPI and _FIND_LINKS.search(command["arguments"]):
+                    code = _FROM_SOURCE
+                if code:
+                    yield _Found(_line(text, command.start("arguments") + word.start()), code, name)
+
+
+def _which(requirement: str, *, conda: bool) -> str | None:
+    """Which Apex a requirement means, if any."""
+    if _SOURCE.search(requirement) or (conda and _ON_CONDA.match(requirement)):
+        return _FROM_SOURCE
+    return _FROM_PYPI if _ON_PYPI.match(requirement) else None
+
+
+def _fits(file: Path, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(file.name.lower(), pattern) for pattern in patterns)
+
+
+def _line(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1
+
+
+def _text(file: Path) -> str:
+    """The file as text; PowerShell's `pip freeze > requirements.txt` writes UTF-16, and pip reads it."""
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return ""
+    utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")
