@@ -26,9 +26,9 @@ def migrate_source(source: bytes, options: Options | None = None) -> Result:
     ends and byte order mark. Nothing is read from disk and nothing is written. Never raises for bad input:
     see `Result.status` and `Result.findings`.
     """
-    from amp_migrate.project import migrate_bytes
+    from amp_migrate.project import migrate_source as migrate_one
 
-    return migrate_bytes(source, options or Options(), None)
+    return migrate_one(source, options or Options())
 
 
 def migrate_project(

@@ -1,18 +1,23 @@
-"""One file, bytes to bytes: screen, parse, recognise, plan, emit, apply, check."""
+"""One unit, bytes to bytes: parse, recognise, plan, emit, apply, check."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+
 from amp_migrate.check import check_module
-from amp_migrate.facts import Facts
+from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
+from amp_migrate.facts.tree import Function
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.native.apply import apply_edits
 from amp_migrate.native.cleanup import emit_cleanup
 from amp_migrate.native.edits import Edits
 from amp_migrate.native.emit import emit
-from amp_migrate.native.spelling import Spelling
-from amp_migrate.native.torch_import import add_torch_import, torch_name
+from amp_migrate.native.spelling import Spellings
+from amp_migrate.native.torch_import import add_torch_import
 from amp_migrate.native.unused import drop_unused
 from amp_migrate.options import Options
 from amp_migrate.plan.cleanup import plan_cleanup
@@ -25,83 +30,165 @@ from amp_migrate.result import Result, Status
 from amp_migrate.sources import apex_amp
 
 
-def migrate(source: bytes, options: Options, path: str, elsewhere: Elsewhere) -> Result:
-    """Migrate one file. Never raises for bad input: the Result says what is wrong with it.
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """One file of a unit: its path, the name that imports of it resolve to, and its bytes."""
+
+    path: str
+    name: str
+    source: bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What came of a unit: a Result for each file, and why it was refused, if it was.
+
+    `given` are the functions that got a parameter, by file and name: whoever calls them must be in the unit, too.
+    """
+
+    results: list[Result]
+    refusal: Refusal | None = None
+    given: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_unreadable(self) -> bool:
+        """True where a file of the unit does not parse."""
+        return self.refusal is None and any(result.status == "error" for result in self.results)
+
+
+def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
+    """Migrate the files of one unit, all of them or none. Never raises for bad input: the Results say what is wrong.
 
     `elsewhere` is asked about functions and classes of other modules.
     """
-    try:
-        module = parse(source)
-    except Unparsable as error:
-        return Result(path, source, source, "error", (error.finding,))
-    return _Migration(Facts(module, elsewhere), source, options, path).run()
+    parsed = []
+    for file in files:
+        try:
+            parsed.append(SourceFile(parse(file.source), file.path, file.name))
+        except Unparsable as error:
+            finding = dataclasses.replace(error.finding, path=file.path)
+            return Outcome([_unparsed(other, file, finding) for other in files])
+    return _Migration(Facts(parsed, elsewhere), files, options).run()
+
+
+def _unparsed(file: Input, broken: Input, finding: Finding) -> Result:
+    if file is broken:
+        return Result(file.path, file.source, file.source, "error", (finding,))
+    return Result(file.path, file.source, file.source, "left", (_belongs(file.path, finding),))
+
+
+def _belongs(path: str, finding: Finding) -> Finding:
+    message = f"belongs together with {finding.path}, which cannot be migrated (line {finding.line}, {finding.code})"
+    return Finding(path, 1, "AMP901", message)
 
 
 class _Migration:
-    def __init__(self, facts: Facts, source: bytes, options: Options, path: str) -> None:
+    def __init__(self, facts: Facts, files: Sequence[Input], options: Options) -> None:
         self.facts = facts
-        self.source = source
+        self.files = files
         self.options = options
-        self.path = path
+        self.sites: Counter[str] = Counter()
 
-    def run(self) -> Result:
+    def run(self) -> Outcome:
         found, refusals = apex_amp.recognise(self.facts)
+        self.sites = Counter(self.facts.file_of(node).path for node in found.sites)
         if not found.sites:
-            return Result(self.path, self.source, self.source, "untouched")
+            return Outcome([Result(file.path, file.source, file.source, "untouched") for file in self.files])
         try:
             if refusals:
                 raise refusals[0]
             plans = make_plans(self.facts, found, self.options)
             return self._written(found, plans)
         except Refusal as refusal:
-            finding = Finding(self.facts.line(refusal.node), refusal.code, refusal.message)
-            return self._result("left", (finding,), found.sites)
+            finding = self.facts.finding(refusal.node, refusal.code, refusal.message)
+            return Outcome(self._refused(finding), refusal)
 
-    def _written(self, found: Recognition, plans: list[TrainingPlan]) -> Result:
+    def _written(self, found: Recognition, plans: list[TrainingPlan]) -> Outcome:
         """Emit, apply, and check what came out before anybody sees it. Raises Refusal."""
         cleanup = plan_cleanup(self.facts, found)
-        name = torch_name(self.facts)
-        spelling = Spelling(
-            name or "torch", self.options.api or "torch.cuda.amp", self.options.dtype, self.facts.quoted("")[:1]
-        )
-        edits = emit(self.facts, plans, spelling)
+        spellings = Spellings(self.facts, self.options.api or "torch.cuda.amp", self.options.dtype)
+        edits = emit(self.facts, plans, spellings)
         emit_cleanup(cleanup, edits)
-        if name is None:
-            add_torch_import(self.facts, found, edits)
+        for root in spellings.without_torch:
+            add_torch_import(self.facts, root, found, edits)
         printed = print_plans(self.facts, plans)
         try:
             after = self._applied(edits, found)
         except Unparsable as error:
-            return self._broken(f"the output does not parse: {error.finding.message}", found.sites)
+            return self._broken(f"the output does not parse: {error.finding.message}")
         problems = self._problems(after, plans)
         if problems:
-            return self._broken(problems[0], found.sites)
+            return self._broken(problems[0])
         findings = [*(finding for plan in plans for finding in plan.findings), *cleanup.findings]
         findings += now_unused(self.facts, after)
-        return self._result("migrated", tuple(sorted(set(findings))), found.sites, after.module.bytes, printed)
+        return Outcome(self._migrated(after, sorted(set(findings)), printed), given=self._given(plans))
 
     def _applied(self, edits: Edits, found: Recognition) -> Facts:
-        """The facts of the edited module, without what became unused, and then unused by that. Raises Unparsable."""
-        is_program = any(setup.statement.function.is_module for setup in found.setups)
-        after = Facts(parse(apply_edits(self.facts.tree, edits).bytes))
-        while not (unused := drop_unused(after, self.facts, is_program=is_program)).is_empty:
-            after = Facts(parse(apply_edits(after.tree, unused).bytes))
+        """The facts of the edited files, without what became unused, and then unused by that. Raises Unparsable."""
+        programs = {self.facts.file_of(setup.call).path for setup in found.setups if setup.statement.function.is_module}
+        after = _edited(self.facts, edits)
+        while not (unused := drop_unused(after, self.facts, programs)).is_empty:
+            after = _edited(after, unused)
         return after
 
     def _problems(self, after: Facts, plans: list[TrainingPlan]) -> list[str]:
         """What is wrong with our own output; bugs of the source that are kept on purpose are not."""
         kept = {self.facts.tree.function_of(clip).name for plan in plans for clip in plan.clips_of_scaled}
         left, _ = apex_amp.recognise(after)
-        problems = [f"{left.sites} references to apex.amp are left"] if left.sites else []
+        problems = [f"{len(left.sites)} references to apex.amp are left"] if left.sites else []
         for violation in check_module(after, self.facts):
             if violation.kind != "clip of scaled gradients" or violation.function not in kept:
                 problems.append(f"{violation.kind} in {violation.function}: {violation.message}")
         return problems
 
-    def _broken(self, message: str, sites: int) -> Result:
-        return self._result("error", (Finding(1, "AMP999", message),), sites)
+    def _given(self, plans: list[TrainingPlan]) -> tuple[tuple[str, str], ...]:
+        return tuple(
+            (self.facts.file_of(parameter.function.node).path, _qualified(parameter.function))
+            for plan in plans
+            for scaler in plan.scalers
+            for parameter in scaler.binding.parameters
+        )
 
-    def _result(
-        self, status: Status, findings: tuple[Finding, ...], sites: int, output: bytes | None = None, plan: str = ""
-    ) -> Result:
-        return Result(self.path, self.source, output or self.source, status, findings, sites, plan)
+    # -- results ----------------------------------------------------------------------------------------
+
+    def _migrated(self, after: Facts, findings: list[Finding], printed: str) -> list[Result]:
+        results = []
+        for file, module in zip(self.files, after.modules, strict=True):
+            own = tuple(finding for finding in findings if finding.path == file.path)
+            changed = module.bytes != file.source
+            status: Status = "migrated" if changed or self.sites[file.path] else "untouched"
+            results.append(
+                Result(file.path, file.source, module.bytes, status, own, self.sites[file.path], plan=printed)
+            )
+            printed = ""  # the plan is that of the whole unit: it goes with its first file
+        return results
+
+    def _refused(self, finding: Finding) -> list[Result]:
+        return [self._stays(file, "left", finding) for file in self.files]
+
+    def _broken(self, message: str) -> Outcome:
+        first = next(file for file in self.files if self.sites[file.path])
+        finding = Finding(first.path, 1, "AMP999", message)
+        return Outcome([self._stays(file, "error", finding) for file in self.files])
+
+    def _stays(self, file: Input, status: Status, finding: Finding) -> Result:
+        """A file of a unit that is not migrated: one of them holds the reason, the others with uses point to it."""
+        sites = self.sites[file.path]
+        if finding.path == file.path:
+            return Result(file.path, file.source, file.source, status, (finding,), sites)
+        if sites:
+            return Result(file.path, file.source, file.source, "left", (_belongs(file.path, finding),), sites)
+        return Result(file.path, file.source, file.source, "untouched")
+
+
+def _edited(facts: Facts, edits: Edits) -> Facts:
+    """The same files with the edits made. Raises Unparsable."""
+    files = []
+    for root, file in facts.files.items():
+        module = parse(apply_edits(facts.tree, root, edits).bytes)
+        files.append(dataclasses.replace(file, module=module))
+    return Facts(files, facts.elsewhere)
+
+
+def _qualified(function: Function) -> str:
+    return f"{function.owner.name}.{function.name}" if function.owner is not None else function.name

@@ -1,65 +1,86 @@
-"""Many files: read, migrate, and write back on request."""
+"""Many files: read, put together what belongs together, migrate, and write back on request."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from amp_migrate.files.discover import find_files
-from amp_migrate.files.helpers import Helpers
-from amp_migrate.files.neighbours import dependence
-from amp_migrate.files.torch_version import api_for
+from amp_migrate.files.mentions import mentions
+from amp_migrate.files.neighbours import local_modules
 from amp_migrate.files.write import write_atomically
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
-from amp_migrate.sources.screen import may_hold_apex_amp
+from amp_migrate.sources.screen import line_of_apex_import, may_hold_apex_amp
 
 
 def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
     """Migrate files and folders, one Result for each file, in the order of their paths.
 
-    Nothing is written. One bad file never stops the others. Raises FileNotFoundError for a path that is not
-    there.
+    Files that belong together are migrated together or not at all. Nothing is written. One bad file never stops
+    the others. Raises FileNotFoundError for a path that is not there.
     """
-    for path in find_files(paths):
-        yield migrate_file(path, options)
+    named = list(paths)
+    files = find_files(named)
+    sources: dict[Path, bytes] = {}
+    unreadable: dict[Path, Result] = {}
+    for file in files:
+        try:
+            sources[file] = file.read_bytes()
+        except OSError as error:
+            unreadable[file] = _failed(file, error)
+    done = _migrated(named, sources, options)
+    for file in files:
+        yield unreadable.get(file) or done.get(file) or _untouched(str(file), sources[file])
 
 
-def migrate_file(path: Path, options: Options) -> Result:
-    """Migrate one file on disk, with the spelling that its project's torch allows."""
-    name = str(path)
-    try:
-        source = path.read_bytes()
-    except OSError as error:
-        message = error.strerror or str(error)
-        return Result(name, b"", b"", "error", (Finding(1, "AMP993", message),))
-    return migrate_bytes(source, options, path)
+def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[Finding]:
+    """What else speaks of Apex in the folders that were migrated: requirements, installation, documents."""
+    outputs = {os.path.realpath(result.path): result for result in results}
+    if not any(result.changed for result in outputs.values()):
+        return []
+    return [finding for folder in folders for finding in mentions(folder, _still_imports_apex(folder, outputs))]
+
+
+def _still_imports_apex(folder: Path, outputs: dict[str, Result]) -> str | None:
+    """The first place in the Python files below a folder that imports apex after the migration."""
+    for file in find_files([folder]):
+        result = outputs.get(os.path.realpath(file))
+        source = result.output if result is not None else file.read_bytes()
+        line = line_of_apex_import(source)
+        if line is not None:
+            return f"{file}:{line}"
+    return None
 
 
 def migrate_stdin(source: bytes, options: Options) -> Result:
     """Migrate standard input as if it were a file of the current folder."""
-    result = migrate_bytes(source, options, Path.cwd() / "-")
-    return dataclasses.replace(result, path="-")
+    file = Path.cwd() / "-"
+    result = _migrated([], {file: source}, options).get(file)
+    return _renamed(result, "-") if result is not None else _untouched("-", source)
 
 
-def migrate_bytes(source: bytes, options: Options, path: Path | None) -> Result:
-    """Migrate the content of one file; `path` says where it belongs, None where that is not known."""
-    name = str(path) if path is not None else "-"
+def migrate_program(script: Path, source: bytes, options: Options) -> list[Result]:
+    """Migrate a script, of which the content is given, with the files that it imports and all of their units.
+
+    The paths of the results are absolute.
+    """
+    named = Path(os.path.abspath(script))
+    sources = {named: source} | {Path(os.path.abspath(file)): found for file, found in local_modules(named, source)}
+    return list(_migrated([named], sources, options, whole_units=True).values())
+
+
+def migrate_source(source: bytes, options: Options) -> Result:
+    """Migrate the content of one file, about whose place and neighbours nothing is known."""
     if not may_hold_apex_amp(source):
-        return Result(name, source, source, "untouched")
-    # LibCST takes 0.2 seconds to import: a tree without a candidate never pays for it.
-    from amp_migrate.engine import migrate
+        return _untouched("-", source)
+    from amp_migrate.engine import Input, migrate
+    from amp_migrate.facts.elsewhere import Nowhere
 
-    if options.api is None:
-        options = dataclasses.replace(options, api=api_for(path))
-    try:
-        result = migrate(source, options, name, Helpers(path))
-    except Exception as error:  # a bug of ours must not cost the user the other files
-        message = f"{type(error).__name__}: {error}"
-        return Result(name, source, source, "error", (Finding(1, "AMP999", message),))
-    return _unless_unit_is_larger(result, path) if path is not None else result
+    return migrate([Input("-", "-", source)], options, Nowhere()).results[0]
 
 
 def write_result(result: Result) -> Result:
@@ -67,17 +88,36 @@ def write_result(result: Result) -> Result:
     try:
         write_atomically(Path(result.path), result.output)
     except OSError as error:
-        finding = Finding(1, "AMP993", error.strerror or str(error))
+        finding = Finding(result.path, 1, "AMP993", error.strerror or str(error))
         return dataclasses.replace(result, status="error", findings=(finding,), output=result.source)
     return result
 
 
-def _unless_unit_is_larger(result: Result, path: Path) -> Result:
-    """A script whose helper module shares its apex state is left alone with it (until units span files)."""
-    if result.status != "migrated":
-        return result
-    other = dependence(path, result.source)
-    if other is None:
-        return result
-    finding = Finding(1, "AMP901", other)
-    return dataclasses.replace(result, status="left", findings=(finding,), output=result.source)
+def _migrated(
+    named: list[Path], sources: dict[Path, bytes], options: Options, *, whole_units: bool = False
+) -> dict[Path, Result]:
+    """The results of all files that have to do with apex.amp; the others are not looked at any further.
+
+    With `whole_units`, files that belong to a unit may be changed though they are not in `sources`.
+    """
+    seeds = [file for file, source in sources.items() if may_hold_apex_amp(source)]
+    if not seeds:
+        return {}
+    # LibCST takes 0.2 seconds to import: a tree without a candidate never pays for it.
+    from amp_migrate.units.migration import migrate_units
+
+    return migrate_units(named, sources, seeds, options, whole_units=whole_units)
+
+
+def _untouched(path: str, source: bytes) -> Result:
+    return Result(path, source, source, "untouched")
+
+
+def _failed(file: Path, error: OSError) -> Result:
+    finding = Finding(str(file), 1, "AMP993", error.strerror or str(error))
+    return Result(str(file), b"", b"", "error", (finding,))
+
+
+def _renamed(result: Result, path: str) -> Result:
+    findings = tuple(dataclasses.replace(finding, path=path) for finding in result.findings)
+    return dataclasses.replace(result, path=path, findings=findings)

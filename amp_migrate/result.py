@@ -16,7 +16,9 @@ class Result:
 
     `status` is "untouched" where there is nothing to migrate, "migrated", "left" where a unit was refused, and
     "error" where the file could not be processed; `output` differs from `source` only if it is "migrated".
-    `sites` counts the uses of the source form. `plan` is the printed TrainingPlan, empty without one.
+    `sites` counts the uses of the source form. `unit` holds the paths of the files that belong together with this one,
+    itself included, each with the reason; it is empty for files with nothing to do. `plan` is the printed TrainingPlan,
+    empty without one.
     """
 
     path: str
@@ -25,6 +27,7 @@ class Result:
     status: Status
     findings: tuple[Finding, ...] = ()
     sites: int = 0
+    unit: tuple[tuple[str, str], ...] = ()
     plan: str = ""
 
     @property

@@ -121,7 +121,7 @@ _RULES = (
         "AMP114",
         "attention",
         "keep_batchnorm_fp32 is given under O1",
-        "apex raises RuntimeError for it, so this script cannot have run as it stands",
+        "apex raises RuntimeError for it, so the script cannot have run as it stands",
         "nothing natively: autocast keeps BatchNorm's weights in float32",
     ),
     Rule(
@@ -148,7 +148,7 @@ _RULES = (
     Rule(
         "AMP119",
         "attention",
-        "another file computes a binary cross entropy under autocast",
+        "a file that stays computes a binary cross entropy under autocast",
         "CUDA autocast raises for binary_cross_entropy and nn.BCELoss, float32 inputs included",
         "there, use the form with logits, or compute it on .float() inputs inside `with autocast(enabled=False)`",
     ),
@@ -174,11 +174,33 @@ _RULES = (
         "nothing, or give the script a switch of its own",
     ),
     Rule(
+        "AMP130",
+        "attention",
+        "the apex of PyPI is asked for",
+        "the package of that name on PyPI is a toolkit for the web framework Pyramid, not NVIDIA's Apex, which is not "
+        "there; `apex==0.1` is the version of a build from source, and PyPI has none like it",
+        "remove it; if something still imports apex, install NVIDIA's from https://github.com/NVIDIA/apex instead",
+    ),
+    Rule(
+        "AMP131",
+        "note",
+        "NVIDIA's Apex is installed here",
+        "native AMP is a part of torch; what is left of apex in other code (FusedLayerNorm, its DDP) still needs it",
+        "remove it once nothing imports apex any more",
+    ),
+    Rule(
+        "AMP132",
+        "note",
+        "Apex is spoken of",
+        "readers would install what the migrated scripts do not need",
+        "say that mixed precision needs nothing but torch; keep what is about other parts of apex",
+    ),
+    Rule(
         "AMP901",
         "refusal",
-        "the unit spans several files",
-        "scaler, steps and checkpoints must change together, and the rest is not in this file",
-        "migrate the files by hand as one; units across files come with a later version",
+        "the files of a unit are migrated together or not at all",
+        "the scaler, the steps and the checkpoints that need it must change at the same time",
+        "see the finding in the other file; give all files of the unit, or their folder",
     ),
     Rule(
         "AMP902",
@@ -190,7 +212,7 @@ _RULES = (
     Rule(
         "AMP903",
         "refusal",
-        "the apex.amp module leaves the file",
+        "the apex.amp module leaves the files at hand",
         "who receives it would have to receive a GradScaler instead",
         "pass on what is needed of it (its state_dict, a flag) rather than the module",
     ),
@@ -225,9 +247,9 @@ _RULES = (
     Rule(
         "AMP908",
         "refusal",
-        "the forward is not in this file",
+        "the forward is in none of the files at hand",
         "the loss comes in from elsewhere, and its forward has to run under autocast",
-        "migrate the function that computes the loss together with this one",
+        "give the files that call this function too, or put the forward into autocast by hand",
     ),
     Rule(
         "AMP909",
@@ -246,9 +268,9 @@ _RULES = (
     Rule(
         "AMP911",
         "refusal",
-        "backward and step are not joined in this file",
+        "backward and step are not joined",
         "unscale_, step and update have to be placed around both",
-        "call the step where this file can see it, or migrate by hand",
+        "call the step from a function that the backward can be followed to, or migrate by hand",
     ),
     Rule(
         "AMP912",
@@ -303,7 +325,7 @@ _RULES = (
         "AMP919",
         "refusal",
         "native AMP is used beside apex",
-        "the file supports both back ends, or is migrated already",
+        "the code supports both back ends, or is migrated already",
         "remove the apex branch by hand where the native one is complete",
     ),
     Rule(
@@ -389,8 +411,8 @@ _RULES = (
         "AMP999",
         "error",
         "internal error",
-        "what was written did not pass its own checks, or the analysis failed; the file is untouched",
-        "please report it with the file, or the part of it that is concerned",
+        "what was written did not pass its own checks, or the analysis failed; the unit is untouched",
+        "please report it with the files, or the parts of them that are concerned",
     ),
 )
 

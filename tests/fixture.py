@@ -1,4 +1,4 @@
-"""The fixtures: one folder each under `fixtures/<source form>/`.
+"""The fixtures of one file: a folder each under `fixtures/<source form>/`.
 
 before.py   a training script
 after.py    what it has to become; absent where it must stay as it is
@@ -61,12 +61,12 @@ def read_fixture(folder: Path) -> Fixture:
         name, _, value = rest.pop(0).partition(": ")
         headers[name] = value
     verdict, _, reason = headers["verdict"].partition(", ")
-    options = _options(shlex.split(headers["options"]))
+    options = options_of(shlex.split(headers["options"]))
     arguments = tuple(shlex.split(headers["arguments"]))
     return Fixture(folder, shows, options, arguments, verdict, reason, [line for line in rest if line])
 
 
-def _options(words: list[str]) -> Options:
+def options_of(words: list[str]) -> Options:
     values = {"api": "torch.amp"}
     while words:
         name = words.pop(0).removeprefix("--").replace("-", "_")
@@ -74,4 +74,4 @@ def _options(words: list[str]) -> Options:
     return Options(**values)
 
 
-FIXTURES = [read_fixture(about.parent) for about in sorted(ROOT.glob("*/*/about.txt"))]
+FIXTURES = [read_fixture(about.parent) for about in sorted(ROOT.glob("apex/*/about.txt"))]

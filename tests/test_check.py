@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from amp_migrate.check import check_module
-from amp_migrate.facts import Facts
+from amp_migrate.facts import Facts, SourceFile
+from amp_migrate.files.helpers import Helpers
+from amp_migrate.files.imports import module_name
 from amp_migrate.files.parse import parse
+from tests.unit_fixture import UNIT_FIXTURES, Tree, UnitFixture, write_tree
 
 _SCRIPT = """
 import torch
@@ -30,7 +34,7 @@ with torch.cuda.amp.autocast():
 
 def violations(step: str) -> list[str]:
     source = _SCRIPT.lstrip() + textwrap.indent(textwrap.dedent(step).lstrip(), "    ")
-    return [found.kind for found in check_module(Facts(parse(source.encode())))]
+    return [found.kind for found in check_module(Facts.of_module(parse(source.encode())))]
 
 
 @pytest.mark.parametrize(
@@ -47,6 +51,7 @@ def violations(step: str) -> list[str]:
         ("unscale_ after step", "scaler.step(optimizer)\nscaler.unscale_(optimizer)\nscaler.update()"),
         ("step twice", "scaler.step(optimizer)\nscaler.step(optimizer)\nscaler.update()"),
         ("bare step", "optimizer.step()\nscaler.unscale_(optimizer)\nscaler.update()"),
+        ("bare step", "scaler.unscale_(optimizer)\noptimizer.step()\nscaler.update()"),
         ("update without step", "scaler.update()\nscaler.step(optimizer)\nscaler.update()"),
         ("update without step", "if i % 2:\n    scaler.step(optimizer)\nscaler.update()"),
         (
@@ -108,8 +113,8 @@ def test_correct_steps(step):
 
 
 def test_names_that_a_change_unbinds():
-    before = Facts(parse(b"from apex import amp\nimport os\nprint(amp, os)\n"))
-    after = Facts(parse(b"import os\nprint(amp)\n"))
+    before = Facts.of_module(parse(b"from apex import amp\nimport os\nprint(amp, os)\n"))
+    after = Facts.of_module(parse(b"import os\nprint(amp)\n"))
     assert {found.kind for found in check_module(after, before)} == {"unbound name", "unused import"}
 
 
@@ -123,3 +128,82 @@ def test_a_sigmoid_of_floats_is_no_half():
     scaler.update()
     """
     assert violations(step) == []
+
+
+_MAIN = """
+import torch
+from compat import READY, backward
+from settings import Trainer
+
+if READY:
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.cuda.amp.GradScaler()
+    for x in Trainer(3):
+        loss = model(x).sum()
+        backward(loss, optimizer, scaler)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+_COMPAT = """
+__all__ = ["READY", "backward"]
+READY = True
+def backward(loss, optimizer, scaler):
+    scaler.scale(loss).backward()
+"""
+_SETTINGS = """
+import compat
+class Trainer:
+    def __init__(self, steps, *, name="a"):
+        self.steps = steps
+    def run(self):
+        return self.steps, compat.READY
+"""
+_FILES = {"main": _MAIN, "compat": _COMPAT, "settings": _SETTINGS}
+
+
+def unit(files):
+    """The facts of modules that import each other by their names."""
+    return Facts([SourceFile(parse(source.encode()), f"{name}.py", name) for name, source in files.items()])
+
+
+def test_files_that_fit_together():
+    assert check_module(unit(_FILES), unit(_FILES)) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "kind", "message"),
+    [
+        ("main", "optimizer, scaler)", "optimizer)", "call does not fit", "backward: missing a required argument"),
+        ("main", "scaler)", "scaler, 1)", "call does not fit", "backward: too many positional arguments"),
+        ("main", "scaler)", "scaler, on=1)", "call does not fit", "backward: got an unexpected keyword argument 'on'"),
+        ("main", "Trainer(3)", "Trainer(3, 'b')", "call does not fit", "__init__: too many positional arguments"),
+        ("compat", "optimizer, scaler)", "optimizer)", "call does not fit", "backward: too many positional arguments"),
+        ("compat", "optimizer, scaler)", "optimizer)", "unbound name", "scaler is not defined"),
+        ("compat", "READY = True", "", "unbound name", "compat.READY is not defined any more"),
+        ("compat", "READY = True", "", "unbound name", "READY in __all__ is not defined any more"),
+        ("settings", "self.steps =", "steps =", "unbound name", "self.steps is never set"),
+        ("main", "scaler.step(optimizer)", "optimizer.step()", "bare step", "no optimizer steps on these"),
+        ("main", "scaler.step(", "scaler.step(optimizer); scaler.step(", "step twice", "optimizer has stepped since"),
+        ("main", "scaler.update()", "pass", "backward without update", "no update() since the last step"),
+        ("compat", "scaler.scale(loss)", "loss", "plain backward", "optimizer has gradients of a loss that the scaler"),
+    ],
+)
+def test_mistakes_across_files(file, old, new, kind, message):
+    assert old in _FILES[file]
+    before = unit(_FILES) if message != "self.steps is never set" else unit({"main": "", "compat": "", "settings": ""})
+    after = unit({**_FILES, file: _FILES[file].replace(old, new)})
+    found = [(one.kind, one.message) for one in check_module(after, before)]
+    assert any(one == kind and text.startswith(message) for one, text in found), found
+
+
+@pytest.mark.parametrize("fixture", UNIT_FIXTURES, ids=lambda fixture: fixture.name)
+def test_expected_units_keep_every_invariant(fixture: UnitFixture, tmp_path: Path):
+    before, after = (_facts_of(tmp_path, tree) for tree in (fixture.before, fixture.expected))
+    assert check_module(after, before) == []
+
+
+def _facts_of(root: Path, tree: Tree) -> Facts:
+    write_tree(root, tree)
+    scripts = [root / name for name in tree if name.endswith(".py")]
+    return Facts([SourceFile(parse(path.read_bytes()), str(path), module_name(path)) for path in scripts], Helpers())

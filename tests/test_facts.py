@@ -7,14 +7,16 @@ import textwrap
 import libcst as cst
 import pytest
 
-from amp_migrate.facts import Facts
+from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.paths import Graph
 from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.files.helpers import Helpers
+from amp_migrate.files.imports import forget, module_name
 from amp_migrate.files.parse import parse
 
 
 def facts_of(code: str) -> Facts:
-    return Facts(parse(textwrap.dedent(code).lstrip().encode()))
+    return Facts.of_module(parse(textwrap.dedent(code).lstrip().encode()))
 
 
 def asked(facts: Facts) -> list[cst.BaseExpression]:
@@ -53,6 +55,127 @@ def test_an_object_is_followed_to_where_it_was_made(code):
     made = {facts.text(origin) for origin in origins if isinstance(origin, cst.Call)}
     assert any(text.startswith("Net()") for text in made), made
     assert not any(text.startswith("Other()") for text in made), made
+
+
+def unit_of(**codes: str) -> Facts:
+    """The facts of several modules, by name."""
+    return Facts(
+        [SourceFile(parse(textwrap.dedent(code).lstrip().encode()), f"{name}.py", name) for name, code in codes.items()]
+    )
+
+
+_STEP = "def mask_step(net, optimizer):\n    ask(optimizer)\ndef other_step(net, optimizer):\n    pass"
+_FIT = "def fit(net, step, optimizer=None):\n    step(net, optimizer)"
+
+
+@pytest.mark.parametrize(
+    ("main", "called"),
+    [
+        ("fit(Net(), mask_step)", {"mask_step"}),
+        ("fit(Net(), mask_step)\nfit(Net(), mask_step)", {"mask_step"}),
+        ("fit(Net(), mask_step)\nfit(Net(), other_step)", set()),
+        ("chosen = mask_step\nfit(Net(), chosen)", {"mask_step"}),
+        ("fit(Net(), partial(mask_step, optimizer=Adam()))", {"mask_step"}),
+        ("fit(Net(), partial(mask_step, optimizer=Adam()))\nfit(Net(), partial(mask_step, optimizer=SGD()))", set()),
+        ("run = partial(fit, Net())\nrun(mask_step)", {"mask_step"}),
+        ("def outer(step):\n    fit(Net(), step)\nouter(mask_step)", {"mask_step"}),
+    ],
+)
+def test_a_function_that_is_passed_on_is_known_where_all_callers_pass_the_same(main, called):
+    imports = "from functools import partial\nfrom steps import *\nfrom loops import fit\n"
+    facts = unit_of(steps=_STEP, loops=_FIT, main=imports + main)
+    functions = {function for function in facts.tree.functions if facts.calls.callers(function)}
+    assert {function.name for function in functions} & {"mask_step", "other_step"} == called
+    unknown = {function.name for function in facts.tree.functions if facts.calls.value_uses(function)}
+    passed = {name for name in ("mask_step", "other_step") if name in main}
+    assert unknown == passed - called
+
+
+def test_what_a_partial_binds_reaches_the_function_that_is_passed_on():
+    main = "from functools import partial\nfrom steps import *\nfrom loops import fit\nadam = Adam()\n"
+    facts = unit_of(steps=_STEP, loops=_FIT, main=main + "fit(Net(), partial(mask_step, optimizer=adam))")
+    (question,) = asked(facts)
+    assert {facts.text(one.origin) for one in facts.objects.objects(question)} == {"Adam()"}
+
+
+@pytest.mark.parametrize(
+    ("main", "uses"),
+    [
+        ("import steps\nsteps.mask_step(net, optimizer)", {}),
+        ("import steps\nThread(target=steps.mask_step)", {"mask_step": "steps.mask_step"}),
+        ("import steps\ntable = {'mask': steps.mask_step}", {"mask_step": "steps.mask_step"}),
+        ("from functools import partial\nimport steps\nrun = partial(steps.mask_step, net)\nrun(optimizer)", {}),
+        (
+            "from functools import partial\nimport steps\nsubmit(partial(steps.mask_step, net))",
+            {"mask_step": "steps.mask_step"},
+        ),
+        (
+            "import steps\nchosen = getattr(steps, name)\nchosen(net, optimizer)",
+            {"mask_step": "getattr(steps, name)", "other_step": "getattr(steps, name)"},
+        ),
+        ("from steps import mask_step\nglobals()[name](net)", {"mask_step": "globals()[name]"}),
+        ("import steps\nsetattr(steps, 'depth', 2)\ngetattr(net, name)", {}),
+    ],
+)
+def test_functions_that_are_used_as_values(main, uses):
+    facts = unit_of(steps=_STEP, main=main)
+    found = {f.name: [facts.text(use) for use in facts.calls.value_uses(f)] for f in facts.tree.functions}
+    assert {name: texts for name, texts in found.items() if texts} == {name: [text] for name, text in uses.items()}
+
+
+@pytest.mark.parametrize(
+    "body", ["raise NotImplementedError", "raise NotImplementedError('later')", "...", "'Later.'", "pass"]
+)
+def test_an_abstract_method_stands_for_the_one_below(body):
+    base = f"class Base:\n    def fit(self):\n        self.step(1)\n    def step(self, batch):\n        {body}"
+    below = "from base import Base\nclass Below(Base):\n    def step(self, batch):\n        return batch.loss"
+    facts = unit_of(base=base, below=below)
+    called = {function for function in facts.tree.functions if facts.calls.callers(function)}
+    assert [function.owner.name for function in called if function.owner is not None] == ["Below"]
+
+
+def test_methods_that_differ_are_not_chosen_from():
+    base = "class Base:\n    def fit(self):\n        self.step(1)\n    def step(self, batch):\n        return 0"
+    below = "from base import Base\nclass Below(Base):\n    def step(self, batch):\n        return batch.loss"
+    facts = unit_of(base=base, below=below)
+    assert not any(facts.calls.callers(function) for function in facts.tree.functions)
+
+
+def test_a_parameter_has_the_key_of_what_another_file_gives_it():
+    helper = "def backward_step(loss, fp16):\n    ask(fp16)"
+    main = "import helper\nargs = parse()\nask(args.fp16)\nhelper.backward_step(loss, args.fp16)"
+    facts = unit_of(helper=helper, main=main)
+    given, taken = asked(facts)
+    assert facts.identity.key(given) == facts.identity.key(taken)
+    assert facts.identity.key(given) is not None
+
+
+_PACKAGE_IMPORTS = [
+    "from pkg import train\nask(train)",
+    "import pkg\nask(pkg.train)",
+    "import pkg.train\nask(pkg.train)",
+]
+
+
+@pytest.mark.parametrize("code", [*_PACKAGE_IMPORTS, "import pkg.train as train\nask(train)"])
+@pytest.mark.parametrize(
+    ("init", "is_function"), [("from .train import train", True), ("from . import train", False), ("", False)]
+)
+def test_a_name_of_a_package_hides_the_module_of_that_name(code, init, is_function, tmp_path):
+    forget()
+    sources = {"pkg/__init__": init, "pkg/train": "def train():\n    pass", "main": code}
+    files = []
+    for name, source in sources.items():
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(source)
+        files.append(SourceFile(parse(source.encode()), str(path), module_name(path)))
+    facts = Facts(files, Helpers())
+    (question,) = asked(facts)
+    found = facts.objects.function_named(question)
+    assert (found is not None and found.name == "train") is is_function
+    module = facts.names.module(question)
+    assert (module is not None and facts.files[module].path.endswith("pkg/train.py")) is not is_function
 
 
 # -- conditions ---------------------------------------------------------------------------------------------
@@ -116,6 +239,44 @@ def test_proven_bools(expression, is_bool):
     facts = facts_of(_OPTIONS + f"import torch\nask({expression})")
     (question,) = asked(facts)
     assert facts.values.is_bool(question) is is_bool
+
+
+@pytest.mark.parametrize(
+    ("config", "is_bool"),
+    [
+        ("FP16 = True", True),
+        ("FP16 = True\nif DEBUG:\n    FP16 = False", True),
+        ("FP16: bool = False", True),
+        ("from defaults import FP16", True),
+        ("FP16 = 1", False),
+        ("FP16 = True\nFP16 |= DEBUG", False),
+        ("FP16 = True\nfor FP16 in range(2):\n    pass", False),
+        ("OTHER = True", False),
+    ],
+)
+@pytest.mark.parametrize("in_unit", [False, True])
+def test_a_switch_of_a_config_module_is_a_bool(config, is_bool, in_unit, tmp_path):
+    forget()
+    (tmp_path / "config.py").write_text(config)
+    (tmp_path / "defaults.py").write_text("FP16 = True")
+    main = tmp_path / "main.py"
+    files = [SourceFile(parse(b"import config as cfg\nask(cfg.FP16)"), str(main), module_name(main))]
+    if in_unit:
+        file = tmp_path / "config.py"
+        files.append(SourceFile(parse(config.encode()), str(file), module_name(file)))
+    facts = Facts(files, Helpers())
+    (question,) = asked(facts)
+    assert facts.values.is_bool(question) is is_bool
+
+
+def test_a_switch_that_the_unit_sets_to_something_else_is_no_bool(tmp_path):
+    forget()
+    (tmp_path / "config.py").write_text("FP16 = True")
+    main = tmp_path / "main.py"
+    code = b"import config as cfg\ncfg.FP16 = options.level\nask(cfg.FP16)"
+    facts = Facts([SourceFile(parse(code), str(main), module_name(main))], Helpers())
+    (question,) = asked(facts)
+    assert not facts.values.is_bool(question)
 
 
 # -- paths --------------------------------------------------------------------------------------------------

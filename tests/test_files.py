@@ -122,9 +122,10 @@ def test_empty_path_and_closed_streams(tmp_path):
 
 def test_standard_input_is_a_file_of_the_current_folder(tmp_path):
     (tmp_path / "helper.py").write_bytes(b"from apex import amp\n\n\ndef save():\n    return amp.state_dict()\n")
-    result = run("-", "--write", cwd=tmp_path, stdin=b"from helper import save\n" + SCRIPT)
+    script = b"from helper import save\n" + SCRIPT + b"save()\n"
+    result = run("-", "--write", cwd=tmp_path, stdin=script)
     assert b"AMP901" in result.stderr
-    assert result.stdout == b"from helper import save\n" + SCRIPT
+    assert result.stdout == script
 
 
 @pytest.mark.parametrize(

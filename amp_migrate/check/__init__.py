@@ -1,12 +1,13 @@
-"""Does a module use native AMP correctly? (rules K)
+"""Do the files of a unit use native AMP correctly? (rules K)
 
-The checks read nothing but the module: they hold for code that anybody wrote, and run on our own output
+The checks read nothing but the files: they hold for code that anybody wrote, and run on our own output
 before it is written.
 """
 
 from __future__ import annotations
 
 from amp_migrate.check.autocast import check_autocast
+from amp_migrate.check.calls import check_calls
 from amp_migrate.check.names import check_names
 from amp_migrate.check.typestate import check_typestate
 from amp_migrate.check.violation import Violation
@@ -14,13 +15,13 @@ from amp_migrate.facts import Facts
 
 
 def check_module(after: Facts, before: Facts | None = None) -> list[Violation]:
-    """Everything wrong with the native AMP of a module.
+    """Everything wrong with the native AMP of some files.
 
-    With `before`, the module that it was made from, names and imports that the change broke are found too.
+    With `before`, the files that they were made from, names, imports and calls that the change broke are found too.
     """
     violations = [*check_typestate(after), *check_autocast(after)]
     if before is not None:
-        violations += check_names(after, before)
+        violations += [*check_names(after, before), *check_calls(after, before)]
     return violations
 
 

@@ -9,8 +9,9 @@ import libcst as cst
 
 from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts
+from amp_migrate.facts.elsewhere import shown
+from amp_migrate.facts.exports import is_exported, names_in_all
 from amp_migrate.facts.names import Variable
-from amp_migrate.facts.tree import Class, Function
 
 _ALWAYS_THERE = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__spec__", "__path__", "__class__"}
 
@@ -18,25 +19,67 @@ _ALWAYS_THERE = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "
 def check_names(after: Facts, before: Facts) -> Iterator[Violation]:
     """Names that nothing binds any more, and imports whose last use went."""
     known = _unresolved(before)
-    for name, node in _unresolved(after).items():
-        if name not in known:
-            yield Violation("unbound name", after.line(node), _function(after, node), f"{name} is not defined")
-    used = {_place(variable) for variable in before.names.all_variables() if variable.loads}
-    for variable in after.names.all_variables():
-        if _place(variable) in used and not variable.loads and variable.import_path is not None:
-            line = after.line(variable.bindings[0].node)
-            yield Violation("unused import", line, "<module>", f"the import of {variable.name} is unused")
+    for place, node in _unresolved(after).items():
+        if place not in known:
+            yield Violation("unbound name", after.line(node), _function(after, node), f"{node.value} is not defined")
+    yield from _dangling(after, before)
+    yield from _never_set(after, before)
+    yield from _unused_imports(after, before)
     yield from _used_before_bound(after)
 
 
-def _place(variable: Variable) -> tuple[str, str]:
-    owner = variable.scope.owner
-    return (owner.name if isinstance(owner, (Function, Class)) else "", variable.name)
+def _unused_imports(after: Facts, before: Facts) -> Iterator[Violation]:
+    used = {before.place(variable) for variable in before.names.all_variables() if variable.loads}
+    for variable in after.names.all_variables():
+        is_read = variable.loads or variable.importers or is_exported(after, variable)
+        if variable.import_path is not None and not is_read and after.place(variable) in used:
+            line = after.line(variable.bindings[0].node)
+            yield Violation("unused import", line, "<module>", f"the import of {variable.name} is unused")
 
 
-def _unresolved(facts: Facts) -> dict[str, cst.Name]:
-    """The names that neither the module nor Python defines; star imports may."""
-    found: dict[str, cst.Name] = {}
+def _dangling(after: Facts, before: Facts) -> Iterator[Violation]:
+    """Names of a module of the unit that it had before and has no more: imported, read as `module.name`, exported."""
+    for path, node in _names_elsewhere(after):
+        if after.names.variable_behind(path) is None and before.names.variable_behind(path) is not None:
+            message = f"{shown(path)} is not defined any more"
+            yield Violation("unbound name", after.line(node), _function(after, node), message)
+    for old, new in zip(before.tree.roots, after.tree.roots, strict=True):
+        for name, element in names_in_all(after, new):
+            if name in before.names.scope_of(old).variables and name not in after.names.scope_of(new).variables:
+                line = after.line(element.value)
+                yield Violation("unbound name", line, "<module>", f"{name} in __all__ is not defined any more")
+
+
+def _never_set(after: Facts, before: Facts) -> Iterator[Violation]:
+    """`self.scaler`, read now and not before, that no class defines and nothing in the unit sets."""
+    known = {name for name, _ in after.objects.all_stores()} | {name for name, _ in _read_of_self(before)}
+    for owner in after.tree.classes:
+        known |= after.names.scopes[owner].variables.keys()
+    for name, node in _read_of_self(after):
+        if name not in known:
+            yield Violation("unbound name", after.line(node), _function(after, node), f"self.{name} is never set")
+
+
+def _read_of_self(facts: Facts) -> Iterator[tuple[str, cst.Attribute]]:
+    for statement in facts.tree.all_statements():
+        for part in facts.tree.expressions(statement):
+            if isinstance(part, cst.Attribute) and isinstance(part.value, cst.Name) and part.value.value == "self":
+                yield part.attr.value, part
+
+
+def _names_elsewhere(facts: Facts) -> Iterator[tuple[str, cst.CSTNode]]:
+    for variable in facts.names.all_variables():
+        yield from ((binding.path, binding.node) for binding in variable.bindings if binding.path is not None)
+    for statement in facts.tree.all_statements():
+        for part in facts.tree.expressions(statement):
+            module = facts.names.dotted(part.value) if isinstance(part, cst.Attribute) else None
+            if isinstance(part, cst.Attribute) and module is not None:
+                yield f"{module}.{part.attr.value}", part
+
+
+def _unresolved(facts: Facts) -> dict[tuple[str, str], cst.Name]:
+    """The names that neither their file nor Python defines, by file; star imports may."""
+    found: dict[tuple[str, str], cst.Name] = {}
     for statement in facts.tree.all_statements():
         if isinstance(statement.node, (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal)):
             continue
@@ -45,7 +88,7 @@ def _unresolved(facts: Facts) -> dict[str, cst.Name]:
                 variable = facts.names.variable_at(part)
                 unbound = variable is None or not variable.bindings
                 if unbound and part.value not in _ALWAYS_THERE:
-                    found.setdefault(part.value, part)
+                    found.setdefault((facts.file_of(part).path, part.value), part)
     return found
 
 
@@ -54,7 +97,8 @@ def _used_before_bound(facts: Facts) -> Iterator[Violation]:
     for variable in facts.names.all_variables():
         if len(variable.bindings) == 1 and _is_scaler(facts, variable):
             binding = variable.bindings[0].statement
-            assert binding is not None
+            if binding is None:
+                continue  # a parameter has its value from the start
             for load in variable.loads:
                 statement = facts.tree.statement_of(load)
                 if statement.function is not binding.function:

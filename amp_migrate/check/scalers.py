@@ -1,4 +1,4 @@
-"""Native AMP in a module: its scalers, and what statements do with them."""
+"""Native AMP in the files of a unit: their scalers, and what statements do with them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from amp_migrate.vocabulary import GRADIENT_CLIPS
 class Event:
     """One thing that a statement does to gradients.
 
-    `kind` is backward, unscale, step, update, bare step or clip; `optimizer` the key of the optimizer that it
-    is about, where it is about one. `each` marks a statement in a loop over optimizers: every round is about
-    another one. An update with a `value` sets the scale, and needs nothing to have been stepped.
+    `kind` is backward, plain backward, unscale, step, update, bare step or clip; `optimizer` the key of the
+    optimizer that it is about, where it is about one. `each` marks a statement in a loop over optimizers: every
+    round is about another one. An update with a `value` sets the scale, and needs nothing to have been stepped.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class Event:
 
 
 class Scalers:
-    """The GradScalers of a module and the events of its statements."""
+    """The GradScalers of some files and the events of their statements."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -96,7 +96,7 @@ class Scalers:
         return any(isinstance(loop.node, cst.For) and names & names_in(loop.node.target) for loop in outer)
 
     def _is_own(self, call: cst.Call) -> bool:
-        """True for a function of the file: what it does is seen inside it."""
+        """True for a function of the unit: what it does is seen inside it."""
         return self.facts.objects.called_function(call) is not None
 
     def _other_event(self, call: cst.Call) -> Event | None:
@@ -105,6 +105,8 @@ class Scalers:
             return Event("clip", call)
         if not isinstance(func, cst.Attribute):
             return None
+        if func.attr.value == "backward" and not self._is_own(call) and self._is_plain(func.value):
+            return Event("plain backward", call)
         if func.attr.value == "step" and not call.args and not self._is_scaler(func.value):
             objects = self.facts.objects.objects(func.value)
             for key, known in self._optimizers.items():
@@ -123,6 +125,12 @@ class Scalers:
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             return node.func.attr.value == "scale" and self._is_scaler(node.func.value)
         return False
+
+    def _is_plain(self, node: cst.BaseExpression) -> bool:
+        """True where every value that a loss may have is known, and none is a scaled one."""
+        values = self.facts.objects.values_of(node) if isinstance(node, (cst.Name, cst.Attribute)) else [node]
+        calls = (part for value in values for part in walk(value) if isinstance(part, cst.Call))
+        return bool(values) and all(called_name(call) != "scale" for call in calls)
 
     def _key(self, optimizer: cst.BaseExpression) -> str:
         """One key for all expressions that may mean the same optimizer."""

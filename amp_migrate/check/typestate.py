@@ -1,7 +1,8 @@
-"""The life of an optimizer's gradients, along every path: none, scaled, unscaled, stepped.
+"""The life of an optimizer's gradients, along every path: none, plain, scaled, unscaled, stepped.
 
-    backward   none, scaled -> scaled        unscale_   scaled -> unscaled
+    backward   none, plain -> scaled         unscale_   scaled -> unscaled
     step       -> stepped                    update     -> none
+    a backward of a loss that is not scaled  none -> plain
 
 GradScaler raises for some of the other moves ([T2.13:torch/amp/grad_scaler.py]) and silently computes nonsense
 for the rest: a clip of scaled gradients, a backward between unscale_ and step.
@@ -25,9 +26,10 @@ _MOST_STATES = 200_000
 
 
 def check_typestate(facts: Facts) -> Iterator[Violation]:
-    """Follow every training step of the module, in the world where mixed precision is on."""
+    """Follow every training step of the unit, in the world where mixed precision is on."""
     scalers = Scalers(facts)
     if not scalers.creations or not scalers.optimizers:
+        yield from _never_stepped(facts, scalers)
         return
     seen: set[tuple[str, int]] = set()
     for root in _roots(facts, scalers):
@@ -35,6 +37,15 @@ def check_typestate(facts: Facts) -> Iterator[Violation]:
             if (violation.kind, violation.line) not in seen:
                 seen.add((violation.kind, violation.line))
                 yield violation
+
+
+def _never_stepped(facts: Facts, scalers: Scalers) -> Iterator[Violation]:
+    """Scaled losses where no optimizer is given to a scaler: whatever steps, steps on scaled gradients."""
+    for statement, events in scalers.events.items():
+        for event in events:
+            if event.kind == "backward":
+                message = "no optimizer steps on these scaled gradients by scaler.step"
+                yield Violation("bare step", facts.line(event.node), statement.function.name, message)
 
 
 def _roots(facts: Facts, scalers: Scalers) -> Iterator[Function]:
@@ -102,13 +113,17 @@ class _Walk:
                 return "clip of scaled gradients", "gradients are clipped before they are unscaled"
             return None
         if event.kind == "update":
-            if not event.has_value and all(one in ("none", "scaled") for one in state):
+            if not event.has_value and all(one in ("none", "plain", "scaled") for one in state):
                 return "update without step", "update() with nothing stepped or unscaled"
             return None
-        mine = state[self.optimizers.index(event.optimizer or "")]
+        if event.optimizer is None:
+            return None
+        mine = state[self.optimizers.index(event.optimizer)]
         name = event.optimizer
         if event.each:
             return None
+        if event.kind in ("unscale", "step") and mine == "plain" and len(self.optimizers) == 1:
+            return "plain backward", f"{name} has gradients of a loss that the scaler did not scale"
         if event.kind == "unscale":
             if mine == "unscaled":
                 return "unscale_ twice", f"the gradients of {name} are unscaled already"
@@ -116,16 +131,18 @@ class _Walk:
                 return "unscale_ after step", f"{name} has stepped already"
         if event.kind == "step" and mine == "stepped":
             return "step twice", f"{name} has stepped since the last update()"
-        if event.kind == "bare step" and mine == "scaled":
-            return "bare step", f"{name} steps without the scaler, on scaled gradients"
+        if event.kind == "bare step" and mine in ("scaled", "unscaled"):
+            return "bare step", f"{name} steps without the scaler, on {mine} gradients"
         return None
 
     def _after(self, event: Event, state: State) -> State:
         if event.kind == "backward":
-            return tuple("scaled" if one != "unscaled" else one for one in state)
+            return tuple("scaled" if one in ("none", "plain") else one for one in state)
+        if event.kind == "plain backward":
+            return tuple("plain" if one == "none" else one for one in state)
         if event.kind == "update":
             return tuple("none" if one in ("stepped", "unscaled") else one for one in state)
-        moves = {"unscale": "unscaled", "step": "stepped"}
+        moves = {"unscale": "unscaled", "step": "stepped", "bare step": "none"}
         if event.kind not in moves:
             return state
         index = self.optimizers.index(event.optimizer or "")

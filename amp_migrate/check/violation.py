@@ -11,6 +11,7 @@ Kind = Literal[
     "unscale_ after step",
     "step twice",
     "bare step",
+    "plain backward",
     "update without step",
     "backward after unscale_",
     "backward without update",
@@ -18,6 +19,7 @@ Kind = Literal[
     "criterion on half",
     "unbound name",
     "unused import",
+    "call does not fit",
 ]
 
 

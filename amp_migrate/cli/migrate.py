@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
 from amp_migrate.options import Api, Dtype, Options
-from amp_migrate.project import migrate_paths, migrate_stdin, write_result
+from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin, write_result
 from amp_migrate.report.diff import coloured, unified_diff
-from amp_migrate.report.text import finding_lines, summary
+from amp_migrate.report.text import finding_lines, summary, unit_lines, units
 from amp_migrate.result import Result
 
 
@@ -76,10 +76,11 @@ def migrate(
     try:
         for result in _results(paths, options):
             run.results.append(_handle(result, write=write))
-            if not quiet:
-                _tell(run.results[-1], verbose)
         if not quiet:
-            click.echo(summary(run.results, written=write), err=True)
+            _tell(run.results, verbose)
+            folders = [Path(path) for path in paths if os.path.isdir(path)]
+            _echo(finding_lines(findings_beside(folders, run.results)))
+            _echo([summary(run.results, written=write)])
     except KeyboardInterrupt:
         click.echo(f"interrupted; {summary(run.results, written=write)}", err=True)
         sys.exit(130)
@@ -117,13 +118,22 @@ def _handle(result: Result, *, write: bool) -> Result:
     return result
 
 
-def _tell(result: Result, verbose: int) -> None:
-    for line in finding_lines(result):
+def _tell(results: list[Result], verbose: int) -> None:
+    """What was found, unit by unit."""
+    for unit in units(results):
+        if verbose:
+            _echo(unit_lines(unit))
+        _echo(finding_lines([finding for result in unit for finding in result.findings]))
+        for result in unit:
+            if verbose and result.status == "untouched":
+                _echo([f"{result.path}: nothing to migrate"])
+            if verbose > 1 and result.plan:
+                _echo([f"{result.path}: {result.plan}"])
+
+
+def _echo(lines: Iterable[str]) -> None:
+    for line in lines:
         click.echo(line, err=True)
-    if verbose and result.status == "untouched":
-        click.echo(f"{result.path}: nothing to migrate", err=True)
-    if verbose > 1 and result.plan:
-        click.echo(f"{result.path}: {result.plan}", err=True)
 
 
 def _wants_colour() -> bool:

@@ -1,9 +1,8 @@
-"""What the code says: statements, names, objects, values, conditions, calls and paths of one module."""
+"""What the code says: statements, names, objects, values, conditions, calls and paths of the files of a unit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -12,49 +11,78 @@ from amp_migrate.facts.calls import Calls
 from amp_migrate.facts.conditions import Conditions
 from amp_migrate.facts.elsewhere import Elsewhere, Nowhere
 from amp_migrate.facts.identity import Identity
-from amp_migrate.facts.names import Names
+from amp_migrate.facts.names import Names, Variable
 from amp_migrate.facts.objects import Objects
-from amp_migrate.facts.tree import Tree
+from amp_migrate.facts.source_file import SourceFile
+from amp_migrate.facts.tree import Class, Function, Tree
 from amp_migrate.facts.values import Values
+from amp_migrate.findings import Finding
 
 
 class Facts:
-    """Everything known about one module, computed once per parse."""
+    """Everything known about the files that are migrated together, computed once per parse."""
 
-    def __init__(self, module: cst.Module, elsewhere: Elsewhere | None = None) -> None:
-        self.module = module
+    def __init__(self, files: Sequence[SourceFile], elsewhere: Elsewhere | None = None) -> None:
         self.elsewhere = elsewhere or Nowhere()
-        self.tree = Tree(module)
-        self.names = Names(self.tree)
+        self.tree = Tree([file.module for file in files])
+        self.files = dict(zip(self.tree.roots, files, strict=True))
+        self._positions: dict[Function, Mapping[cst.CSTNode, CodeRange]] = {}
+        self.names = Names(self.tree, files, self.elsewhere)
         self.objects = Objects(self.tree, self.names)
         self.values = Values(self.tree, self.names, self.objects)
         self.identity = Identity(self.names, self.objects)
         self.conditions = Conditions(self.identity, self.objects, self.values)
         self.calls = Calls(self.tree, self.names, self.objects)
 
+    @property
+    def modules(self) -> list[cst.Module]:
+        return [file.module for file in self.files.values()]
+
+    @classmethod
+    def of_module(cls, module: cst.Module) -> Facts:
+        """The facts of one module, about which nothing else is known."""
+        return cls([SourceFile(module)])
+
+    def file_of(self, node: cst.CSTNode) -> SourceFile:
+        """The file that holds a node."""
+        return self.files[self.tree.root_of(node)]
+
     def text(self, node: cst.CSTNode) -> str:
         """The source of a node, exactly as written."""
-        return self.module.code_for_node(node)
+        return self.file_of(node).module.code_for_node(node)
 
-    def quoted(self, value: str) -> str:
-        """`value` as a string literal with the quotes that the file mostly uses."""
-        return f"{self._quote}{value}{self._quote}"
+    def place(self, variable: Variable) -> tuple[str, str, str]:
+        """A variable by file, function or class, and name: the same before and after a migration."""
+        scope = variable.scope
+        owner = scope.owner.name if isinstance(scope.owner, (Function, Class)) else ""
+        while scope.parent is not None:
+            scope = scope.parent
+        assert isinstance(scope.owner, Function)
+        return self.files[scope.owner].path, owner, variable.name
+
+    def quote(self, node: cst.CSTNode) -> str:
+        """The quotation mark that the file around a node mostly uses; without strings, that of the whole unit."""
+        own = _without_docstrings(self.file_of(node).module.code)
+        code = own if "'" in own or '"' in own else "".join(_without_docstrings(one.code) for one in self.modules)
+        return "'" if code.count("'") > code.count('"') else '"'
 
     def line(self, node: cst.CSTNode) -> int:
         """The line (from 1) that a node starts on."""
-        position = self._positions.get(node)
+        root = self.tree.root_of(node)
+        if root not in self._positions:
+            # Positions cost twice the parse, so they are computed only when there is something to report.
+            wrapper = MetadataWrapper(self.files[root].module, unsafe_skip_copy=True)
+            self._positions[root] = wrapper.resolve(PositionProvider)
+        position = self._positions[root].get(node)
         return position.start.line if position is not None else 1
 
-    @cached_property
-    def _quote(self) -> str:
-        code = self.module.code
-        return "'" if code.count("'") > code.count('"') else '"'
-
-    @cached_property
-    def _positions(self) -> Mapping[cst.CSTNode, CodeRange]:
-        # Positions cost twice the parse, so they are computed only when there is something to report.
-        wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
-        return wrapper.resolve(PositionProvider)
+    def finding(self, node: cst.CSTNode, code: str, message: str) -> Finding:
+        """A finding about the line of a node."""
+        return Finding(self.file_of(node).path, self.line(node), code, message)
 
 
-__all__ = ["Facts"]
+def _without_docstrings(code: str) -> str:
+    return code.replace('"' * 3, "").replace("'" * 3, "")
+
+
+__all__ = ["Facts", "SourceFile"]

@@ -1,4 +1,4 @@
-"""Who calls whom inside one module."""
+"""Who calls whom inside one unit, and where a function is used as a value."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import libcst as cst
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.objects import Objects
 from amp_migrate.facts.tree import Function, Statement, Tree
+from amp_migrate.facts.uses import Uses
 
 
 @dataclasses.dataclass(frozen=True)
 class CallSite:
-    """A call of a function of this module."""
+    """A call of a function of the unit."""
 
     call: cst.Call
     statement: Statement
@@ -26,22 +27,22 @@ class CallSite:
 
 
 class Calls:
-    """The call graph of a module, and the places where a function is used as a value instead."""
+    """The call graph of a unit, and the places where a function is used as a value instead."""
 
     def __init__(self, tree: Tree, names: Names, objects: Objects) -> None:
         self.tree = tree
         self._by_callee: dict[Function, list[CallSite]] = {}
         self._by_statement: dict[Statement, list[CallSite]] = {}
         self._callees: dict[Function, list[Function]] = {}
-        self._values: dict[Function, list[cst.Name]] = {}
+        self._values: dict[Function, list[cst.BaseExpression]] = {}
         for statement in tree.all_statements():
             calls = [part for part in tree.expressions(statement) if isinstance(part, cst.Call)]
             for call in self._in_order_of_execution(calls):
                 callee = objects.called_function(call)
                 if callee is not None:
                     self._add(CallSite(call, statement, callee))
-        for variable in names.all_variables():
-            self._find_values(variable.loads, objects)
+        for function, use in Uses(tree, names, objects).values():
+            self._values.setdefault(function, []).append(use)
 
     def callers(self, function: Function) -> list[CallSite]:
         return self._by_callee.get(function, [])
@@ -53,8 +54,11 @@ class Calls:
     def in_statement(self, statement: Statement) -> list[CallSite]:
         return self._by_statement.get(statement, [])
 
-    def value_uses(self, function: Function) -> list[cst.Name]:
-        """Where a function is passed on or stored rather than called: its callers are not all known."""
+    def value_uses(self, function: Function) -> list[cst.BaseExpression]:
+        """Where a function is passed on, stored or looked up by its name, and not all calls are known that come of it.
+
+        A call or a subscript is a lookup: `getattr(module, name)`, `globals()[name]`.
+        """
         return self._values.get(function, [])
 
     def reaches(self, function: Function, holds: Callable[[Function], bool]) -> bool:
@@ -95,27 +99,3 @@ class Calls:
         callees = self._callees.setdefault(site.caller, [])
         if site.callee not in callees:
             callees.append(site.callee)
-
-    def _find_values(self, loads: list[cst.Name], objects: Objects) -> None:
-        for name in loads:
-            function = objects.function_named(name)
-            if function is None or function.owner is not None:
-                continue
-            parent = self.tree.parents.get(name)
-            if isinstance(parent, cst.Call) and parent.func is name:
-                continue
-            if self._is_partial(name, objects):
-                continue
-            self._values.setdefault(function, []).append(name)
-
-    def _is_partial(self, name: cst.Name, objects: Objects) -> bool:
-        """True for the first argument of a partial that a name is bound to once: its calls are known."""
-        argument = self.tree.parents.get(name)
-        call = self.tree.parents.get(argument) if argument is not None else None
-        if not isinstance(call, cst.Call) or argument not in call.args[:1]:
-            return False
-        statement = self.tree.statement_of(call).node
-        if not isinstance(statement, cst.Assign) or statement.value is not call:
-            return False
-        target = statement.targets[0].target
-        return isinstance(target, cst.Name) and objects.partial_behind(target) is call

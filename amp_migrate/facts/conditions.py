@@ -49,11 +49,16 @@ def negation(formula: Formula) -> Formula:
     return Formula(formula.variables, lambda case: not formula.evaluate(case))
 
 
+def unknown(key: Hashable) -> Formula:
+    """A condition of which nothing is known but that it is true or false."""
+    return Formula({key: (True, False)}, lambda case: case[key])
+
+
 class Conditions:
-    """Compiles the tests of one module.
+    """Compiles the tests of one unit.
 
     `known` holds keys whose value is settled for the whole run, such as an availability flag that becomes
-    True. `carriers` are expressions whose truth is the meaning of another formula: one that holds apex's amp
+    True. `carriers` are expressions whose truth is the meaning of a formula: one that holds apex's amp
     or None is true exactly where mixed precision is on.
     """
 
@@ -62,8 +67,7 @@ class Conditions:
         self.objects = objects
         self.values = values
         self.known: dict[Key, object] = {}
-        self.carriers: set[cst.BaseExpression] = set()
-        self.carrier_formula = Formula({}, lambda case: True)
+        self.carriers: dict[cst.BaseExpression, Formula] = {}
 
     def compile(self, node: cst.BaseExpression) -> Formula:
         variables: Variables = {}
@@ -181,7 +185,7 @@ class Conditions:
     def _compile_variable(self, node: cst.BaseExpression, variables: Variables, seen: frozenset[Key]) -> Evaluator:
         key = self.identity.key(node) or ("text", source_key(node))
         if node in self.carriers:
-            carrier = self.carrier_formula
+            carrier = self.carriers[node]
             variables.update(carrier.variables)
             return lambda case: _Something() if carrier.evaluate(case) else None
         if key in self.known:
@@ -222,7 +226,7 @@ class Conditions:
             if len(stores) != 1 or not self._is_set_by_init(stores[0]):
                 return None
             return stores[0].value if self.objects.values_of(node) == [stores[0].value] else None
-        variable = self.identity.names.variable_at(node)
+        variable = self.identity.names.definition(node)
         if variable is None or len(variable.bindings) != 1:
             return None
         binding = variable.bindings[0]

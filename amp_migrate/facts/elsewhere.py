@@ -1,41 +1,72 @@
-"""What is asked about the code of other modules; who reads the disk answers."""
+"""What is asked about the code of other modules; who reads the disk answers.
+
+Modules on disk have resolved names: the path of the file without `.py`, or that of the package's folder, and after it
+the names in it, as in `/project/pkg/utils.log_norms`. Installed packages keep their dotted names.
+"""
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Protocol
 
 
-class Elsewhere(Protocol):
-    """Functions and classes that a module imports, by dotted name (`.utils.log_norms`)."""
+def shown(resolved: str) -> str:
+    """A resolved name for people: without the folders above the module."""
+    return PurePath(resolved).name
 
-    def source_of(self, dotted: str) -> bytes | None:
+
+class Elsewhere(Protocol):
+    """Modules, functions and classes that the files of a unit import."""
+
+    def resolved(self, importer: str, dotted: str) -> str:
+        """The resolved name of what the file `importer` imports as `dotted` (`.utils.log_norms`)."""
+        ...
+
+    def member(self, base: str, name: str) -> str:
+        """The resolved name of an attribute of something resolved: a submodule, or what is in a module."""
+        ...
+
+    def source_of(self, resolved: str) -> bytes | None:
         """The file that defines it, None where it is not found."""
         ...
 
-    def use_gradients(self, dotted: str) -> bool:
+    def use_gradients(self, resolved: str) -> bool:
         """True where it certainly reads gradients that somebody else computed."""
         ...
 
-    def spare_gradients(self, dotted: str) -> bool:
+    def spare_gradients(self, resolved: str) -> bool:
         """True where it certainly does not look at gradients."""
         ...
 
-    def compute_bce(self, dotted: str) -> bool:
+    def compute_bce(self, resolved: str) -> bool:
         """True where it certainly computes a binary cross entropy outside of any autocast of its own."""
+        ...
+
+    def is_bool(self, resolved: str) -> bool:
+        """True for a variable of a module that its own code sets to nothing but True and False."""
         ...
 
 
 class Nowhere:
     """No other module is known."""
 
-    def source_of(self, dotted: str) -> bytes | None:
+    def resolved(self, importer: str, dotted: str) -> str:
+        return dotted
+
+    def member(self, base: str, name: str) -> str:
+        return f"{base}.{name}"
+
+    def source_of(self, resolved: str) -> bytes | None:
         return None
 
-    def use_gradients(self, dotted: str) -> bool:
+    def use_gradients(self, resolved: str) -> bool:
         return False
 
-    def spare_gradients(self, dotted: str) -> bool:
+    def spare_gradients(self, resolved: str) -> bool:
         return False
 
-    def compute_bce(self, dotted: str) -> bool:
+    def compute_bce(self, resolved: str) -> bool:
+        return False
+
+    def is_bool(self, resolved: str) -> bool:
         return False

@@ -31,9 +31,12 @@ class Identity:
     def key(self, node: cst.BaseExpression) -> Key | None:
         """A key that two expressions share only if they have the same value; None for other expressions."""
         if isinstance(node, cst.Name):
-            variable = self.names.variable_at(node)
+            variable = self.names.definition(node)
             return self.variable_key(variable) if variable is not None else ("name", node.value)
         if isinstance(node, cst.Attribute):
+            variable = self.names.definition(node)
+            if variable is not None:
+                return self.variable_key(variable)
             base = self.key(node.value)
             return self._field(base, node.attr.value) if base is not None else None
         if isinstance(node, cst.Subscript):
@@ -43,6 +46,7 @@ class Identity:
         return None
 
     def variable_key(self, variable: Variable) -> Key:
+        variable = self.names.source(variable)
         if variable in self._open or len(variable.bindings) != 1:
             return ("variable", variable)
         self._open.add(variable)
@@ -56,7 +60,7 @@ class Identity:
         if binding.kind == "assign" and binding.value is not None and not binding.selector:
             return self.key(binding.value)
         if binding.kind == "import":
-            return ("import", binding.path)
+            return ("import", self.names.followed(binding.path))
         function = variable.scope.owner
         if binding.kind != "param" or not isinstance(function, Function) or not isinstance(binding.node, cst.Param):
             return None

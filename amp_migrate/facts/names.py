@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from amp_migrate.facts.elsewhere import Elsewhere
+from amp_migrate.facts.source_file import SourceFile
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, children
 
 BindingKind = str  # import, assign, augment, for, with, except, param, def, class, match
@@ -18,7 +21,7 @@ class Binding:
 
     `value` is the expression that the value comes from and `selector` the way to it: `b` in
     `a, (b, c) = value` has the selector (1, 0). For a `for` clause the value is the iterable. `path` is the
-    dotted name that an import binds.
+    resolved name that an import binds.
     """
 
     kind: BindingKind
@@ -31,16 +34,20 @@ class Binding:
 
 @dataclasses.dataclass(eq=False)
 class Variable:
-    """A name in one scope, with everything that binds it and every place that reads it."""
+    """A name in one scope, with everything that binds it and every place that reads it.
+
+    `importers` are the imports of it in other files of the unit.
+    """
 
     name: str
     scope: Scope
     bindings: list[Binding] = dataclasses.field(default_factory=list)
     loads: list[cst.Name] = dataclasses.field(default_factory=list)
+    importers: list[Binding] = dataclasses.field(default_factory=list)
 
     @property
     def import_path(self) -> str | None:
-        """The dotted name that the variable is imported from, where all its imports agree."""
+        """The resolved name that the variable is imported from, where all its imports agree."""
         paths = {binding.path for binding in self.bindings if binding.kind == "import"}
         return paths.pop() if len(paths) == 1 else None
 
@@ -78,13 +85,15 @@ class Scope:
 
 
 class Names:
-    """The variable behind every name of a module."""
+    """The variable behind every name of the files of a unit."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, files: Sequence[SourceFile], elsewhere: Elsewhere) -> None:
         self.tree = tree
-        self.module_scope = Scope(None, tree.root)
-        self.scopes: dict[Function | Class | cst.CSTNode, Scope] = {tree.root: self.module_scope}
-        self.star_imports: list[tuple[str, cst.ImportFrom]] = []
+        self.elsewhere = elsewhere
+        self.scopes: dict[Function | Class | cst.CSTNode, Scope] = {}
+        self.star_imports: dict[Function, list[str]] = {}
+        self._paths = {root: file.path for root, file in zip(tree.roots, files, strict=True)}
+        self._roots = {file.name: root for root, file in zip(tree.roots, files, strict=True)}
         self._stores: set[cst.CSTNode] = set()
         self._variable_at: dict[cst.CSTNode, Variable] = {}
         self._pending: list[tuple[cst.Name, Scope]] = []
@@ -93,10 +102,11 @@ class Names:
         for statement in tree.all_statements():
             self._visit_statement(statement)
         for name, scope in self._pending:
-            variable = scope.lookup(name.value)
+            variable = scope.lookup(name.value) or self._from_star(name.value, tree.root_of(name))
             if variable is not None:
                 self._variable_at[name] = variable
                 variable.loads.append(name)
+        self._link_imports()
 
     def variable_at(self, name: cst.CSTNode) -> Variable | None:
         """The variable that a name node reads or binds; None for builtins and unresolved names."""
@@ -110,14 +120,58 @@ class Names:
         return self.scope_of(function).lookup(name)
 
     def dotted(self, node: cst.CSTNode) -> str | None:
-        """The full dotted name of an imported thing: `nn.Linear` -> `torch.nn.Linear`."""
+        """The full resolved name of an imported thing: `nn.Linear` -> `torch.nn.Linear`."""
         if isinstance(node, cst.Name):
             variable = self.variable_at(node)
-            return variable.import_path if variable is not None else None
+            return self.followed(variable.import_path) if variable is not None else None
         if isinstance(node, cst.Attribute):
             base = self.dotted(node.value)
-            return f"{base}.{node.attr.value}" if base is not None else None
+            member = self.elsewhere.member(base, node.attr.value) if base is not None else None
+            return self.followed(self._attribute(member)) if member is not None else None
         return None
+
+    def followed(self, path: str | None) -> str | None:
+        """A resolved name, through the imports of it in other files: `compat.amp` -> `apex.amp`."""
+        seen = set()
+        while path is not None and path not in seen:
+            seen.add(path)
+            found = self.variable_behind(path)
+            if found is None or found.import_path is None:
+                break
+            path = found.import_path
+        return path
+
+    def variable_behind(self, path: str) -> Variable | None:
+        """The variable at the top of a module of the unit that a resolved name means."""
+        module, _, name = path.rpartition(".")
+        root = self._roots.get(module)
+        if root is None:
+            return None
+        return self.scopes[root].variables.get(name) or self._from_star(name, root)
+
+    def module(self, node: cst.BaseExpression) -> Function | None:
+        """The module of the unit that an expression means."""
+        path = self.dotted(node)
+        return self._roots.get(path) if path is not None else None
+
+    def definition(self, node: cst.BaseExpression) -> Variable | None:
+        """The variable that a name finally means, or an attribute of a module: where it is not just imported."""
+        if isinstance(node, cst.Attribute):
+            path = self.dotted(node)
+            return self.variable_behind(path) if path is not None else None
+        variable = self.variable_at(node)
+        return self.source(variable) if variable is not None else None
+
+    def source(self, variable: Variable) -> Variable:
+        """The variable of the unit that an imported one stands for; every other one itself."""
+        seen = {variable}
+        while variable.import_path is not None and all(binding.kind == "import" for binding in variable.bindings):
+            found = self.variable_behind(variable.import_path)
+            if found is None or found in seen:
+                break
+            seen.add(found)
+            variable = found
+        return variable
 
     def imported_as(self, node: cst.CSTNode) -> list[str]:
         """The dotted names that an expression may stand for: its own, or those that star imports would give it."""
@@ -128,21 +182,55 @@ class Names:
         if root is None or not isinstance(root, cst.Name) or self.variable_at(root) is not None:
             return []
         assert isinstance(node, (cst.Name, cst.Attribute))
-        return [f"{module}.{dotted_text(node)}" for module, _ in self.star_imports]
+        return [f"{module}.{dotted_text(node)}" for module in self.star_imports.get(self.tree.root_of(node), [])]
 
     def all_variables(self) -> Iterator[Variable]:
         for scope in self.scopes.values():
             yield from scope.variables.values()
 
+    def _from_star(self, name: str, root: Function) -> Variable | None:
+        """What a star import of another file of the unit gives a name (PEP 8: not those with an underscore)."""
+        if name.startswith("_"):
+            return None
+        for module in self.star_imports.get(root, []):
+            source = self._roots.get(module)
+            if source is not None and source is not root:
+                found = self.scopes[source].variables.get(name)
+                if found is not None:
+                    return found
+        return None
+
+    def _attribute(self, path: str) -> str:
+        """What the path of a submodule means where its package has a name of its own for it.
+
+        `from .train import train` in a package makes its `train` the function, however it is imported.
+        """
+        folder, name = os.path.split(path)
+        own = f"{folder}.{name}"
+        variable = self.variable_behind(own) if name.isidentifier() else None
+        return path if variable is None or variable.import_path == path else own
+
+    def _link_imports(self) -> None:
+        for variable in self.all_variables():
+            for binding in variable.bindings:
+                if binding.path is not None:
+                    binding.path = self._attribute(binding.path)
+        for variable in self.all_variables():
+            for binding in variable.bindings:
+                found = self.variable_behind(binding.path) if binding.path is not None else None
+                if found is not None:
+                    found.importers.append(binding)
+
     def _declare(self, function: Function) -> None:
         if function.is_module:
+            self.scopes[function] = Scope(None, function)
             return
         assert function.parent is not None and isinstance(function.node, cst.FunctionDef)
         parent = self._holder_scope(function)
         scope = Scope(parent, function)
         self.scopes[function] = scope
         for declaration in _declarations(function):
-            target = self.module_scope
+            target = self.scopes[function.root]
             if isinstance(declaration, cst.Nonlocal) and parent is not None:
                 target = parent
             for item in declaration.names:
@@ -294,19 +382,23 @@ class Names:
                 self._bind_target(scope, element.value, kind, statement, known, (*selector, index))
 
     def _bind_import(self, scope: Scope, node: cst.Import | cst.ImportFrom, statement: Statement) -> None:
+        importer = self._paths[statement.function.root]
         if isinstance(node, cst.Import):
             for alias in node.names:
-                path = dotted_text(alias.name)
+                written = dotted_text(alias.name)
                 if alias.asname is None:
-                    path = path.split(".")[0]
+                    written = written.split(".")[0]
+                path = self.elsewhere.resolved(importer, written)
                 self._bind(scope, bound_name(alias), Binding("import", node, statement, path=path))
             return
         module = "." * len(node.relative) + (dotted_text(node.module) if node.module is not None else "")
         if isinstance(node.names, cst.ImportStar):
-            self.star_imports.append((module, node))
+            path = self.elsewhere.resolved(importer, module)
+            self.star_imports.setdefault(statement.function.root, []).append(path)
             return
         for alias in node.names:
-            path = f"{module}.{dotted_text(alias.name)}"
+            separator = "" if module.endswith(".") else "."
+            path = self.elsewhere.resolved(importer, f"{module}{separator}{dotted_text(alias.name)}")
             self._bind(scope, bound_name(alias), Binding("import", node, statement, path=path))
 
 

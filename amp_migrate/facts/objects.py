@@ -1,7 +1,7 @@
-"""Which objects an expression may mean: a points-to analysis of one module, answered on demand.
+"""Which objects an expression may mean: a points-to analysis of the files of a unit, answered on demand.
 
-Objects are named by where they come from: a call, an import, a parameter that nothing in the file calls, an
-instance of a class of the file, a field of another object. The order of statements and the calling context
+Objects are named by where they come from: a call, an import, a parameter that nothing in the unit calls, an
+instance of a class of the unit, a field of another object. The order of statements and the calling context
 are ignored, so the answer holds every object that the expression can mean, and perhaps some more: good for
 "is this never the optimizer?", not for "are these two always equal?" (that is `identity`).
 
@@ -12,15 +12,19 @@ are ignored, so the answer holds every object that the expression can mean, and 
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import libcst as cst
 
+from amp_migrate.facts.callables import Callables
 from amp_migrate.facts.names import Binding, Names, Variable
-from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name, walk
+from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
+from amp_migrate.facts.tree import Function, Statement, Tree, called_name
 
-ANY = "[*]"
+__all__ = ["ANY", "WRAPPERS", "Object", "ObjectSet", "Objects", "Store", "subscript_key"]
+
 _DEEPEST = 5
 
 # Calls that return the module that they are given, wrapped or moved, or an optimizer around an optimizer.
@@ -53,41 +57,25 @@ class Object:
 ObjectSet = frozenset[Object]
 Question = cst.CSTNode | Variable | tuple[Object, str]
 _NOTHING: ObjectSet = frozenset()
+_NO_QUESTION = sys.maxsize
 
 
-@dataclasses.dataclass(frozen=True)
-class Store:
-    """`base.field = value`, `base[key] = value` or `base.append(value)`."""
-
-    base: cst.BaseExpression
-    value: cst.BaseExpression
-    selector: tuple[int, ...]
-    statement: Statement
-
-
-class Objects:
-    """Points-to questions about one module."""
+class Objects(Callables):
+    """Points-to questions about the files of a unit."""
 
     def __init__(self, tree: Tree, names: Names) -> None:
-        self.tree = tree
-        self.names = names
-        self._stores: dict[str, list[Store]] = {}
-        self._readers: dict[str, list[cst.BaseExpression]] = {}  # by attribute, what it is read from
-        for part in walk(tree.module):
-            if isinstance(part, cst.Attribute):
-                self._readers.setdefault(part.attr.value, []).append(part.value)
-        self._given: dict[str, list[Store]] = {}  # by keyword of a call that makes an object
-        self._calls: list[tuple[cst.Call, Statement]] = []
-        self._returns: dict[Function, list[cst.BaseExpression]] = {}
+        super().__init__(tree, names)
+        self._stores = Stores(tree)
         self._memo: dict[Question, ObjectSet] = {}
         self._draft: dict[Question, ObjectSet] = {}
-        self._open: set[Question] = set()
-        self._cut = False
-        for statement in tree.all_statements():
-            self._collect(statement)
-        self._callers: dict[Function, list[tuple[cst.Call, Statement]]] = {}
-        self._collect_fields()
-        self._link_calls()
+        self._open: dict[Question, int] = {}  # the questions that are being answered, with their depths
+        self._depends_on = _NO_QUESTION  # the outermost open question that was cut on the way to the current one
+        self._drafts_depend_on = _NO_QUESTION  # the same for all drafts
+        calls = list(_calls(tree))
+        for call, statement in calls:
+            if self.function_named(call.func) is None:
+                self._stores.keep_arguments(call, statement)
+        self._link(calls)
 
     # -- what an expression may mean ------------------------------------------------------------------
 
@@ -114,236 +102,94 @@ class Objects:
 
     def values_of(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """The expressions that may have been assigned to a name, an attribute or an element as a whole."""
-        if isinstance(node, cst.Name):
-            variable = self.names.variable_at(node)
-            return self._values_of_variable(variable) if variable is not None else []
+        variable = self.names.definition(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+        values = self._values_of_variable(variable) if variable is not None else []
         if isinstance(node, (cst.Attribute, cst.Subscript)):
             field = node.attr.value if isinstance(node, cst.Attribute) else subscript_key(node)
             bases = self.objects(node.value)
-            return [
+            values += [
                 store.value
-                for store in self._stores_at(field)
+                for store in self._stores.at(field)
                 if not store.selector and bases & self.objects(store.base)
             ]
-        return []
+        return values
 
     def stores_of(self, field: str) -> list[Store]:
         """Every store to an attribute of that name, whatever the object."""
-        return self._stores.get(field, [])
+        return self._stores.to(field)
 
     def is_kept(self, call: cst.Call, arg: cst.Arg) -> bool:
         """True for the model in `objs = Munch(model=model)`, read back as `objs.model`."""
-        readers = self._readers.get(arg.keyword.value, []) if arg.keyword is not None else []
+        readers = self._stores.readers(arg.keyword.value) if arg.keyword is not None else []
         return any(one.origin is call for base in readers for one in self.objects(base))
+
+    def origins(self, node: cst.BaseExpression) -> set[object]:
+        return {one.origin for one in self.objects(node)}
 
     def all_stores(self) -> Iterable[tuple[str, list[Store]]]:
         """Every attribute name and element key that is stored to, with the stores."""
-        return self._stores.items()
+        return self._stores.all()
 
-    # -- functions and classes ------------------------------------------------------------------------
-
-    def called_function(self, call: cst.Call) -> Function | None:
-        """The function, method or `__init__` of this module that a call runs, where that is certain."""
-        func = call.func
-        if isinstance(func, cst.Name):
-            bound = self.partial_behind(func)
-            return self.function_named(bound.args[0].value if bound is not None else func)
-        if isinstance(func, cst.Attribute):
-            if _is_super(func.value):
-                return self._inherited(call, func.attr.value)
-            owners = [found.origin for found in self.objects(func.value) if found.kind == "instance"]
-            methods = {self._method(owner, func.attr.value) for owner in owners if isinstance(owner, Class)}
-            return methods.pop() if len(methods) == 1 else None
-        return None
-
-    def _inherited(self, call: cst.Call, name: str) -> Function | None:
-        """The method that `super().name(...)` runs, where it is defined in this module."""
-        owner = self.tree.function_of(call).owner
-        if owner is None:
-            return None
-        return next((found for base in self.bases(owner) if (found := self._own_method(base, name))), None)
-
-    def _own_method(self, owner: Class, name: str) -> Function | None:
-        if name in owner.methods:
-            return owner.methods[name]
-        return next((found for base in self.bases(owner) if (found := self._own_method(base, name))), None)
-
-    def function_named(self, node: cst.BaseExpression) -> Function | None:
-        """The function of this module that a plain name means (for a class, its `__init__`)."""
-        variable = self.names.variable_at(node) if isinstance(node, cst.Name) else None
-        if variable is None or len(variable.bindings) != 1:
-            return None
-        binding = variable.bindings[0]
-        if binding.node in self.tree.function_at:
-            return self.tree.function_at[binding.node]
-        owner = self.tree.class_at.get(binding.node)
-        return self._method(owner, "__init__") if owner is not None else None
-
-    def partial_behind(self, name: cst.Name) -> cst.Call | None:
-        """The `functools.partial(f, ...)` that a name is bound to, where it is bound once."""
-        variable = self.names.variable_at(name)
-        if variable is None or len(variable.bindings) != 1:
-            return None
-        value = variable.bindings[0].value
-        if not isinstance(value, cst.Call) or not value.args:
-            return None
-        return value if self.names.dotted(value.func) == "functools.partial" else None
-
-    def dict_behind(self, arg: cst.Arg) -> cst.Call | None:
-        """The `dict(key=value, ...)` of a `**name` that is bound once and not changed by item."""
-        variable = self.names.variable_at(arg.value) if arg.star == "**" and isinstance(arg.value, cst.Name) else None
-        if variable is None or len(variable.bindings) != 1:
-            return None
-        value = variable.bindings[0].value
-        is_dict = isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value == "dict"
-        only_given = all(isinstance(self.tree.parents.get(load), cst.Arg) for load in variable.loads)
-        return value if isinstance(value, cst.Call) and is_dict and only_given else None
-
-    def called_class(self, call: cst.Call) -> Class | None:
-        """The class of this module that a call instantiates."""
-        variable = self.names.variable_at(call.func) if isinstance(call.func, cst.Name) else None
-        if variable is None or len(variable.bindings) != 1:
-            return None
-        return self.tree.class_at.get(variable.bindings[0].node)
-
-    def bases(self, owner: Class) -> list[Class]:
-        """The base classes of `owner` that are defined in this module."""
-        found = []
-        for base in owner.node.bases:
-            variable = self.names.variable_at(base.value) if isinstance(base.value, cst.Name) else None
-            if variable is not None and len(variable.bindings) == 1:
-                parent = self.tree.class_at.get(variable.bindings[0].node)
-                if parent is not None and parent is not owner:
-                    found.append(parent)
-        return found
-
-    def root_class(self, owner: Class) -> Class:
-        """The top of the hierarchy of a class inside this module; instances are known by it."""
-        seen = {owner}
-        while parents := [parent for parent in self.bases(owner) if parent not in seen]:
-            owner = parents[0]
-            seen.add(owner)
-        return owner
-
-    def callers(self, function: Function) -> list[tuple[cst.Call, Statement]]:
-        return self._callers.get(function, [])
-
-    def argument(self, call: cst.Call, function: Function, param: cst.Param) -> cst.Arg | None:
-        """The argument that a call gives for a parameter, if it gives one."""
-        return next((arg for name, arg in self.arguments(call, function) if name is param), None)
-
-    def arguments(self, call: cst.Call, function: Function) -> Iterator[tuple[cst.Param, cst.Arg]]:
-        """Pairs of parameter and argument of a call; a starred argument ends the positional ones."""
-        params = list(function.parameters)
-        if function.is_method and (isinstance(call.func, cst.Attribute) or self.called_class(call)):
-            params = params[1:]
-        by_name = {param.name.value: param for param in params}
-        positional = iter(params)
-        bound = self.partial_behind(call.func) if isinstance(call.func, cst.Name) else None
-        for arg in (*(bound.args[1:] if bound is not None else ()), *call.args):
-            if arg.star:
-                positional = iter(())
-                kept = self.dict_behind(arg)
-                for given in kept.args if kept is not None else ():
-                    if given.keyword is not None and given.keyword.value in by_name:
-                        yield by_name[given.keyword.value], given
-            elif arg.keyword is not None:
-                if arg.keyword.value in by_name:
-                    yield by_name[arg.keyword.value], arg
-            else:
-                param = next(positional, None)
-                if param is not None:
-                    yield param, arg
-
-    # -- one pass over the module ---------------------------------------------------------------------
-
-    def _collect(self, statement: Statement) -> None:
-        node = statement.node
-        if isinstance(node, cst.Assign):
-            for assign_target in node.targets:
-                self._collect_store(assign_target.target, node.value, (), statement)
-        elif isinstance(node, cst.AnnAssign) and node.value is not None:
-            self._collect_store(node.target, node.value, (), statement)
-        elif isinstance(node, cst.Return) and node.value is not None:
-            self._returns.setdefault(statement.function, []).append(node.value)
-        for part in self.tree.expressions(statement):
-            if isinstance(part, cst.Call):
-                self._calls.append((part, statement))
-                func = part.func
-                if isinstance(func, cst.Attribute) and func.attr.value == "append" and len(part.args) == 1:
-                    store = Store(func.value, part.args[0].value, (), statement)
-                    self._stores.setdefault(ANY, []).append(store)
-
-    def _collect_fields(self) -> None:
-        """`State(model=model)` of a class without `__init__` (a dataclass, attrs), or of whatever another file
-        defines (`Munch`, `SimpleNamespace`), sets the field, as far as somebody reads it.
-        """
-        for call, statement in self._calls:
-            if self.function_named(call.func) is None:
-                for arg in call.args:
-                    if arg.keyword is not None and arg.keyword.value in self._readers:
-                        store = Store(call, arg.value, (), statement)
-                        self._given.setdefault(arg.keyword.value, []).append(store)
-
-    def _collect_store(
-        self, target: cst.BaseExpression, value: cst.BaseExpression, selector: tuple[int, ...], at: Statement
-    ) -> None:
-        if isinstance(target, (cst.Tuple, cst.List)):
-            for index, element in enumerate(target.elements):
-                if isinstance(element, cst.StarredElement):
-                    return
-                self._collect_store(element.value, value, (*selector, index), at)
-        elif isinstance(target, cst.Attribute):
-            self._stores.setdefault(target.attr.value, []).append(Store(target.value, value, selector, at))
-        elif isinstance(target, cst.Subscript):
-            self._stores.setdefault(subscript_key(target), []).append(Store(target.value, value, selector, at))
-
-    def _link_calls(self) -> None:
-        """Find the callers of every function; a method call can become clear only through other calls."""
-        methods = {name for owner in self.tree.classes for name in owner.methods}
-        waiting = [
+    def _link(self, calls: list[tuple[cst.Call, Statement]]) -> None:
+        """Find the callers of every function; a call can become clear only through other calls."""
+        defined = {function.name for function in self.tree.functions} | {owner.name for owner in self.tree.classes}
+        linkable = [
             (call, statement)
-            for call, statement in self._calls
+            for call, statement in calls
             if isinstance(call.func, cst.Name)
-            or (isinstance(call.func, cst.Attribute) and call.func.attr.value in methods)
+            or (isinstance(call.func, cst.Attribute) and call.func.attr.value in defined)
         ]
-        while True:
-            unknown = []
-            for call, statement in waiting:
-                function = self.called_function(call)
-                if function is None:
-                    unknown.append((call, statement))
-                else:
-                    self._callers.setdefault(function, []).append((call, statement))
-            self._memo.clear()
-            if len(unknown) == len(waiting):
-                return
-            waiting = unknown
+        targets: dict[cst.Call, Function] = {}
+        while found := self._targets(call for call, _ in linkable if call not in targets):
+            targets |= found
+            self._set_callers(linkable, targets)
+        certain = self._targets(targets)
+        if certain != targets:  # what seemed to be the only value while callers were missing is not
+            self._set_callers(linkable, certain)
+
+    def _targets(self, calls: Iterable[cst.Call]) -> dict[cst.Call, Function]:
+        found = ((call, self.called_function(call)) for call in calls)
+        return {call: function for call, function in found if function is not None}
+
+    def _set_callers(self, calls: list[tuple[cst.Call, Statement]], targets: dict[cst.Call, Function]) -> None:
+        self._callers.clear()
+        for call, statement in calls:
+            if call in targets:
+                self._callers.setdefault(targets[call], []).append((call, statement))
+        self._memo.clear()
 
     # -- resolution -----------------------------------------------------------------------------------
 
     def _remember(self, key: Question, compute: Callable[[], ObjectSet]) -> ObjectSet:
-        """Memoise, and cut cycles. What was found on the way while a cycle was cut may be incomplete:
-        it serves the question that is open, and is forgotten after it.
+        """Memoise, and cut cycles: a question that is already open is answered with nothing.
+
+        What was found on the way may then be incomplete. It is a draft that serves the questions still open, and is
+        forgotten with the last of those that it depends on.
         """
         if key in self._memo:
             return self._memo[key]
         if key in self._draft:
+            self._depends_on = min(self._depends_on, self._drafts_depend_on)
             return self._draft[key]
         if key in self._open:
-            self._cut = True
+            self._depends_on = min(self._depends_on, self._open[key])
             return _NOTHING
-        outermost = not self._open
-        self._open.add(key)
+        before, self._depends_on = self._depends_on, _NO_QUESTION
+        depth = self._open[key] = len(self._open)
         try:
             found = compute()
         finally:
-            self._open.discard(key)
-        self._draft[key] = found
-        if outermost:
-            self._memo.update({key: found} if self._cut else self._draft)
+            del self._open[key]
+        if self._depends_on < depth:
+            self._draft[key] = found
+            self._drafts_depend_on = min(self._drafts_depend_on, self._depends_on)
+            self._depends_on = min(self._depends_on, before)
+            return found
+        self._memo[key] = found
+        if self._drafts_depend_on >= depth:
             self._draft.clear()
-            self._cut = False
+            self._drafts_depend_on = _NO_QUESTION
+        self._depends_on = before
         return found
 
     def _of_expression(self, node: cst.BaseExpression) -> ObjectSet:
@@ -383,7 +229,8 @@ class Objects:
 
     def _of_binding(self, variable: Variable, binding: Binding) -> ObjectSet:
         if binding.kind == "import":
-            return frozenset({Object("import", binding.path)})
+            assert binding.path is not None
+            return self._of_import(binding.path)
         if binding.kind in ("def", "class"):
             return frozenset({Object("definition", binding.node)})
         if binding.kind == "param":
@@ -392,7 +239,12 @@ class Objects:
             return _NOTHING
         if binding.kind == "for":
             return self._of_loop_variable(binding.value, binding.selector)
-        return self._walk(self.objects(binding.value), binding.selector)
+        parts = self._returned_parts(binding.value, binding.selector)
+        return self._walk(self.objects(binding.value), binding.selector) if parts is None else parts
+
+    def _of_import(self, path: str) -> ObjectSet:
+        found = self.names.variable_behind(path)
+        return self._of_variable(found) if found is not None else frozenset({Object("import", path)})
 
     def _of_parameter(self, variable: Variable, binding: Binding) -> ObjectSet:
         function = variable.scope.owner
@@ -437,18 +289,45 @@ class Objects:
         if name in WRAPPERS and first is not None:
             return self.objects(first.value)
         owner = self.called_class(node)
-        if owner is not None:
-            return frozenset({Object("instance", self.root_class(owner))})
+        owners = [owner] if owner is not None else self.called_classes(node)
+        if owners:
+            return frozenset({Object("instance", self.root_class(one)) for one in owners})
         function = self.called_function(node)
         if function is not None:
             returned = _NOTHING
-            for value in self._returns.get(function, []):
-                returned |= self.objects(value)
+            for value in self._stores.returned(function):
+                returned |= self._returned(node, function, value)
             return returned
         given = self._initialized(node)
         if given is not None and given[1] is None:
             return self.objects(given[0])
         return frozenset({Object("call", node)})
+
+    def _returned_parts(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> ObjectSet | None:
+        """What `model, state = load(model, path)` binds, where the function returns displays: None for other values."""
+        function = self.called_function(value) if isinstance(value, cst.Call) and len(selector) == 1 else None
+        if function is None:
+            return None
+        assert isinstance(value, cst.Call)
+        found = _NOTHING
+        for returned in self._stores.returned(function):
+            if not isinstance(returned, cst.Tuple) or len(returned.elements) <= selector[0]:
+                return None
+            element = returned.elements[selector[0]]
+            if isinstance(element, cst.StarredElement):
+                return None
+            found |= self._returned(value, function, element.value)
+        return found
+
+    def _returned(self, call: cst.Call, function: Function, value: cst.BaseExpression) -> ObjectSet:
+        """What one call returns: for a parameter that comes back as it was, the argument of this very call."""
+        variable = self.names.variable_at(value) if isinstance(value, cst.Name) else None
+        if variable is not None and [binding.kind for binding in variable.bindings] == ["param"]:
+            param = variable.bindings[0].node
+            arg = self.argument(call, function, param) if isinstance(param, cst.Param) else None
+            if arg is not None:
+                return self.objects(arg.value)
+        return self.objects(value)
 
     def _initialized(self, node: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression | None] | None:
         """Models and optimizers of an `amp.initialize`: it returns the very objects that it is given."""
@@ -478,11 +357,12 @@ class Objects:
 
     def _field(self, one: Object, field: str) -> ObjectSet:
         if one.kind == "import":
-            return frozenset({Object("import", f"{one.origin}.{field}")})
+            return self._of_import(self.names.elsewhere.member(str(one.origin), field))
         if field == "module":
             return frozenset({one})  # DataParallel and DDP hold the model under `.module`
         if one.kind == "display" and field.startswith("["):
-            return self._element(one.origin, field) | self._stored(one, field)
+            held = self._element(one.origin, field)
+            return held if isinstance(one.origin, cst.Tuple) else held | self._stored(one, field)
         if one.kind == "call" and isinstance(one.origin, cst.Call):
             given = self._initialized(one.origin)
             if given is not None and field in ("[0]", "[1]"):
@@ -500,16 +380,13 @@ class Objects:
     def _stored(self, one: Object, field: str) -> ObjectSet:
         keys = [field, ANY] if field.startswith("[") else [field]
         if field == ANY:
-            keys = [key for key in self._stores if key.startswith("[")]
+            keys = self._stores.elements()
         found = _NOTHING
         for key in dict.fromkeys(keys):
-            for store in self._stores_at(key):
+            for store in self._stores.at(key):
                 if one in self.objects(store.base):
                     found |= self._walk(self.objects(store.value), store.selector)
         return found
-
-    def _stores_at(self, key: str) -> list[Store]:
-        return [*self._stores.get(key, []), *self._given.get(key, [])]
 
     def _class_level(self, one: Object, field: str) -> ObjectSet:
         """Variables in the class body are attributes of the instances too."""
@@ -537,7 +414,7 @@ class Objects:
         elif isinstance(node, cst.Dict):
             for item in node.elements:
                 if isinstance(item, cst.DictElement) and (
-                    field == ANY or not isinstance(item.key, cst.SimpleString) or _key_of(item.key) == field
+                    field == ANY or not isinstance(item.key, cst.SimpleString) or string_key(item.key) == field
                 ):
                     found |= self.objects(item.value)
         return found
@@ -555,37 +432,13 @@ class Objects:
                         values.append(arg.value)
         return values
 
-    def _method(self, owner: Class, name: str) -> Function | None:
-        """The method that an instance known by `owner` runs, if all classes below it agree on one."""
-        candidates = {
-            cls.methods[name]
-            for cls in self.tree.classes
-            if name in cls.methods and (cls is owner or self.root_class(cls) is owner)
-        }
-        if len(candidates) == 1:
-            return candidates.pop()
-        if candidates:
-            return None
-        return next((found for base in self.bases(owner) if (found := self._method(base, name))), None)
 
-
-def _is_super(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
-
-
-def subscript_key(node: cst.Subscript) -> str:
-    """A constant subscript names an element of its own, every other one any element."""
-    if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
-        index = node.slice[0].slice.value
-        if isinstance(index, cst.Integer):
-            return f"[{index.evaluated_value}]"
-        if isinstance(index, cst.SimpleString):
-            return _key_of(index)
-    return ANY
-
-
-def _key_of(node: cst.SimpleString) -> str:
-    return f"[{node.evaluated_value!r}]"
+def _calls(tree: Tree) -> Iterator[tuple[cst.Call, Statement]]:
+    """Every call of the unit, with the statement that holds it."""
+    for statement in tree.all_statements():
+        for part in tree.expressions(statement):
+            if isinstance(part, cst.Call):
+                yield part, statement
 
 
 def _overlap(one: Object, other: Object) -> bool:

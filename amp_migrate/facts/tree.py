@@ -1,4 +1,4 @@
-"""The statement tree of one module: blocks, statements, functions and classes over a LibCST tree.
+"""The statement tree of the modules of a unit: blocks, statements, functions and classes over LibCST trees.
 
 LibCST's own metadata providers cost ten times the parse, so the few relations that the analysis needs
 are collected here in one walk: the parent of every node, the statement that holds it, and the block,
@@ -77,7 +77,7 @@ class Class:
 
 @dataclasses.dataclass(eq=False)
 class Function:
-    """A function, a method, or the module itself (then `node` is the module and `parent` is None)."""
+    """A function, a method, or a module itself (then `node` is the module and `parent` is None)."""
 
     node: cst.FunctionDef | cst.Module
     parent: Function | None
@@ -91,6 +91,14 @@ class Function:
     @property
     def is_module(self) -> bool:
         return isinstance(self.node, cst.Module)
+
+    @property
+    def root(self) -> Function:
+        """The module that it stands in."""
+        current = self
+        while current.parent is not None:
+            current = current.parent
+        return current
 
     @property
     def parameters(self) -> tuple[cst.Param, ...]:
@@ -205,10 +213,9 @@ class Statement:
 
 
 class Tree:
-    """Parents, statements, functions and classes of a module."""
+    """Parents, statements, functions and classes of some modules; `roots` are the modules as functions."""
 
-    def __init__(self, module: cst.Module) -> None:
-        self.module = module
+    def __init__(self, modules: Sequence[cst.Module]) -> None:
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self.functions: list[Function] = []
         self.classes: list[Class] = []
@@ -216,10 +223,8 @@ class Tree:
         self._holder: dict[cst.CSTNode, Statement] = {}
         self.function_at: dict[cst.CSTNode, Function] = {}
         self.class_at: dict[cst.CSTNode, Class] = {}
-        self.root = Function(module, None)
-        self.functions.append(self.root)
-        self.root.body = Block(self.root, None, "body", module)
-        self._fill(self.root.body, module.body, None)
+        self._root_at: dict[cst.CSTNode, Function] = {}
+        self.roots = [self._add_module(module) for module in modules]
 
     def statement_of(self, node: cst.CSTNode) -> Statement:
         """The statement whose own expressions hold `node` (a compound statement for its header)."""
@@ -230,6 +235,15 @@ class Tree:
 
     def function_of(self, node: cst.CSTNode) -> Function:
         return self.statement_of(node).function
+
+    def root_of(self, node: cst.CSTNode) -> Function:
+        """The module that holds `node`."""
+        current: cst.CSTNode | None = node
+        while current is not None and current not in self._holder:
+            if current in self._root_at:
+                return self._root_at[current]
+            current = self.parents.get(current)
+        return self._holder[current].function.root if current is not None else self.roots[0]
 
     def is_label(self, node: cst.CSTNode) -> bool:
         """True for the name of an attribute and the keyword of an argument: no expressions of their own."""
@@ -245,7 +259,7 @@ class Tree:
         return block.owner
 
     def all_statements(self) -> Iterator[Statement]:
-        """Every statement of the module, function bodies included, in source order of their blocks."""
+        """Every statement of the modules, function bodies included, in source order of their blocks."""
         for function in self.functions:
             for statement in function.body.statements:
                 yield from statement.descendants()
@@ -254,6 +268,14 @@ class Tree:
         """Every node that belongs to the statement itself: not to its blocks, not to nested functions."""
         for part in _own_parts(statement.node):
             yield from walk(part)
+
+    def _add_module(self, module: cst.Module) -> Function:
+        root = Function(module, None)
+        self.functions.append(root)
+        self._root_at[module] = root
+        root.body = Block(root, None, "body", module)
+        self._fill(root.body, module.body, None)
+        return root
 
     def _fill(self, block: Block, body: object, owner: Class | None) -> None:
         assert isinstance(body, (list, tuple))

@@ -40,7 +40,7 @@ UNKNOWN = _Unknown()
 
 
 class Values:
-    """Constant values and types, as far as one file shows them."""
+    """Constant values and types, as far as the unit shows them."""
 
     def __init__(self, tree: Tree, names: Names, objects: Objects) -> None:
         self.names = names
@@ -60,7 +60,7 @@ class Values:
         if literal is not UNKNOWN:
             return literal
         if isinstance(node, cst.Name):
-            variable = self.names.variable_at(node)
+            variable = self.names.definition(node)
             if variable is not None and len(variable.bindings) == 1:
                 binding = variable.bindings[0]
                 if binding.kind == "assign" and binding.value is not None:
@@ -68,9 +68,9 @@ class Values:
         return UNKNOWN
 
     def option(self, node: cst.BaseExpression) -> CommandLineOption | None:
-        """The command-line option that `args.x` reads, where `args` comes from a parser of this file.
+        """The command-line option that `args.x` reads, where `args` comes from a parser of the unit.
 
-        A parameter that nothing in the file gives a value counts as the parsed arguments too: it is how
+        A parameter that nothing in the unit gives a value counts as the parsed arguments too: it is how
         scripts hand them around.
         """
         if isinstance(node, cst.Name):
@@ -108,18 +108,33 @@ class Values:
         self._asked.add(node)
         try:
             option = self.option(node)
-            known = (option is not None and option.is_bool) or self._annotated_bool(node)
+            known = (
+                (option is not None and option.is_bool) or self._annotated_bool(node) or self._is_bool_elsewhere(node)
+            )
             values = self.objects.values_of(node)
-            all_seen = isinstance(node, cst.Name) or self._is_own_attribute(node)
+            all_seen = self._is_only_assigned(node) or self._is_own_attribute(node)
             return (known or (bool(values) and all_seen)) and all(self.is_bool(value) for value in values)
         finally:
             self._asked.discard(node)
 
+    def _is_only_assigned(self, node: cst.BaseExpression) -> bool:
+        """True for variables and parameters: not for targets of loops and tuples, whose values are not in sight."""
+        variable = self.names.definition(node)
+        return variable is not None and all(
+            binding.kind == "param" or (binding.kind == "assign" and not binding.selector)
+            for binding in variable.bindings
+        )
+
     def _is_own_attribute(self, node: cst.BaseExpression) -> bool:
-        """True for attributes of instances of this file's classes: every value that they get is in sight."""
+        """True for attributes of instances of the unit's classes: every value that they get is in sight."""
         if not isinstance(node, cst.Attribute):
             return False
         return all(base.kind == "instance" for base in self.objects.objects(node.value))
+
+    def _is_bool_elsewhere(self, node: cst.BaseExpression) -> bool:
+        """True for `config.FP16` of a module outside of the unit that sets it to True or False."""
+        path = self.names.dotted(node)
+        return path is not None and self.names.elsewhere.is_bool(path)
 
     def _annotated_bool(self, node: cst.BaseExpression) -> bool:
         variable = self.names.variable_at(node)

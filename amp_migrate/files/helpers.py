@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from amp_migrate.files.imports import files_of
+from amp_migrate.files.imports import canonical, member, split
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
 _MOST_NAMES = 400
@@ -19,68 +19,89 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Helpers:
-    """The imported functions, classes and methods of one script, by dotted name (`.utils.log_norms`,
-    `prune.Slimming.add_penalty`); without a path none of them is known.
-    """
+    """What scripts import: functions, classes, methods and variables by resolved name (`/project/utils.log_norms`)."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+    def resolved(self, importer: str, dotted: str) -> str:
+        return canonical(Path(importer), dotted)
 
-    def source_of(self, dotted: str) -> bytes | None:
+    def member(self, base: str, name: str) -> str:
+        return member(base, name)
+
+    def source_of(self, resolved: str) -> bytes | None:
         """The file that defines the function or class, None where it is not found."""
-        for file, _ in self._definitions(dotted):
+        for file, _ in _definitions(resolved):
             return file.read_bytes()
         return None
 
-    def use_gradients(self, dotted: str) -> bool:
+    def use_gradients(self, resolved: str) -> bool:
         """True where the function is found and reads gradients.
 
         A function that also makes a backward or a step of its own is a training step, not a use.
         """
         return any(
             not isinstance(definition, ast.ClassDef) and _reads_gradients(definition)
-            for _, definition in self._definitions(dotted)
+            for _, definition in _definitions(resolved)
         )
 
-    def spare_gradients(self, dotted: str) -> bool:
+    def spare_gradients(self, resolved: str) -> bool:
         """True where the function is found, and neither it nor what it names says a word of gradients."""
-        found = [definition for _, definition in self._definitions(dotted, and_what_they_name=True)]
+        found = [definition for _, definition in _definitions(resolved, and_what_they_name=True)]
         return bool(found) and not any(_speaks_of_gradients(definition) for definition in found)
 
-    def compute_bce(self, dotted: str) -> bool:
+    def compute_bce(self, resolved: str) -> bool:
         """True where the function or class is found and computes a binary cross entropy, itself or by another
         one that it names, outside of any autocast of its own.
         """
-        return any(_computes_bce(definition) for _, definition in self._definitions(dotted, and_what_they_name=True))
+        return any(_computes_bce(definition) for _, definition in _definitions(resolved, and_what_they_name=True))
 
-    def _definitions(self, dotted: str, *, and_what_they_name: bool = False) -> Iterator[tuple[Path, _Definition]]:
-        """The function or class, in the file that defines it, whichever file it is imported from."""
-        seen: set[tuple[Path, str]] = set()
-        waiting = list(self._places(dotted))
-        while waiting and len(seen) < _MOST_NAMES:
-            file, name = waiting.pop()
-            if (file, name) in seen:
-                continue
-            seen.add((file, name))
-            definition = _definitions_in(file).get(name)
-            if definition is None:
-                waiting += _imported_from(file, name)
-                continue
-            yield file, definition
-            if and_what_they_name:
-                waiting += [(file, node.id) for node in ast.walk(definition) if isinstance(node, ast.Name)]
+    def is_bool(self, resolved: str) -> bool:
+        """True for a variable of a module (`MIXED_PRECISION = True`) that its file gives nothing but True and False.
 
-    def _places(self, dotted: str) -> Iterator[tuple[Path, str]]:
-        bare = dotted.lstrip(".")
-        level = len(dotted) - len(bare)
-        parts = bare.split(".")
-        for end in (len(parts) - 1, len(parts) - 2):
-            # `from . import utils` and `from ..utils import x` are both spelled `..utils` in a dotted name.
-            for depth in {level, max(level - 1, 0)} if level else {0}:
-                files = list(files_of(self._path, depth, parts[:end])) if self._path is not None and end > 0 else []
-                if files:
-                    yield files[0], ".".join(parts[end:])
-                    return
+        A local variable of the same name counts as well.
+        """
+        place = split(resolved)
+        return place is not None and _holds_bool(*place, set())
+
+
+def _holds_bool(file: Path, name: str, seen: set[tuple[Path, str]]) -> bool:
+    if (file, name) in seen:
+        return False
+    seen.add((file, name))
+    module = _parsed(file)
+    names = (node for node in ast.walk(module) if isinstance(node, ast.Name) and node.id == name)
+    bound = [node for node in names if not isinstance(node.ctx, ast.Load)]
+    if not bound:
+        return any(_holds_bool(*place, seen) for place in _imported_from(file, name))
+    given = {
+        target
+        for node in ast.walk(module)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_literal_bool(node.value)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    }
+    return all(node in given for node in bound)
+
+
+def _is_literal_bool(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def _definitions(resolved: str, *, and_what_they_name: bool = False) -> Iterator[tuple[Path, _Definition]]:
+    """The function or class, in the file that defines it, whichever file it is imported from."""
+    seen: set[tuple[Path, str]] = set()
+    place = split(resolved)
+    waiting = [place] if place is not None else []
+    while waiting and len(seen) < _MOST_NAMES:
+        file, name = waiting.pop()
+        if (file, name) in seen:
+            continue
+        seen.add((file, name))
+        definition = _definitions_in(file).get(name)
+        if definition is None:
+            waiting += _imported_from(file, name)
+            continue
+        yield file, definition
+        if and_what_they_name:
+            waiting += [(file, node.id) for node in ast.walk(definition) if isinstance(node, ast.Name)]
 
 
 @cache
@@ -97,8 +118,10 @@ def _imported_from(file: Path, name: str) -> Iterator[tuple[Path, str]]:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if alias.name == "*" or name == (alias.asname or alias.name):
-                    for other in files_of(file, node.level, node.module.split(".") if node.module else []):
-                        yield other, name if alias.name == "*" else alias.name
+                    module = canonical(file, "." * node.level + (node.module or ""))
+                    place = split(member(module, name if alias.name == "*" else alias.name))
+                    if place is not None:
+                        yield place
 
 
 @cache

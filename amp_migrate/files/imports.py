@@ -1,10 +1,71 @@
-"""From an import to the file behind it, as far as it can be found on disk."""
+"""From an import to the file behind it, as far as it can be found on disk.
+
+A module of the project has a canonical name: its path without `.py`, for a package its folder. What is in it follows
+after a dot: `/repo/pkg/utils.save`. Names of other packages stay as they are: `torch.nn`.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+
+# Packages whose names decide what we do, and a submodule that only they have: a copy in the project is still them.
+_HALLMARKS = {"apex": "amp", "torch": "nn"}
+
+
+def canonical(importer: Path, dotted: str) -> str:
+    """The canonical name of `dotted`, as it is written in an import of the file `importer`.
+
+    Relative imports (with their leading dots) are looked up from the package; absolute ones from the script's folder,
+    then in each folder above up to the repository's root (three, outside of a repository), then in its `src`.
+    What is not found there is returned unchanged.
+    """
+    bare = dotted.lstrip(".")
+    level = len(dotted) - len(bare)
+    parts = tuple(bare.split(".")) if bare else ()
+    file = _resolved(importer)
+    if level:
+        package = str(file.parents[min(level, len(file.parents)) - 1])
+        return _descend(package, parts) or _joined(package, parts)
+    return _absolute(file, parts) or dotted
+
+
+def member(base: str, name: str) -> str:
+    """The canonical name of an attribute of `base`: a submodule, where `base` is a package that holds it."""
+    if os.path.isabs(base) and (_is_package(base) or not _is_module(base)):
+        return _descend(base, (name,)) or f"{base}.{name}"
+    return f"{base}.{name}"
+
+
+@cache
+def split(name: str) -> tuple[Path, str] | None:
+    """The file of a canonical name and what is left of it (`""` for the module itself); None where no file is known."""
+    if not os.path.isabs(name):
+        return None
+    folder, _, last = name.rpartition(os.sep)
+    parts = last.split(".")
+    for end in range(len(parts), 0, -1):
+        base = f"{folder}{os.sep}{'.'.join(parts[:end])}"
+        if _is_package(base):
+            return Path(base, "__init__.py"), ".".join(parts[end:])
+        if _is_module(base):
+            return Path(f"{base}.py"), ".".join(parts[end:])
+    return None
+
+
+def module_name(file: Path) -> str:
+    """The canonical name of the module in a file."""
+    resolved = _resolved(file)
+    return str(resolved.parent if resolved.name == "__init__.py" else resolved.with_suffix(""))
+
+
+def forget() -> None:
+    """Look at the disk again: what was found is remembered for the life of the process."""
+    for lookup in (split, _absolute, _resolved, _roots, _names):
+        lookup.cache_clear()
 
 
 def files_of(path: Path, level: int, parts: list[str]) -> Iterator[Path]:
@@ -20,7 +81,7 @@ def files_of(path: Path, level: int, parts: list[str]) -> Iterator[Path]:
             folder = folder.parent
         roots = [folder]
     else:
-        roots = [path.parent, *_project_folders(path)]
+        roots = [path.parent, *_folders_above(path.resolve().parent)]
     for root in roots:
         base = root.joinpath(*parts)
         for file in (base.with_suffix(".py"), base / "__init__.py"):
@@ -29,10 +90,81 @@ def files_of(path: Path, level: int, parts: list[str]) -> Iterator[Path]:
                 return
 
 
-def _project_folders(path: Path) -> Iterator[Path]:
-    """The folders above a script, up to the repository's root (or three, outside of a repository)."""
-    for depth, folder in enumerate(path.resolve().parent.parents):
-        if os.path.exists(folder / ".git") or depth == 2:
-            yield folder
+@cache
+def _absolute(file: Path, parts: tuple[str, ...]) -> str | None:
+    itself = module_name(file) if file.name != "__init__.py" else None
+    for root in _roots(str(file.parent)):
+        if parts[0] in sys.stdlib_module_names and _is_package(root):
+            continue  # `import logging` beside a `logging.py` of the same package means Python's
+        if parts[0] in _HALLMARKS and not _is_namesake(root, parts):
+            continue
+        found = _descend(root, parts)
+        if found is not None and (itself is None or not f"{found}.".startswith(f"{itself}.")):
+            return found
+    return None
+
+
+def _is_namesake(root: str, parts: tuple[str, ...]) -> bool:
+    """True for a package of the project that has nothing but its name in common with Apex or torch."""
+    package = _joined_path(root, parts[0])
+    return _descend(package, (_HALLMARKS[parts[0]],)) is None and _descend(package, parts[1:]) is not None
+
+
+def _descend(folder: str, parts: tuple[str, ...]) -> str | None:
+    """The deepest module that `parts` lead to below a folder, with the names that are left; None for none at all."""
+    if not parts:
+        return None
+    below, rest = _joined_path(folder, parts[0]), parts[1:]
+    if _is_package(below):
+        return _descend(below, rest) or _joined(below, rest)
+    if _is_module(below):
+        return _joined(below, rest)
+    return _descend(below, rest)
+
+
+def _joined(module: str, names: tuple[str, ...]) -> str:
+    return ".".join((module, *names))
+
+
+def _joined_path(folder: str, name: str) -> str:
+    return f"{folder.rstrip(os.sep)}{os.sep}{name}"
+
+
+def _is_package(path: str) -> bool:
+    return "__init__.py" in _names(path)
+
+
+def _is_module(path: str) -> bool:
+    folder, _, name = path.rpartition(os.sep)
+    return f"{name}.py" in _names(folder)
+
+
+@cache
+def _names(folder: str) -> frozenset[str]:
+    """What is in a folder; nothing where there is none."""
+    try:
+        return frozenset(os.listdir(folder or os.sep))
+    except OSError:
+        return frozenset()
+
+
+@cache
+def _resolved(path: Path) -> Path:
+    return path.resolve()
+
+
+@cache
+def _roots(folder: str) -> tuple[str, ...]:
+    """Where an absolute import of a script in `folder` may start."""
+    above = (Path(folder), *_folders_above(Path(folder)))
+    if os.path.exists(above[0] / ".git"):
+        above = above[:1]
+    return (*map(str, above), str(above[-1] / "src"))
+
+
+def _folders_above(folder: Path) -> Iterator[Path]:
+    """The folders above a folder, up to the repository's root (or three, outside of a repository)."""
+    for depth, above in enumerate(folder.parents):
+        yield above
+        if os.path.exists(above / ".git") or depth == 2:
             return
-        yield folder

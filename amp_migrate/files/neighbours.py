@@ -1,7 +1,5 @@
-"""Local modules that a script imports, as far as they can be found on disk.
-
-A script alone may look whole while its helper module calls `amp.state_dict()`: then both are one unit, and
-migrating the script would leave the helper with an apex that was never initialised.
+"""Local modules that a script imports, as far as they can be found on disk, and casts in them that only apex makes
+right: they belong to no unit, yet without `amp.initialize` they break.
 """
 
 from __future__ import annotations
@@ -14,22 +12,22 @@ from pathlib import Path
 from amp_migrate.files.imports import files_of
 
 _MOST_FILES = 400
-_USES = re.compile(rb"\bamp\s*\.\s*(initialize|scale_loss|state_dict|load_state_dict|master_params)\s*\(")
-_CASTS = re.compile(rb"\bamp\s*\.\s*(?:register_)?(?:half|float|promote)_function\b")
+# Registrations of torch's own functions mean the file that makes them: they go with it, or it is refused.
+_CASTS = re.compile(rb"\bamp\s*\.\s*(?:register_)?(?:half|float|promote)_function\b(?!\s*\(\s*torch\b)")
 _LEVEL = re.compile(rb"""[=!]=\s*["']O[123]["']""")
 _HALF = re.compile(rb"\.half\(\s*\)")
-_FROM_AMP = re.compile(rb"from\s+apex\s*\.\s*amp\s+import\b")
 
 
-def dependence(path: Path, source: bytes) -> str | None:
-    """In words: how a local module, imported directly or through others, needs the setup of this file to be apex's.
+def casts_that_need_apex(path: Path, source: bytes) -> tuple[Path, str] | None:
+    """A local module, imported directly or through others, whose casts need the setup of this file; what it does.
 
-    None where none does, or where the modules are not on disk.
+    None where there is none, or where the modules are not on disk.
     """
     for file, content in local_modules(path, source):
-        how = _needs_apex(content)
-        if how is not None:
-            return f"{file} {how}"
+        if _LEVEL.search(content) and _HALF.search(content):
+            return file, "casts to half by the level, and autocast has no levels"
+        if b"apex" in content and _CASTS.search(content):
+            return file, "changes the casts of apex.amp, which work only where this file sets it up"
     return None
 
 
@@ -48,19 +46,6 @@ def local_modules(path: Path, source: bytes) -> Iterator[tuple[Path, bytes]]:
                 continue
             yield file, found
             waiting.append((file, found))
-
-
-def _needs_apex(source: bytes) -> str | None:
-    if _LEVEL.search(source) and _HALF.search(source):
-        return "casts to half by the level, and autocast has no levels"
-    if b"apex" not in source:
-        return None
-    if _CASTS.search(source):
-        return "changes the casts of apex.amp, which work only where this file sets it up"
-    uses = {match.decode() for match in _USES.findall(source)}
-    if uses and "initialize" not in uses and b"import" in source and not _FROM_AMP.search(source):
-        return "uses apex.amp as well, on what this file sets up"
-    return None
 
 
 def _imported_files(path: Path, source: bytes) -> Iterator[Path]:

@@ -29,10 +29,10 @@ def parse(source: bytes) -> cst.Module:
     except (cst.ParserSyntaxError, SyntaxError, UnicodeError) as error:
         message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)
         line = _line_of_tokenizer_error(text, message)
-        raise Unparsable(Finding(line, "AMP991", f"LibCST cannot parse this file: {message}")) from error
+        raise Unparsable(Finding("", line, "AMP991", f"LibCST cannot parse this file: {message}")) from error
     if module.bytes != source:
         line = _first_difference(source, module.bytes)
-        raise Unparsable(Finding(line, "AMP992", "parsed and written back, this line would not be the same"))
+        raise Unparsable(Finding("", line, "AMP992", "parsed and written back, this line would not be the same"))
     return module
 
 
@@ -40,13 +40,13 @@ def _decode(source: bytes) -> str:
     try:
         encoding, _ = tokenize.detect_encoding(BytesIO(source).readline)
     except SyntaxError as error:
-        raise Unparsable(Finding(1, "AMP990", str(error.msg))) from error
+        raise Unparsable(Finding("", 1, "AMP990", str(error.msg))) from error
     try:
         return source.decode(encoding)
     except UnicodeDecodeError as error:
         line = source.count(b"\n", 0, error.start) + 1
         message = f"byte 0x{source[error.start]:02x} is not valid {encoding}"
-        raise Unparsable(Finding(line, "AMP990", message)) from error
+        raise Unparsable(Finding("", line, "AMP990", message)) from error
 
 
 def _check_syntax(source: bytes, text: str) -> None:
@@ -55,14 +55,14 @@ def _check_syntax(source: bytes, text: str) -> None:
         ast.parse(source)
     except TabError as found:
         message = "tabs and spaces are mixed inconsistently in the indentation"
-        raise Unparsable(Finding(found.lineno or 1, "AMP991", message)) from found
+        raise Unparsable(Finding("", found.lineno or 1, "AMP991", message)) from found
     except SyntaxError as found:
         line = found.lineno or 1
-        raise Unparsable(Finding(line, "AMP991", _python_2(text, line) or found.msg)) from found
+        raise Unparsable(Finding("", line, "AMP991", _python_2(text, line) or found.msg)) from found
     except ValueError as found:
-        raise Unparsable(Finding(1, "AMP991", str(found))) from found
+        raise Unparsable(Finding("", 1, "AMP991", str(found))) from found
     except (RecursionError, MemoryError) as found:
-        raise Unparsable(Finding(1, "AMP991", "the code is nested too deeply")) from found
+        raise Unparsable(Finding("", 1, "AMP991", "the code is nested too deeply")) from found
 
 
 def _python_2(text: str, line: int) -> str | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from itertools import dropwhile
 
 import libcst as cst
 
 from amp_migrate.facts.conditions import negated
-from amp_migrate.facts.tree import Block, Statement, Tree, walk
+from amp_migrate.facts.tree import Block, Function, Statement, Tree, walk
 from amp_migrate.native.comments import (
     Line,
     about_other_things,
@@ -23,9 +24,9 @@ from amp_migrate.native.comments import (
 from amp_migrate.native.edits import Edits, Wrap
 
 
-def apply_edits(tree: Tree, edits: Edits) -> cst.Module:
-    """The module with all edits made."""
-    return _Applier(tree, edits).module()
+def apply_edits(tree: Tree, root: Function, edits: Edits) -> cst.Module:
+    """One of the modules with all its edits made."""
+    return _Applier(tree, root, edits).module()
 
 
 @dataclasses.dataclass
@@ -39,21 +40,35 @@ class _Output:
 
 
 class _Applier:
-    def __init__(self, tree: Tree, edits: Edits) -> None:
+    def __init__(self, tree: Tree, root: Function, edits: Edits) -> None:
+        assert isinstance(root.node, cst.Module)
         self.tree = tree
+        self.root = root
+        self.original = root.node
         self.edits = edits
-        self.config = tree.module.config_for_parsing
+        self.config = root.node.config_for_parsing
         self._wraps: dict[Block, list[Wrap]] = {}
         for wrap in sorted(edits.wraps, key=lambda wrap: wrap.last.index - wrap.first.index):
             self._wraps.setdefault(wrap.first.block, []).append(wrap)
         self._touched = self._statements_touched()
 
     def module(self) -> cst.Module:
-        module = self.tree.module
-        lines, footer = self._block_lines(self.tree.root.body)
+        module = self.original
+        lines, footer = self._block_lines(self.root.body)
         if footer:
             module = module.with_changes(footer=[*footer, *module.footer])
+        if not lines and not module.header and not module.footer:
+            return module.with_changes(body=[], has_trailing_newline=False)
+        if lines:
+            module = module.with_changes(header=self._top(leading(lines[0])))
+            lines[0] = with_leading(lines[0], [])
         return module.with_changes(body=lines)
+
+    def _top(self, above: list[cst.EmptyLine]) -> list[cst.EmptyLine]:
+        """The lines above the first statement, which may have been another one: no blank line begins the file."""
+        if not self.original.header:
+            above = list(dropwhile(lambda line: line.comment is None, above))
+        return join(self.original.header, above)
 
     def _statements_touched(self) -> set[Statement]:
         """The statements with an edit in them, and everything around those."""
@@ -82,7 +97,7 @@ class _Applier:
             at = outputs.index(inside[0])
             outputs[at : at + len(inside)] = [self._wrapped(wrap, inside)]
         lines, pending = self._sequence(outputs)
-        if lines and block is not self.tree.root.body and not outputs[0].lines:
+        if lines and block is not self.root.body and not outputs[0].lines:
             first = [line for line in leading(lines[0]) if line.comment is not None]
             lines[0] = with_leading(lines[0], first)  # no blank line at the top of a body
         return lines, [line for line in pending if line.comment is not None]
@@ -125,7 +140,7 @@ class _Applier:
         assert isinstance(header, cst.With)
         above = leading(lines[0])
         lines[0] = with_leading(lines[0], [])
-        lines = [_shifted(line, self.tree.module.default_indent, deeper=True) for line in lines]
+        lines = [_shifted(line, self.original.default_indent, deeper=True) for line in lines]
         header = header.with_changes(body=cst.IndentedBlock(body=lines), leading_lines=above)
         return _Output([header], pending, outputs[0].index, outputs[-1].last)
 
@@ -243,7 +258,7 @@ class _Applier:
         if not lines:
             return _Output([], rest)
         header = block.node.header if isinstance(block.node, cst.IndentedBlock) else None
-        lines = [_shifted(line, self.tree.module.default_indent, deeper=False) for line in lines]
+        lines = [_shifted(line, self.original.default_indent, deeper=False) for line in lines]
         lines = [_with_header_comment(lines[0], header), *lines[1:]]
         own = [line for line in leading(lines[0]) if line.comment is not None]
         lines[0] = with_leading(lines[0], [*node.leading_lines, *own])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import libcst as cst
@@ -27,14 +28,27 @@ def emit_cleanup(cleanup: Cleanup, edits: Edits) -> None:
         edits.keep_arm(statement.node, "body" if answer else "else")
 
 
-def remove_aliases(statement: Statement, goes: list[cst.ImportAlias], edits: Edits) -> None:
+def remove_aliases(statement: Statement, goes: Sequence[cst.ImportAlias], edits: Edits) -> None:
     """Take names out of an import; the whole statement where none is left."""
     node = statement.node
     assert isinstance(node, (cst.Import, cst.ImportFrom)) and not isinstance(node.names, cst.ImportStar)
     if len(goes) == len(node.names):
         edits.remove(statement)
     else:
-        edits.transform(node, lambda updated: _without(updated, node, goes))
+        remove_items(node, "names", goes, edits)
+
+
+def remove_items(node: cst.CSTNode, field: str, goes: Sequence[cst.CSTNode], edits: Edits) -> None:
+    """Take some items out of the comma-separated ones that a field of a node holds."""
+
+    def without(updated: cst.CSTNode) -> cst.CSTNode:
+        old = getattr(node, field)
+        kept = [new for new, was in zip(getattr(updated, field), old, strict=True) if was not in goes]
+        if kept and old[-1] in goes:
+            kept[-1] = kept[-1].with_changes(comma=old[-1].comma)
+        return updated.with_changes(**{field: kept})
+
+    edits.transform(node, without)
 
 
 def _operand(condition: cst.CSTNode, side: str, *, as_bool: bool) -> cst.CSTNode:
@@ -42,13 +56,3 @@ def _operand(condition: cst.CSTNode, side: str, *, as_bool: bool) -> cst.CSTNode
     assert isinstance(condition, cst.BooleanOperation)
     operand = condition.left if side == "left" else condition.right
     return cst.Call(cst.Name("bool"), [cst.Arg(operand)]) if as_bool else operand
-
-
-def _without(node: cst.CSTNode, old: cst.CSTNode, goes: list[cst.ImportAlias]) -> cst.CSTNode:
-    """An import with some of its names gone."""
-    assert isinstance(node, (cst.Import, cst.ImportFrom)) and isinstance(old, (cst.Import, cst.ImportFrom))
-    assert not isinstance(node.names, cst.ImportStar) and not isinstance(old.names, cst.ImportStar)
-    kept = [new for new, was in zip(node.names, old.names, strict=True) if was not in goes]
-    if old.names[-1] in goes:
-        kept[-1] = kept[-1].with_changes(comma=old.names[-1].comma)
-    return node.with_changes(names=kept)

@@ -87,10 +87,16 @@ def indentation(tree: Tree, block: Block) -> str:
     while current is not None:
         if isinstance(current.node, cst.IndentedBlock):
             own = current.node.indent
-            text = (own if own is not None else tree.module.default_indent) + text
+            text = (own if own is not None else _default_indent(block)) + text
         owner = tree.owner_of(current)
         current = owner.block if owner is not None else None
     return text
+
+
+def _default_indent(block: Block) -> str:
+    module = block.function.root.node
+    assert isinstance(module, cst.Module)
+    return module.default_indent
 
 
 def _at_its_column(line: cst.EmptyLine, outside: str) -> cst.EmptyLine:

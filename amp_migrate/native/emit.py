@@ -12,25 +12,25 @@ from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.signatures import add_arguments, add_parameters
-from amp_migrate.native.spelling import Spelling
+from amp_migrate.native.spelling import Spellings
 from amp_migrate.plan.model import Backward, FormatTest, ParameterAccess, Setup
 from amp_migrate.plan.scaler.binding import Creation
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
 
 
-def emit(facts: Facts, plans: list[TrainingPlan], spelling: Spelling) -> Edits:
-    """Every edit that the plans ask for, in the given spelling."""
+def emit(facts: Facts, plans: list[TrainingPlan], spellings: Spellings) -> Edits:
+    """Every edit that the plans ask for, in the spelling of each file."""
     edits = Edits()
     for plan in plans:
-        _Emitter(facts, plan, spelling, edits).emit()
+        _Emitter(facts, plan, spellings, edits).emit()
     return edits
 
 
 class _Emitter:
-    def __init__(self, facts: Facts, plan: TrainingPlan, spelling: Spelling, edits: Edits) -> None:
+    def __init__(self, facts: Facts, plan: TrainingPlan, spellings: Spellings, edits: Edits) -> None:
         self.facts = facts
         self.plan = plan
-        self.spelling = spelling
+        self.spellings = spellings
         self.edits = edits
         self._hoisted = {region.region.hoisted for region in plan.regions} - {None}
 
@@ -39,15 +39,15 @@ class _Emitter:
             self._setup(setup)
         for scaler in self.plan.scalers:
             self._create(scaler)
-            add_parameters(self.facts, scaler, self.edits)
-            add_arguments(self.facts, scaler, self.edits)
+            add_parameters(scaler, self.spellings, self.edits)
+            add_arguments(scaler, self.edits)
         for backward in self.plan.found.backwards:
             self._backward(backward)
         for collapse in self.plan.collapses:
             if isinstance(collapse.node, cst.If):
                 self.edits.keep_arm(collapse.node, collapse.arm)
         self._parameters()
-        if self.spelling.uses_scaler:
+        if self.spellings.uses_scaler:
             self._steps()
             self._micro_uses()
             self._checkpoints()
@@ -56,7 +56,7 @@ class _Emitter:
         for test in self.plan.carrier_tests:
             self._carrier_test(test)
         for call in self.plan.found.no_casts:
-            self.edits.replace(call, self.spelling.autocast("False"))
+            self.edits.replace(call, self.spellings.at(call).autocast("False"))
         for region in self.plan.regions:
             self._region(region)
         for name in self.plan.floats:
@@ -103,16 +103,23 @@ class _Emitter:
         """The scaler, and beside it the values that it is made of."""
         for creation in scaler.binding.creations:
             self._create_at(scaler, creation)
+        for statement, carrier in scaler.binding.absent:
+            disabled = self.spellings.at(statement.node).grad_scaler("False")
+            self.edits.insert_after(statement, f"{carrier.text(scaler.name)} = {disabled}")
+        for statement, carrier in scaler.binding.taken_up:
+            for name in scaler.names:
+                self.edits.insert_after(statement, f"{carrier.text(name)} = {name}")
 
     def _create_at(self, scaler: Scaler, creation: Creation) -> None:
-        lines = [f"{name} = {value}" for name, value in self._creations(scaler, creation.function)]
+        lines = [f"{name} = {value}" for name, value in self._creations(scaler, creation)]
         for line in lines:
             if creation.before:
                 self.edits.insert_before(creation.at, line)
             else:
                 self.edits.insert_after(creation.at, line)
 
-    def _creations(self, scaler: Scaler, function: Function) -> Iterator[tuple[str | None, str]]:
+    def _creations(self, scaler: Scaler, creation: Creation) -> Iterator[tuple[str | None, str]]:
+        function = creation.function
         enabled, init_scale = scaler.enabled, None
         scale = scaler.loss_scale
         if scaler.is_flag:
@@ -131,7 +138,8 @@ class _Emitter:
             text = self.facts.text(scale.runtime)
             is_atom = isinstance(scale.runtime, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
             asked = text if is_atom else f"({text})"
-            dynamic = f"{asked} in (None, {self.facts.quoted('dynamic')})"
+            quote = self.facts.quote(creation.at.node)
+            dynamic = f"{asked} in (None, {quote}dynamic{quote})"
             if scale.dynamic_when is not None:
                 dynamic = self.facts.text(scale.dynamic_when)
             if enabled is not None and _may_raise(scale.runtime):
@@ -145,7 +153,7 @@ class _Emitter:
             init_scale = self.facts.text(scale.initial)
         elif scale.maximum is not None and _is_below_default(scale.maximum):
             init_scale = _float_text(self.facts, scale.maximum)
-        yield scaler.expression(function), self.spelling.grad_scaler(enabled, init_scale)
+        yield scaler.expression(function), self.spellings.at(creation.at.node).grad_scaler(enabled, init_scale)
 
     # -- the step ---------------------------------------------------------------------------------------
 
@@ -168,7 +176,7 @@ class _Emitter:
             self.edits.transform(node, lambda updated: _without_item(updated, node.items.index(backward.item)))
 
     def _scaled(self, loss: str, backward: Backward) -> str:
-        if self.spelling.uses_scaler:
+        if self.spellings.uses_scaler:
             return f"{self._scaler(backward.statement.function)}.scale({loss})"
         simple = backward in self._hoisted or isinstance(
             backward.loss, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)
@@ -259,8 +267,8 @@ class _Emitter:
             models = self.plan.parameters.models_of_optimizer(access.optimizer)
             text = self.plan.parameters.visible_expression(models, function) if models is not None else None
         optimizer = self.facts.text(access.optimizer)
-        params = self.facts.quoted("params")
-        generator = f"p for group in {optimizer}.param_groups for p in group[{params}]"
+        quote = self.facts.quote(access.node)
+        generator = f"p for group in {optimizer}.param_groups for p in group[{quote}params{quote}]"
         if self._is_bound_to_name(access):
             return f"list({text})" if text is not None else f"[{generator}]"
         if text is not None:
@@ -293,10 +301,15 @@ class _Emitter:
                 self._format_test(access.format_test, access.state)
         for read in found.scale_reads:
             self.edits.replace(read.node, f"{self._scaler(read.statement.function)}.get_scale()")
+        for one in found.handed:
+            self.edits.replace(one.node, self._scaler(one.statement.function))
+        for node in found.received:
+            self.edits.replace(node, self._scaler(self.facts.tree.function_of(node)))
 
     def _format_test(self, test: FormatTest, state: cst.BaseExpression) -> None:
         """A state that apex wrote counts as none: GradScaler cannot load it."""
-        scale = self.facts.quoted("scale")
+        quote = self.facts.quote(test.node)
+        scale = f"{quote}scale{quote}"
         written, loaded = self.facts.text(test.node), self.facts.text(state)
         there = f"{written} and {scale} in {loaded}"
         missing = f"{written} or {scale} not in {loaded}"
@@ -343,13 +356,14 @@ class _Emitter:
                 self.edits.transform(node, lambda updated, simple=simple: _floated(updated, simple))  # type: ignore[misc]
             if site.island is not None and site.island not in islands:
                 islands.add(site.island)
-                self.edits.wraps.append(Wrap(site.island, site.island, f"with {self.spelling.autocast('False')}"))
+                autocast = self.spellings.at(site.island.node).autocast("False")
+                self.edits.wraps.append(Wrap(site.island, site.island, f"with {autocast}"))
 
     # -- regions ----------------------------------------------------------------------------------------
 
     def _region(self, found: AutocastRegion) -> None:
         region = found.region
-        autocast = self.spelling.autocast(found.enabled)
+        autocast = self.spellings.at(region.first.node).autocast(found.enabled)
         tail = None
         if region.hoisted is not None:
             tail = f"loss = {self.facts.text(region.hoisted.loss)}"

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts import Facts
 from amp_migrate.native.edits import Edits
+from amp_migrate.native.spelling import Spellings
 from amp_migrate.plan.scaler.binding import NewArgument, NewParameter
 from amp_migrate.plan.training_plan import Scaler
 
 
-def add_parameters(facts: Facts, scaler: Scaler, edits: Edits) -> None:
+def add_parameters(scaler: Scaler, spellings: Spellings, edits: Edits) -> None:
     """Give the functions between creation and use the parameters that they need."""
     for new in scaler.binding.parameters:
-        edits.transform(new.function.node, lambda node, new=new: _with_parameters(node, new, scaler.names))  # type: ignore[misc]
+        default = spellings.at(new.function.node).grad_scaler("False") if new.is_optional else None
+        edits.transform(
+            new.function.node,
+            lambda node, new=new, default=default: _with_parameters(node, new, scaler.names, default),  # type: ignore[misc]
+        )
 
 
-def add_arguments(facts: Facts, scaler: Scaler, edits: Edits) -> None:
+def add_arguments(scaler: Scaler, edits: Edits) -> None:
     """Pass the scaler at every call of those functions."""
     for new in scaler.binding.arguments:
         texts = [scaler.binding.expression(new.caller, name) for name in scaler.names]
@@ -27,7 +31,7 @@ def add_arguments(facts: Facts, scaler: Scaler, edits: Edits) -> None:
         )
 
 
-def _with_parameters(node: cst.CSTNode, new: NewParameter, names: list[str]) -> cst.CSTNode:
+def _with_parameters(node: cst.CSTNode, new: NewParameter, names: list[str], default: str | None) -> cst.CSTNode:
     assert isinstance(node, cst.FunctionDef)
     params = list(node.params.params)
     original = new.function.node
@@ -35,9 +39,11 @@ def _with_parameters(node: cst.CSTNode, new: NewParameter, names: list[str]) -> 
     if new.replaces is not None:
         index = list(original.params.params).index(new.replaces)
         kept = params[index]
-        replaced = kept.with_changes(
-            name=cst.Name(names[0]), annotation=None, default=None, equal=cst.MaybeSentinel.DEFAULT
-        )
+        replaced = kept.with_changes(name=cst.Name(names[0]), annotation=None)
+        if default is not None:
+            replaced = replaced.with_changes(default=cst.parse_expression(default))
+        else:
+            replaced = replaced.with_changes(default=None, equal=cst.MaybeSentinel.DEFAULT)
         params[index : index + 1] = [replaced]
         index += 1
         names = names[1:]

@@ -9,6 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Function
+from amp_migrate.native.torch_import import torch_name
 from amp_migrate.options import Api, Dtype
 
 
@@ -20,11 +25,6 @@ class Spelling:
     api: Api
     dtype: Dtype
     quote: str
-
-    @property
-    def uses_scaler(self) -> bool:
-        """bfloat16 has the exponent range of float32, so its losses need no scaling."""
-        return self.dtype == "float16"
 
     def autocast(self, enabled: str | None) -> str:
         """`autocast(enabled=...)`; None is always on."""
@@ -45,3 +45,26 @@ class Spelling:
             arguments = [f"{self.quote}cuda{self.quote}", *arguments]
             return f"{self.torch}.amp.{name}({', '.join(arguments)})"
         return f"{self.torch}.cuda.amp.{name}({', '.join(arguments)})"
+
+
+class Spellings:
+    """The spelling in each file of a unit; `without_torch` are those that came to need an import of it."""
+
+    def __init__(self, facts: Facts, api: Api, dtype: Dtype) -> None:
+        self.facts = facts
+        self.api = api
+        self.dtype = dtype
+        self.without_torch: set[Function] = set()
+
+    @property
+    def uses_scaler(self) -> bool:
+        """bfloat16 has the exponent range of float32, so its losses need no scaling."""
+        return self.dtype == "float16"
+
+    def at(self, node: cst.CSTNode) -> Spelling:
+        """The spelling to write at a node."""
+        root = self.facts.tree.root_of(node)
+        name = torch_name(self.facts, root)
+        if name is None:
+            self.without_torch.add(root)
+        return Spelling(name or "torch", self.api, self.dtype, self.facts.quote(node))

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement, names_in
+from amp_migrate.facts.tree import Function, Statement, names_in
 from amp_migrate.native.edits import Edits
 from amp_migrate.plan.model import Recognition
 
 
-def torch_name(facts: Facts) -> str | None:
-    """What the module calls torch at its top level; None where it does not import it."""
-    for variable in facts.names.module_scope.variables.values():
+def torch_name(facts: Facts, root: Function) -> str | None:
+    """What a module calls torch at its top level; None where it does not import it."""
+    for variable in facts.names.scope_of(root).variables.values():
         if variable.import_path == "torch" and all(binding.kind == "import" for binding in variable.bindings):
             if not all(_for_type_checkers(binding.statement) for binding in variable.bindings):
                 return variable.name
@@ -27,18 +27,18 @@ def _for_type_checkers(statement: Statement | None) -> bool:
     return any(isinstance(one.node, cst.If) and "TYPE_CHECKING" in names_in(one.node.test) for one in outer)
 
 
-def add_torch_import(facts: Facts, found: Recognition, edits: Edits) -> None:
+def add_torch_import(facts: Facts, root: Function, found: Recognition, edits: Edits) -> None:
     """`import torch` before the imports of torch's parts, else in the place of the source form's import at the top,
     else after the other imports there.
     """
-    statements = facts.tree.root.body.statements
-    setups = [setup.statement.path()[0].index for setup in found.setups if setup.statement.function.is_module]
+    statements = root.body.statements
+    setups = [setup.statement.path()[0].index for setup in found.setups if setup.statement.function is root]
     parts = [
         statement
         for statement in statements[: min(setups, default=None)]
         if _is_import(statement) and _module_of(facts, statement) == "torch"
     ]
-    leading = list(_leading(facts))
+    leading = list(_leading(root))
     replaced = [place for statement in found.imports if (place := statement.path()[0]) in leading]
     imports = [statement for statement in leading if _is_import(statement)]
     if parts:
@@ -49,9 +49,9 @@ def add_torch_import(facts: Facts, found: Recognition, edits: Edits) -> None:
         edits.insert_before(statements[0], "import torch")
 
 
-def _leading(facts: Facts) -> Iterator[Statement]:
-    """The imports that the module begins with, those in a `try` or an `if` included."""
-    for statement in facts.tree.root.body.statements:
+def _leading(root: Function) -> Iterator[Statement]:
+    """The imports that a module begins with, those in a `try` or an `if` included."""
+    for statement in root.body.statements:
         if _is_import(statement) or isinstance(statement.node, (cst.Try, cst.If)):
             yield statement
         elif not (isinstance(statement.node, cst.Expr) and isinstance(statement.node.value, cst.SimpleString)):

@@ -2,51 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.exports import is_exported, names_in_all
 from amp_migrate.facts.names import Binding, Variable, bound_name
-from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
-from amp_migrate.native.cleanup import remove_aliases
+from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.native.cleanup import remove_aliases, remove_items
 from amp_migrate.native.edits import Edits
+from amp_migrate.plan.purity import only_looks
 
-# Calls that only look: a variable made by them can go with its last use.
-_LOOKING = frozenset(
-    "len enumerate range zip dict list tuple set str int float bool min max keys values items get".split()
-)
 _BY_NAME = frozenset("locals globals vars eval exec".split())
-_IMPURE = (cst.Await, cst.Yield, cst.NamedExpr)
-Place = tuple[str, str]
 
 
-def drop_unused(after: Facts, before: Facts, *, is_program: bool) -> Edits:
+def drop_unused(after: Facts, before: Facts, programs: Collection[str]) -> Edits:
     """Edits that remove the imports and variables that were read before the migration and are not after.
 
-    Variables of the module go only with `is_program`: another file may import those of a library.
+    Variables of a module go only in `programs`, given by path: another file may import those of a library.
     """
-    read = {_place(variable) for variable in before.names.all_variables() if variable.loads}
-    reads_by_name = any(_reads_by_name(part) for part in walk(after.module))
     edits = Edits()
+    _remove_imports(after, before, edits)
+    _remove_exports(after, before, edits)
+    read = {before.place(variable) for variable in before.names.all_variables() if _is_read(variable)}
+    reads_by_name = any(_reads_by_name(part) for root in after.tree.roots for part in walk(root.node))
     for variable in after.names.all_variables():
-        if variable.loads or _place(variable) not in read:
+        path, owner, _ = place = after.place(variable)
+        if _is_read(variable) or place not in read or is_exported(after, variable):
             continue
-        if variable.import_path is not None:
-            _remove_imports(variable, edits)
-        elif (
-            isinstance(variable.scope.owner, Function)
-            and not reads_by_name
-            and (is_program or not variable.scope.owner.is_module)
-        ):
+        if isinstance(variable.scope.owner, Function) and not reads_by_name and (path in programs or owner):
             for statement in _assignments(after, variable):
                 edits.remove(statement)
     return edits
 
 
-def _place(variable: Variable) -> Place:
-    owner = variable.scope.owner
-    return (owner.name if isinstance(owner, (Function, Class)) else "", variable.name)
+def _is_read(variable: Variable) -> bool:
+    return bool(variable.loads or variable.importers)
 
 
 def _reads_by_name(part: cst.CSTNode) -> bool:
@@ -57,12 +49,45 @@ def _reads_by_name(part: cst.CSTNode) -> bool:
 # -- imports --------------------------------------------------------------------------------------------
 
 
-def _remove_imports(variable: Variable, edits: Edits) -> None:
-    for binding in variable.bindings:
-        if binding.statement is not None and isinstance(binding.node, (cst.Import, cst.ImportFrom)):
-            assert not isinstance(binding.node.names, cst.ImportStar)
-            goes = [alias for alias in binding.node.names if bound_name(alias).value == variable.name]
-            remove_aliases(binding.statement, goes, edits)
+def _remove_imports(after: Facts, before: Facts, edits: Edits) -> None:
+    """Names that their file read and reads no more, and names that the module they came from has no more."""
+    loaded = {before.place(variable) for variable in before.names.all_variables() if variable.loads}
+    goes: dict[Statement, list[cst.ImportAlias]] = {}
+    for variable in after.names.all_variables():
+        if variable.loads:
+            continue
+        was_read = after.place(variable) in loaded and variable.import_path is not None
+        is_unused = was_read and not variable.importers and not is_exported(after, variable)
+        for binding in variable.bindings:
+            if (is_unused and binding.kind == "import") or _lost_its_source(binding, after, before):
+                assert binding.statement is not None
+                goes.setdefault(binding.statement, []).extend(_aliases(binding, variable.name))
+    for statement, aliases in goes.items():
+        remove_aliases(statement, aliases, edits)
+
+
+def _aliases(binding: Binding, name: str) -> Iterator[cst.ImportAlias]:
+    assert isinstance(binding.node, (cst.Import, cst.ImportFrom)) and not isinstance(binding.node.names, cst.ImportStar)
+    return (alias for alias in binding.node.names if bound_name(alias).value == name)
+
+
+def _lost_its_source(binding: Binding, after: Facts, before: Facts) -> bool:
+    """True for an import from a module of the unit that defined the name before the migration."""
+    if binding.path is None or after.names.variable_behind(binding.path) is not None:
+        return False
+    return before.names.variable_behind(binding.path) is not None
+
+
+def _remove_exports(after: Facts, before: Facts, edits: Edits) -> None:
+    """Names in `__all__` that the module has no more."""
+    goes: dict[cst.CSTNode, list[cst.BaseElement]] = {}
+    for old, new in zip(before.tree.roots, after.tree.roots, strict=True):
+        had, has = before.names.scope_of(old).variables, after.names.scope_of(new).variables
+        for name, element in names_in_all(after, new):
+            if name in had and name not in has:
+                goes.setdefault(after.tree.parents[element], []).append(element)
+    for names, elements in goes.items():
+        remove_items(names, "elements", elements, edits)
 
 
 # -- variables ------------------------------------------------------------------------------------------
@@ -84,7 +109,7 @@ def _only_assigns(binding: Binding) -> bool:
     node = binding.statement.node if binding.statement is not None else None
     if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0].target, cst.Name):
         return False
-    return _only_looks(node.value)
+    return only_looks(node.value)
 
 
 def _can_go(statement: Statement) -> bool:
@@ -95,11 +120,5 @@ def _can_go(statement: Statement) -> bool:
     if len(statement.block.statements) > 1:
         return True
     return (
-        owner is not None and isinstance(owner.node, cst.If) and not owner.node.orelse and _only_looks(owner.node.test)
+        owner is not None and isinstance(owner.node, cst.If) and not owner.node.orelse and only_looks(owner.node.test)
     )
-
-
-def _only_looks(node: cst.BaseExpression) -> bool:
-    """True where evaluating an expression changes nothing."""
-    calls = (called_name(part) in _LOOKING for part in walk(node) if isinstance(part, cst.Call))
-    return all(calls) and not any(isinstance(part, _IMPURE) for part in walk(node))

@@ -23,9 +23,10 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Block, Statement
+from amp_migrate.facts.tree import Block, Statement, walk
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.parameters import Models, Parameters
+from amp_migrate.plan.purity import only_looks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +120,18 @@ class _Comparer:
         body = statement.blocks[0].statements if isinstance(statement.node, cst.Try) else []
         return bool(body) and all(inner in self.found.imports for inner in body)
 
+    def _only_serves_form(self, statement: Statement) -> bool:
+        """`delay_unscale = i % 4 != 0`, which nothing but the call of `scale_loss` reads: it goes with the call."""
+        node = statement.node
+        if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not only_looks(node.value):
+            return False
+        variable = self.facts.names.variable_at(node.targets[0].target)
+        if variable is None or not variable.loads or variable.importers:
+            return False
+        parts = {part for backward in self.found.backwards for part in walk(backward.item.item)}
+        losses = {part for backward in self.found.backwards for part in walk(backward.loss)}
+        return set(variable.loads) <= parts - losses
+
     def _plain_lists(self, block: Block) -> list[tuple[str, Models]]:
         """The parameter lists of an arm that are complete for some models, as written."""
         lists = []
@@ -139,7 +152,7 @@ class _Comparer:
         texts = {source_key(access.node): text for access, text in matches.items()}
         dumped: list[str] = []
         for statement in block.statements:
-            if statement in self.found.imports or self._only_imports(statement):
+            if statement in self.found.imports or self._only_imports(statement) or self._only_serves_form(statement):
                 continue
             code = textwrap.dedent(self._code(statement))
             rewritten = _Plain(texts, self._scaled_below(statement)).visit(ast.parse(code))

@@ -18,10 +18,10 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.names import Variable, bound_name, dotted_text
-from amp_migrate.facts.tree import Statement, walk
+from amp_migrate.facts.tree import Function, Statement, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
-from amp_migrate.plan.flags import availability_flags
+from amp_migrate.plan.flags import availability_flags, reads_of
 from amp_migrate.plan.model import Recognition
 
 # What `from apex.fp16_utils import *` brings ([A:apex/fp16_utils/__init__.py]).
@@ -109,17 +109,17 @@ class _Cleaner:
             return True
         if len(variable.bindings) > 1:
             return False  # there is a substitute, which another file may import from here
-        return all(self._goes_through_amp(load) for load in variable.loads)
+        return all(self._goes_through_amp(read) for _, read in reads_of(self.facts, {variable}))
 
-    def _goes_through_amp(self, load: cst.Name) -> bool:
+    def _goes_through_amp(self, read: cst.BaseExpression) -> bool:
         """`apex` in `apex.amp.scale_loss(...)`: that use is rewritten."""
-        parent = self.facts.tree.parents.get(load)
+        parent = self.facts.tree.parents.get(read)
         return isinstance(parent, cst.Attribute) and "apex.amp" in self.facts.objects.import_paths(parent)
 
     def _star_import(self, statement: Statement, node: cst.ImportFrom) -> None:
         module = dotted_text(node.module) if node.module is not None else ""
         names = _STAR_NAMES.get(module)
-        used = self._unresolved_names()
+        used = self._unresolved_names(statement.function.root)
         if names is None:
             raise Refusal("AMP917", node, f"what comes from {module} through the star import is not known")
         wanted = sorted(names & used.keys())
@@ -128,9 +128,11 @@ class _Cleaner:
                 raise Refusal("AMP917", used[name][0], f"{name} comes from {module} through a star import")
         self.cleanup.statements.append(statement)
 
-    def _unresolved_names(self) -> dict[str, list[cst.Name]]:
+    def _unresolved_names(self, root: Function) -> dict[str, list[cst.Name]]:
         found: dict[str, list[cst.Name]] = {}
         for statement in self.facts.tree.all_statements():
+            if statement.function.root is not root:
+                continue
             for part in self.facts.tree.expressions(statement):
                 if not isinstance(part, cst.Name) or self.facts.tree.is_label(part):
                     continue
@@ -205,8 +207,7 @@ class _Cleaner:
                 continue
             names = ", ".join(self._kept_names(statement.node, self.cleanup.aliases.get(statement, [])))
             if names:
-                line = self.facts.line(statement.node)
-                self.cleanup.findings.append(Finding(line, "AMP110", f"still imported: {names}"))
+                self.cleanup.findings.append(self.facts.finding(statement.node, "AMP110", f"still imported: {names}"))
 
     def _kept_names(self, node: cst.CSTNode, gone: list[cst.ImportAlias]) -> list[str]:
         """The dotted names that an import still brings from apex."""
@@ -238,15 +239,13 @@ class _Cleaner:
         for flag in self.flags:
             if self._was_in(flag, emptied):
                 self.cleanup.statements.extend(self._defaults(flag, emptied))
-        reads = [(flag, load) for flag in self.flags for load in flag.loads]
-        statements: dict[Statement, list[cst.Name]] = {}
-        for flag, load in reads:
-            if not self._was_in(flag, emptied):
-                continue
-            statements.setdefault(self.facts.tree.statement_of(load), []).append(load)
+        statements: dict[Statement, list[cst.BaseExpression]] = {}
+        for flag, read in reads_of(self.facts, self.flags):
+            if self._was_in(flag, emptied):
+                statements.setdefault(self.facts.tree.statement_of(read), []).append(read)
         for carrier in self.found.carriers:
             statement = self.facts.tree.statement_of(carrier)
-            if not self._is_settled():
+            if self.facts.conditions.constant(self.facts.conditions.carriers[carrier]) is not True:
                 continue
             if isinstance(statement.node, (cst.If, cst.Assert)):
                 statements.setdefault(statement, [])
@@ -256,9 +255,9 @@ class _Cleaner:
                 self._fold(carrier)
         self._loaded_modules()
         self._error_names(emptied)
-        for statement, loads in statements.items():
+        for statement, reads in statements.items():
             if not self._inside_removed(statement):
-                self._settle(statement, loads)
+                self._settle(statement, reads)
 
     def _loaded_modules(self) -> None:
         """`if "apex" not in sys.modules: raise ...` cannot happen any more."""
@@ -284,9 +283,6 @@ class _Cleaner:
             for test, answer in self.cleanup.tests.items()
         )
 
-    def _is_settled(self) -> bool:
-        return self.facts.conditions.constant(self.facts.conditions.carrier_formula) is True
-
     def _defaults(self, flag: Variable, emptied: list[Statement]) -> Iterator[Statement]:
         """`APEX_AVAILABLE = False` above the `try` that goes."""
         for binding in flag.bindings:
@@ -302,9 +298,9 @@ class _Cleaner:
             for binding in flag.bindings
         )
 
-    def _settle(self, statement: Statement, loads: list[cst.Name]) -> None:
+    def _settle(self, statement: Statement, reads: list[cst.BaseExpression]) -> None:
         node = statement.node
-        if isinstance(node, (cst.Assert, cst.If)) and all(load in set(walk(node.test)) for load in loads):
+        if isinstance(node, (cst.Assert, cst.If)) and set(reads) <= set(walk(node.test)):
             answer = self.facts.conditions.constant(self.facts.conditions.compile(node.test))
             if isinstance(node, cst.Assert) and answer is True:
                 self.cleanup.statements.append(statement)
@@ -316,12 +312,12 @@ class _Cleaner:
             if sides:
                 self.cleanup.kept_sides.update(sides)
                 return
-        for load in loads:
-            self._fold(load)
+        for read in reads:
+            self._fold(read)
 
-    def _fold(self, load: cst.BaseExpression) -> None:
+    def _fold(self, read: cst.BaseExpression) -> None:
         """A settled flag or test used as a value: `use_amp = fp16 and APEX_AVAILABLE` -> `use_amp = fp16`."""
-        node, parent = load, self.facts.tree.parents.get(load)
+        node, parent = read, self.facts.tree.parents.get(read)
         while isinstance(parent, (cst.Comparison, cst.UnaryOperation, cst.BooleanOperation, cst.ComparisonTarget)):
             whole = parent if isinstance(parent, cst.BaseExpression) else self.facts.tree.parents[parent]
             assert isinstance(whole, cst.BaseExpression)
@@ -330,7 +326,7 @@ class _Cleaner:
             node, parent = whole, self.facts.tree.parents.get(whole)
         answer = self._answer(node)
         if answer is None:
-            raise Refusal("AMP918", load, f"{self.facts.text(load)} is used here as a value that cannot be told")
+            raise Refusal("AMP918", read, f"{self.facts.text(read)} is used here as a value that cannot be told")
         if isinstance(parent, cst.BooleanOperation):
             self.cleanup.kept_sides[parent] = "right" if parent.left is node else "left"
             if parent.right is node and not self.facts.values.is_bool(parent.left) and not self._is_tested(parent):

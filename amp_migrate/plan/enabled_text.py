@@ -46,13 +46,15 @@ class EnabledText:
 
     def in_function(self, function: Function) -> str | Unknown | None:
         """The whole condition as `function` can write it; None where it is always on."""
+        if self.enabling.is_hung:
+            return Unknown()
         return "False" if self.enabling.always_off else self._write(function, None)
 
     def for_region(self, function: Function, scaler: Scaler | None) -> str | Unknown | None:
         parts = self.enabling.parts
-        if not parts and not self.enabling.always_off:
+        if not parts and not self.enabling.always_off and not self.enabling.is_hung:
             return None
-        if len(parts) == 1 and not self.enabling.always_off and self._is_plain(parts[0]):
+        if len(parts) == 1 and not self.enabling.is_hung and not self.enabling.always_off and self._is_plain(parts[0]):
             text = self._write(function, None)
             if not isinstance(text, Unknown):
                 return text

@@ -9,6 +9,8 @@ APEX_AVAILABLE = False
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
@@ -30,6 +32,21 @@ def availability_flags(facts: Facts, imports: list[Statement]) -> set[Variable]:
     return flags
 
 
+def reads_of(facts: Facts, variables: set[Variable]) -> Iterator[tuple[Variable, cst.BaseExpression]]:
+    """Every place that reads one of some variables, in all files: by an imported name or as `compat.FLAG` too."""
+    for statement in facts.tree.all_statements() if variables else ():
+        for part in facts.tree.expressions(statement):
+            if isinstance(part, cst.Attribute) or (isinstance(part, cst.Name) and _is_load(facts, part)):
+                variable = facts.names.definition(part)
+                if variable in variables:
+                    yield variable, part
+
+
+def _is_load(facts: Facts, name: cst.Name) -> bool:
+    variable = facts.names.variable_at(name)
+    return variable is not None and name in variable.loads
+
+
 def _is_flag(variable: Variable, attempt: Statement) -> bool:
     inside = [binding for binding in variable.bindings if _within(binding, attempt)]
     outside = [binding for binding in variable.bindings if binding not in inside]
@@ -37,9 +54,9 @@ def _is_flag(variable: Variable, attempt: Statement) -> bool:
         return False
     falls = [b for b in inside if _arm(b, attempt).startswith("except") and _value(b) in (False, None)]
     holds = [b for b in inside if not _arm(b, attempt).startswith("except") and _value(b) is True]
-    if len(falls) + len(holds) != len(inside) or not falls:
+    if len(falls) + len(holds) != len(inside) or not all(_just_before(binding, attempt) for binding in outside):
         return False
-    return all(_just_before(binding, attempt) for binding in outside)
+    return bool(falls) or any(_value(binding) in (False, None) for binding in outside)
 
 
 def _within(binding: Binding, attempt: Statement) -> bool:

@@ -144,6 +144,18 @@ class ScaleAccess:
 
 
 @dataclasses.dataclass(eq=False)
+class HandedOn:
+    """The source's handle as a value that travels: returned, an entry of a dict, or given to code that only saves and
+    loads its state. The scaler takes its place; `received` in the Recognition are the names that take it up.
+    `is_saved` where it goes to code that saves and loads.
+    """
+
+    node: cst.BaseExpression
+    statement: Statement
+    is_saved: bool
+
+
+@dataclasses.dataclass(eq=False)
 class Recognition:
     """Everything of one source form that a front end found in one file."""
 
@@ -154,12 +166,14 @@ class Recognition:
     saves: list[StateAccess] = dataclasses.field(default_factory=list)
     loads: list[StateAccess] = dataclasses.field(default_factory=list)
     scale_reads: list[ScaleAccess] = dataclasses.field(default_factory=list)
+    handed: list[HandedOn] = dataclasses.field(default_factory=list)
+    received: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     no_casts: list[cst.Call] = dataclasses.field(default_factory=list)
     carriers: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     imports: list[Statement] = dataclasses.field(default_factory=list)
     removed: list[Statement] = dataclasses.field(default_factory=list)
     findings: list[Finding] = dataclasses.field(default_factory=list)
-    sites: int = 0
+    sites: list[cst.CSTNode] = dataclasses.field(default_factory=list)
 
 
 __all__ = [
@@ -170,6 +184,7 @@ __all__ = [
     "FormatTest",
     "Function",
     "Guard",
+    "HandedOn",
     "LossScale",
     "ParameterAccess",
     "Recognition",

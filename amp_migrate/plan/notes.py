@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
-from amp_migrate.plan.flags import availability_flags
+from amp_migrate.plan.flags import availability_flags, reads_of
 from amp_migrate.plan.regions.bce import bce_of_other_files
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.scaler.enabling import enclosing_guards
@@ -48,7 +49,9 @@ class _Notes:
                 yield self._finding(site.call, "AMP109", message)
         regions = [found.region for found in self.plan.regions if not found.evaluation]
         for name, call in bce_of_other_files(self.facts, self.forwards, regions).items():
-            yield self._finding(call, "AMP119", f"{name} computes a binary cross entropy inside the autocast region")
+            yield self._finding(
+                call, "AMP119", f"{shown(name)} computes a binary cross entropy inside the autocast region"
+            )
 
     def optional_losses(self) -> Iterator[Finding]:
         for step in self.plan.steps.configured:
@@ -85,6 +88,10 @@ class _Notes:
                 yield self._finding(
                     load.node, "AMP107", f"{self.facts.text(load.node)} meets checkpoints that apex wrote"
                 )
+        for one in self.found.handed:
+            if one.is_saved and self.options.dtype == "float16":
+                message = f"{self.facts.text(one.node)} is given to code that meets checkpoints that apex wrote"
+                yield self._finding(one.node, "AMP107", message)
 
     def half_copies(self) -> Iterator[Finding]:
         """O1 had patched torch so that a copy with half weights, to be traced or exported, took float32 inputs."""
@@ -98,15 +105,17 @@ class _Notes:
     def availability(self) -> Iterator[Finding]:
         """A guard that asked whether apex is there, and would quietly train in float32 without it."""
         flags = availability_flags(self.facts, self.found.imports)
+        reads = {read for _, read in reads_of(self.facts, flags)}
         for setup in self.found.setups:
             for guard in enclosing_guards(self.facts, setup.statement):
                 for part in walk(guard.test):
-                    if isinstance(part, cst.Name) and self.facts.names.variable_at(part) in flags:
-                        message = f"{part.value} was false where apex was missing, mixed precision is on there now"
+                    if part in reads:
+                        text = self.facts.text(part)
+                        message = f"{text} was false where apex was missing, mixed precision is on there now"
                         yield self._finding(part, "AMP122", message)
 
     def _finding(self, node: cst.CSTNode, code: str, message: str) -> Finding:
-        return Finding(self.facts.line(node), code, message)
+        return self.facts.finding(node, code, message)
 
     def _calls(self) -> Iterator[cst.Call]:
         for statement in self.facts.tree.all_statements():

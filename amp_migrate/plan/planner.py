@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import Formula, conjunction
+from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.paths import Decide
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
-from amp_migrate.findings import Finding, Refusal
+from amp_migrate.findings import Refusal
 from amp_migrate.options import Options
 from amp_migrate.plan.arms import Collapse, find_collapses
 from amp_migrate.plan.checkpoints import format_test
@@ -28,9 +28,10 @@ from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
-from amp_migrate.plan.scaler.before_setup import reached_without_setup, runs_before_setup
-from amp_migrate.plan.scaler.binding import Binder
-from amp_migrate.plan.scaler.enabling import Enabling, enclosing_guards, work_out_enabling
+from amp_migrate.plan.scaler.before_setup import is_of_another_program, reached_without_setup, runs_before_setup
+from amp_migrate.plan.scaler.binder import Binder
+from amp_migrate.plan.scaler.carried import Hung, find_hung
+from amp_migrate.plan.scaler.enabling import Enabling, carrier_formulas, enclosing_guards, work_out_enabling
 from amp_migrate.plan.scaler.loss_scales import one_loss_scale
 from amp_migrate.plan.scaler.visible import Visible
 from amp_migrate.plan.split import split_recognition
@@ -46,18 +47,22 @@ def make_plans(facts: Facts, found: Recognition, options: Options) -> list[Train
 
     Raises Refusal where something cannot be decided.
     """
-    _settle_conditions(facts, found)
+    hung = find_hung(facts, found)
+    _settle_conditions(facts, found, hung)
     drop_identities(facts, found)
     plans: list[TrainingPlan] = []
     for part in split_recognition(facts, found):
         shared = [found.region for plan in plans for found in plan.regions]
-        plans.append(_Planner(facts, part, options, shared).plan())
+        plans.append(_Planner(facts, part, options, shared, hung).plan())
     return plans
 
 
 class _Planner:
-    def __init__(self, facts: Facts, found: Recognition, options: Options, shared: list[Region]) -> None:
+    def __init__(
+        self, facts: Facts, found: Recognition, options: Options, shared: list[Region], hung: Hung | None
+    ) -> None:
         self.facts = facts
+        self.hung = hung
         self.found = found
         self.shared = shared  # regions of other trainings: an evaluation that several call is wrapped once
         self.options = options
@@ -67,7 +72,7 @@ class _Planner:
         roles = Roles(self.facts, self.found)
         check_unit(self.facts, self.found, roles)
         events = collect_events(self.facts, self.found, roles, repair_clips=self._repairs_clips)
-        enabling = work_out_enabling(self.facts, self.found)
+        enabling = work_out_enabling(self.facts, self.found, self.hung)
         parameters = Parameters(self.facts)
         collapses = find_collapses(self.facts, self.found, parameters)
         decide = _World(self.facts, enabling).decide
@@ -128,7 +133,7 @@ class _Planner:
         for carrier in self.found.carriers:
             if id(carrier) in gone or not self._is_read(carrier):
                 continue
-            if self.facts.conditions.constant(self.facts.conditions.carrier_formula) is None:
+            if self.facts.conditions.constant(self.facts.conditions.carriers[carrier]) is None:
                 tests.append(carrier)
         return tests
 
@@ -153,6 +158,7 @@ class _Planner:
         statements += [use.statement for use in steps.micro_uses]
         statements += [access.statement for access in (*found.saves, *found.loads)]
         statements += [read.statement for read in found.scale_reads]
+        statements += [one.statement for one in found.handed]
         statements += [self.facts.tree.statement_of(test) for test in tests]
         return _by_function(statements)
 
@@ -195,7 +201,7 @@ class _Planner:
             known = all(node is None or self.visible.express(node, function) is not None for node in settings)
             return known and not isinstance(text.in_function(function), Unknown)
 
-        binding = Binder(self.facts, self.found, roles, enabling, users, asking, can_create).bind()
+        binding = Binder(self.facts, self.found, roles, enabling, users, asking, can_create, self.hung).bind()
         enabled = text.at_creation(binding.creations[0])
         for creation in binding.creations[1:]:
             if text.at_creation(creation) != enabled:
@@ -209,12 +215,19 @@ class _Planner:
             scaler.scale_name = self._free_name("loss_scale", "static_loss_scale")
         if blind and not text.follows_scaler(loss_scale):
             scaler.flag_name = self._free_name("use_amp", "amp_enabled")
+        if binding.carriers and not binding.taken_up and len(scaler.names) > 1:
+            message = "a loss scale of its own cannot travel where the source's handle did"
+            raise Refusal("AMP914", training[0].call, message)
         return [scaler]
 
     def _check_handed_on(self, scalers: list[Scaler]) -> None:
         """An argument `amp` becomes the scaler; where bfloat16 needs none, nothing takes its place."""
         if self.options.dtype == "float16":
             return
+        for one in self.found.handed:
+            raise Refusal(
+                "AMP902", one.node, f"{self.facts.text(one.node)} is saved by code that has no scaler to save"
+            )
         replaced = [argument.replaces for scaler in scalers for argument in scaler.binding.arguments]
         for carrier in self.found.carriers:
             argument = self.facts.tree.parents.get(carrier)
@@ -225,9 +238,10 @@ class _Planner:
     def _free_name(self, *candidates: str) -> str:
         """The first of the names that the file uses for nothing else."""
         taken = {name for name, _ in self.facts.objects.all_stores()}
-        for part in walk(self.facts.module):
-            if isinstance(part, cst.Name) and self._is_taken(part):
-                taken.add(part.value)
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Name) and self._is_taken(part):
+                    taken.add(part.value)
         return next((name for name in candidates if name not in taken), f"amp_{candidates[0]}")
 
     def _is_taken(self, name: cst.Name) -> bool:
@@ -262,7 +276,7 @@ class _Planner:
         covered = [*self.shared, *(found.region for found in plan.regions)]
         evaluation = Evaluation(self.facts, self.found, forwards, covered)
         evaluation.find(inference=not self.found.backwards)
-        left = list(evaluation.left)
+        left = [one for one in evaluation.left if not is_of_another_program(self.facts, self.found, one)]
         firsts = [found.region.first for found in evaluation.regions]
         decide = _World(self.facts, plan.enabling).decide
         never_set_up = reached_without_setup(self.facts, self.found, firsts, decide)
@@ -284,12 +298,12 @@ class _Planner:
         if not plan.regions and not left:
             for setup in self.found.setups:
                 message = "no forward of this model is in this file: wherever it runs, it is in float32 now"
-                plan.findings.append(Finding(self.facts.line(setup.call), "AMP106", message))
+                plan.findings.append(self.facts.finding(setup.call, "AMP106", message))
         for function, statements in _by_function(left).items():
             count = len(statements)
             what = "a forward without gradients stays" if count == 1 else f"{count} forwards without gradients stay"
             message = f"{what} in float32 in {function.name}"
-            plan.findings.append(Finding(self.facts.line(statements[0].node), "AMP106", message))
+            plan.findings.append(self.facts.finding(statements[0].node, "AMP106", message))
 
     def _outside(self, plan: TrainingPlan, forwards: Forwards) -> Iterator[Statement]:
         """Statements outside of every region that run a model on what is cast to half in them."""
@@ -349,16 +363,12 @@ def _by_function(statements: Iterable[Statement]) -> Users:
     return users
 
 
-def _settle_conditions(facts: Facts, found: Recognition) -> None:
+def _settle_conditions(facts: Facts, found: Recognition, hung: Hung | None) -> None:
     """What carriers and availability flags mean, before any test that reads them is compiled."""
     conditions = facts.conditions
     for variable in availability_flags(facts, found.imports):
         conditions.known["variable", variable] = True
-    conditions.carriers = set(found.carriers)
-    around: list[Formula] = []
-    for statement in found.imports:
-        around = [guard.formula for guard in enclosing_guards(facts, statement)]
-    conditions.carrier_formula = conjunction(around)
+    conditions.carriers = carrier_formulas(facts, found, hung)
 
 
 class _World:

@@ -35,6 +35,7 @@ def _places(facts: Facts, found: Recognition) -> Iterator[Statement]:
     yield from (access.statement for access in found.parameters)
     yield from (access.statement for access in (*found.saves, *found.loads))
     yield from (read.statement for read in found.scale_reads)
+    yield from (one.statement for one in found.handed)
     yield from (facts.tree.statement_of(carrier) for carrier in found.carriers)
 
 
@@ -108,6 +109,7 @@ def _part(facts: Facts, found: Recognition, area: Area) -> Recognition:
         saves=[one for one in found.saves if own(one.statement)],
         loads=[one for one in found.loads if own(one.statement)],
         scale_reads=[one for one in found.scale_reads if own(one.statement)],
+        handed=[one for one in found.handed if own(one.statement)],
         carriers=[one for one in found.carriers if own(facts.tree.statement_of(one))],
         no_casts=[],
         removed=[],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import libcst as cst
@@ -19,14 +20,16 @@ def now_unused(before: Facts, after: Facts) -> list[Finding]:
     for option in before.values.options.values():
         if option.name in read_before and option.name not in read_after:
             message = f"the option {_flag(option.node)} has no effect any more"
-            findings.append(Finding(before.line(option.node), "AMP103", message))
-    for old, new in zip(before.tree.functions, after.tree.functions, strict=False):
-        unread = {param.name.value for param, is_read in _parameters(after, new) if not is_read}
+            findings.append(before.finding(option.node, "AMP103", message))
+    now = dict(_functions(after))
+    for place, old in _functions(before):
+        new = now.get(place)  # an arm that goes may hold functions
+        unread = {param.name.value for param, is_read in _parameters(after, new) if not is_read} if new else set()
         for param, is_read in _parameters(before, old):
             name = param.name.value
             if is_read and name in unread:
                 message = f"the parameter {name} of {old.name} has no effect any more"
-                findings.append(Finding(before.line(param), "AMP103", message))
+                findings.append(before.finding(param, "AMP103", message))
     return findings
 
 
@@ -44,6 +47,21 @@ def _attributes_read(facts: Facts) -> set[str]:
         for part in facts.tree.expressions(statement)
         if isinstance(part, cst.Attribute)
     }
+
+
+def _functions(facts: Facts) -> Iterator[tuple[tuple[str, str, int], Function]]:
+    """The functions by what stays the same: file, name with what is around it, and which of that name it is."""
+    count: Counter[tuple[str, str]] = Counter()
+    for function in facts.tree.functions:
+        place = facts.file_of(function.node).path, _qualified(function)
+        yield (*place, count[place]), function
+        count[place] += 1
+
+
+def _qualified(function: Function) -> str:
+    around = _qualified(function.parent) if function.parent is not None else ""
+    owner = f"{function.owner.name}." if function.owner is not None else ""
+    return f"{around}/{owner}{function.name}"
 
 
 def _parameters(facts: Facts, function: Function) -> Iterator[tuple[cst.Param, bool]]:

@@ -4,26 +4,46 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from amp_migrate.findings import Finding
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 
 
-def finding_lines(result: Result) -> Iterator[str]:
+def units(results: Sequence[Result]) -> list[list[Result]]:
+    """The results by unit, in the order of the first file of each; a file without a unit is one of its own."""
+    found: dict[object, list[Result]] = {}
+    for result in results:
+        found.setdefault(result.unit or result.path, []).append(result)
+    return list(found.values())
+
+
+def unit_lines(unit: Sequence[Result]) -> Iterator[str]:
+    """Which files belong together, and why; nothing for a file alone."""
+    members = unit[0].unit
+    if len(members) > 1:
+        yield f"one unit of {len(members)} files:"
+        for path, reason in members:
+            yield f"    {_shown(path)}{f': {reason}' if reason else ''}"
+
+
+def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
     """Place, code and what was found; then why it matters and what to do by hand."""
-    for finding in result.findings:
-        yield f"{place(result, finding)}: {finding.code} {finding.message}"
+    for finding in findings:
+        yield f"{place(finding)}: {finding.code} {finding.message}"
         rule = RULES[finding.code]
         yield f"    why: {rule.why}"
         yield f"    do:  {rule.what_to_do}"
 
 
-def place(result: Result, finding: Finding) -> str:
+def place(finding: Finding) -> str:
     """`path:line`, the path as it was given or relative to the current folder, whichever is shorter."""
-    path = "<stdin>" if result.path == "-" else min(result.path, os.path.relpath(result.path), key=len)
-    return f"{path}:{finding.line}"
+    return f"{_shown(finding.path)}:{finding.line}"
+
+
+def _shown(path: str) -> str:
+    return "<stdin>" if path == "-" else min(path, os.path.relpath(path), key=len)
 
 
 def summary(results: Sequence[Result], *, written: bool) -> str:

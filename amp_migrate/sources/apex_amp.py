@@ -16,16 +16,19 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import ANY, subscript_key
 from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import (
     Backward,
+    HandedOn,
     ParameterAccess,
     Recognition,
     ScaleAccess,
     StateAccess,
 )
+from amp_migrate.sources.handed import is_only_saved
 from amp_migrate.sources.initialize import read_setup
 
 FORM = "apex.amp"
@@ -75,7 +78,7 @@ class _Reader:
             if isinstance(statement.node, (cst.Global, cst.Nonlocal)):
                 continue
             for node, name in self._references(statement):
-                self.found.sites += 1
+                self.found.sites.append(node)
                 try:
                     self._reference(node, name, statement)
                 except Refusal as refusal:
@@ -101,10 +104,10 @@ class _Reader:
         """The longest attribute chains that mean apex.amp (name "") or something in it ("scale_loss")."""
         parents = self.facts.tree.parents
         for part in self.facts.tree.expressions(statement):
-            if not isinstance(part, (cst.Name, cst.Attribute)) or self.facts.tree.is_label(part):
+            if not isinstance(part, (cst.Name, cst.Attribute, cst.Subscript)) or self.facts.tree.is_label(part):
                 continue
             name = self._amp_name(part)
-            if name is None:
+            if name is None or (isinstance(part, cst.Subscript) and subscript_key(part) == ANY):
                 continue
             parent = parents.get(part)
             if isinstance(parent, cst.Attribute) and parent.value is part and self._amp_name(parent) is not None:
@@ -149,9 +152,21 @@ class _Reader:
             self._carrier(node)
         elif (isinstance(parent, cst.Arg) and self._stays_here(parent)) or _is_test(node, parent, statement):
             self._carrier(node)
+        elif is_only_saved(self.facts, node):
+            self.found.handed.append(HandedOn(node, statement, is_saved=True))
+        elif self._travels(node, parent, statement):
+            self.found.handed.append(HandedOn(node, statement, is_saved=False))
+        elif isinstance(parent, cst.Element) and _is_target(self.facts, parent):
+            self.found.received.append(node)
         else:
             text = self.facts.text(node)
-            raise Refusal("AMP903", node, f"the apex.amp module leaves this file as {text}")
+            raise Refusal("AMP903", node, f"the apex.amp module leaves these files as {text}")
+
+    def _travels(self, node: cst.BaseExpression, parent: cst.CSTNode | None, statement: Statement) -> bool:
+        """True for a part of what a function returns, and for an entry of a dict."""
+        if isinstance(parent, cst.Element) and isinstance(statement.node, cst.Return):
+            return self.facts.tree.parents.get(parent) is statement.node.value
+        return isinstance(parent, cst.Return) or (isinstance(parent, cst.DictElement) and parent.value is node)
 
     def _carrier(self, node: cst.BaseExpression) -> None:
         self.found.carriers.append(node)
@@ -293,6 +308,12 @@ def _root(node: cst.BaseExpression) -> str:
     while isinstance(node, cst.Attribute):
         node = node.value
     return node.value if isinstance(node, cst.Name) else ""
+
+
+def _is_target(facts: Facts, element: cst.Element) -> bool:
+    """True for `amp` in `model, amp = ...`."""
+    group = facts.tree.parents.get(element)
+    return isinstance(facts.tree.parents.get(group), cst.AssignTarget) if group is not None else False
 
 
 def _is_test(node: cst.BaseExpression, parent: cst.CSTNode | None, statement: Statement) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Condition, LossScale, Setup
@@ -110,24 +110,25 @@ def _literal(given: Arguments, name: str) -> object:
 
 def _traps(facts: Facts, call: cst.Call, given: Arguments) -> list[Finding]:
     """Arguments that have no native form, or that mean something else than they seem to."""
-    line = facts.line(call)
     findings = []
     level = _literal(given, "opt_level") if "opt_level" in given else "O1"
     batchnorm = _literal(given, "keep_batchnorm_fp32")
     if level == "O1" and batchnorm is not None and batchnorm is not UNKNOWN:
-        findings.append(Finding(line, "AMP114", "keep_batchnorm_fp32 is given under O1: apex raises here"))
+        findings.append(facts.finding(call, "AMP114", "keep_batchnorm_fp32 is given under O1: apex raises here"))
     for name in ("cast_model_type", "patch_torch_functions", "master_weights", "cast_model_outputs"):
         if _literal(given, name) is not None and (name, level) not in _AS_IN_NATIVE:
             text = facts.text(given[name])
-            findings.append(Finding(line, "AMP116", f"{name}={text} has no native form and is dropped"))
+            findings.append(facts.finding(call, "AMP116", f"{name}={text} has no native form and is dropped"))
     findings += [
-        Finding(line, "AMP116", f"{name}={facts.text(given[name])} is dropped: the scale is known at run time only")
+        facts.finding(
+            call, "AMP116", f"{name}={facts.text(given[name])} is dropped: the scale is known at run time only"
+        )
         for name in ("min_loss_scale", "max_loss_scale")
         if name in given and "loss_scale" in given and facts.values.constant(given["loss_scale"]) is UNKNOWN
     ]
     losses = _literal(given, "num_losses")
     if losses not in (None, 1):
-        findings.append(Finding(line, "AMP105", "num_losses asks for one loss scale per loss"))
+        findings.append(facts.finding(call, "AMP105", "num_losses asks for one loss scale per loss"))
     return findings
 
 
@@ -138,8 +139,8 @@ def _enabled(facts: Facts, given: Arguments, findings: list[Finding], call: cst.
     literal = literal_value(node)
     if isinstance(literal, str) or "opt_level" in facts.text(node):
         findings.append(
-            Finding(
-                facts.line(call),
+            facts.finding(
+                call,
                 "AMP117",
                 f"the third argument {facts.text(node)} is `enabled`, not the level: apex runs O1 here",
             )
@@ -157,7 +158,7 @@ class _Level:
         self.literal: str | None = "O1"
         self.always_off = False
         self.conditions: list[Condition] = []
-        self._option_line: int | None = None
+        self._option: cst.Call | None = None
         if self.node is not None:
             self.literal = None
             self._read(facts, self.node)
@@ -174,7 +175,7 @@ class _Level:
             return
         option = facts.values.option(node)
         if option is not None and isinstance(option.default, str) and option.default not in (*_LEVELS, ""):
-            self._option_line = facts.line(option.node)
+            self._option = option.node
         if option is not None and option.choices and "O0" not in option.choices:
             return
         if option is not None and option.default in (None, UNKNOWN) and not option.is_required:
@@ -189,7 +190,7 @@ class _Level:
         if number is not None:
             self.conditions.append(_compared(facts, number, "0"))
         else:
-            self.conditions.append(_compared(facts, node, facts.quoted("O0")))
+            self.conditions.append(_compared(facts, node, f"{facts.quote(node)}O0{facts.quote(node)}"))
 
     def _choose(self, facts: Facts, node: cst.IfExp, arms: list[str]) -> None:
         """`'O2' if c else 'O0'` is the condition `c`, and the level O2."""
@@ -202,18 +203,17 @@ class _Level:
                 self.conditions.append(Condition(node.test, formula, negated=arms[0] == "O0"))
 
     def findings(self, facts: Facts, call: cst.Call, *, trains: bool) -> list[Finding]:
-        line = facts.line(call)
         found = []
-        if self._option_line is not None:
+        if self._option is not None:
             found.append(
-                Finding(self._option_line, "AMP111", "the default of this option is no level of apex: it raises")
+                facts.finding(self._option, "AMP111", "the default of this option is no level of apex: it raises")
             )
         if self.literal in ("O2", "O3") and not trains:
-            found.append(Finding(line, "AMP101", f"the model had half weights by {self.literal}, they stay in fp32"))
+            found.append(facts.finding(call, "AMP101", f"half weights by {self.literal} stay in fp32"))
         elif self.literal == "O2":
-            found.append(Finding(line, "AMP101", "opt_level O2 becomes autocast with fp32 weights"))
+            found.append(facts.finding(call, "AMP101", "opt_level O2 becomes autocast with fp32 weights"))
         elif self.literal == "O3":
-            found.append(Finding(line, "AMP102", "opt_level O3 becomes autocast with a scaled loss"))
+            found.append(facts.finding(call, "AMP102", "opt_level O3 becomes autocast with a scaled loss"))
         return found
 
 
@@ -263,7 +263,7 @@ def _loss_scale(facts: Facts, given: Arguments, level: str | None) -> LossScale:
     if maximum is not None and literal_value(maximum) in (None, _LARGEST_SCALE):
         maximum = None
     node = given.get("loss_scale")
-    value = facts.values.constant(node) if node is not None else None
+    value = _constant(facts, node) if node is not None else None
     if value is UNKNOWN:
         return LossScale(runtime=node, minimum=minimum, maximum=maximum)
     if value is None:
@@ -275,6 +275,21 @@ def _loss_scale(facts: Facts, given: Arguments, level: str | None) -> LossScale:
     except (TypeError, ValueError):
         assert node is not None
         raise Refusal("AMP906", node, f"loss_scale={facts.text(node)} is no number: apex raises here") from None
+
+
+def _constant(facts: Facts, node: cst.BaseExpression) -> object:
+    """The value of a constant, or the default of a parameter that every call leaves out."""
+    value = facts.values.constant(node)
+    variable = facts.names.variable_at(node) if value is UNKNOWN else None
+    function = variable.scope.owner if variable is not None else None
+    if variable is None or not isinstance(function, Function) or len(variable.bindings) != 1:
+        return value
+    param, calls = variable.bindings[0].node, facts.objects.callers(function)
+    if not isinstance(param, cst.Param) or param.default is None or not calls:
+        return value
+    given = any(facts.objects.argument(call, function, param) is not None for call, _ in calls)
+    starred = any(arg.star for call, _ in calls for arg in call.args)
+    return value if given or starred else literal_value(param.default)
 
 
 def _items(node: cst.BaseExpression) -> list[cst.BaseExpression]:

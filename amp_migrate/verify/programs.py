@@ -6,11 +6,9 @@ import dataclasses
 import os
 from pathlib import Path
 
-from amp_migrate.files.neighbours import local_modules
 from amp_migrate.options import Options
-from amp_migrate.project import migrate_bytes
+from amp_migrate.project import migrate_program
 from amp_migrate.report.text import finding_lines
-from amp_migrate.result import Result
 from amp_migrate.verify.errors import NotComparableError
 from amp_migrate.verify.mirror import Mirror, is_copied_whole
 from amp_migrate.verify.notebook import notebook_source
@@ -69,22 +67,16 @@ def migrated_pair(
 
 
 def _migrated(script: Path, source: bytes, options: Options) -> dict[Path, bytes]:
-    """The new content of the script and of the local modules that it imports, where it changes."""
-    changed = {}
-    for file, content in ((script, source), *local_modules(script, source)):
-        result = migrate_bytes(content, options, file)
-        if file == script:
-            _checked(result)
-        if result.changed:
-            changed[Path(os.path.abspath(file))] = result.output
-    return changed
+    """The new content of the script and of all files that it imports or that belong together with these.
 
-
-def _checked(result: Result) -> Result:
-    """Raises NotComparableError for a unit that was left alone, or could not be processed."""
-    if result.status in ("left", "error"):
-        raise NotComparableError("not migrated:\n" + "\n".join(finding_lines(result)))
-    return result
+    Raises NotComparableError for a script whose unit is left alone, or that cannot be processed.
+    """
+    results = migrate_program(script, source, options)
+    own = [result for result in results if script in {Path(path) for path, _ in result.unit}]
+    if any(result.status in ("left", "error") for result in own):
+        findings = [finding for result in own for finding in result.findings]
+        raise NotComparableError("not migrated:\n" + "\n".join(finding_lines(findings)))
+    return {Path(result.path): result.output for result in results if result.changed}
 
 
 def existing_pair(

@@ -49,7 +49,7 @@ def plan_bce(facts: Facts, forwards: Forwards, regions: list[Region]) -> list[Bc
 
 
 def bce_of_other_files(facts: Facts, forwards: Forwards, regions: list[Region]) -> dict[str, cst.Call]:
-    """Functions and classes of other files that the regions run and that compute one: dotted name and first call."""
+    """Functions and classes of other files that the regions run and that compute one: resolved name and first call."""
     return _Finder(facts, forwards, regions).elsewhere()
 
 

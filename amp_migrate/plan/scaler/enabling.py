@@ -16,23 +16,29 @@ import dataclasses
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import Formula, conjunction, negation
-from amp_migrate.facts.tree import Block, Statement, called_name, walk
+from amp_migrate.facts.conditions import Formula, conjunction, negation, unknown
+from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
+from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Condition, Guard, Recognition, Setup
+from amp_migrate.plan.scaler.carried import Hung
+
+_HUNG = "the handle hangs on an object"
 
 
 @dataclasses.dataclass(eq=False)
 class Enabling:
     """The parts of `enabled`, their conjunction, and the guards around each setup.
 
-    `always_off` is an O0 or `enabled=False` written down: no condition can turn it on.
+    `always_off` is an O0 or `enabled=False` written down: no condition can turn it on. Where the handle hangs on an
+    object (`is_hung`), the parts are those at the setup; everybody else has to ask the scaler.
     """
 
     parts: list[Condition]
     formula: Formula
     always_off: bool
     setup_guards: dict[Setup, list[Guard]]
+    is_hung: bool = False
 
 
 def find_guard(facts: Facts, found: Recognition, backward: Backward) -> Guard | None:
@@ -58,7 +64,56 @@ def enclosing_guards(facts: Facts, statement: Statement) -> list[Guard]:
     return guards
 
 
-def work_out_enabling(facts: Facts, found: Recognition) -> Enabling:
+def carrier_formulas(facts: Facts, found: Recognition, hung: Hung | None) -> dict[cst.BaseExpression, Formula]:
+    """When each carrier has the module; an unknown condition where it depends on who calls or sets it.
+
+    Raises Refusal where the module is handed to carriers under different conditions.
+    """
+    known = conjunction([guard.formula for guard in _carrier_guards(facts, found)])
+    formulas = {}
+    for carrier in found.carriers:
+        function = _left_out_at_calls(facts, carrier)
+        if hung is not None:
+            formulas[carrier] = unknown(_HUNG)
+        else:
+            formulas[carrier] = unknown(("carrier", function)) if function is not None else known
+    return formulas
+
+
+def _left_out_at_calls(facts: Facts, carrier: cst.BaseExpression) -> Function | None:
+    """The function with a carrier for a parameter that some calls leave out, or give None."""
+    variable = facts.names.variable_at(carrier) if isinstance(carrier, cst.Name) else None
+    function = variable.scope.owner if variable is not None else None
+    param = variable.bindings[0].node if variable is not None and variable.bindings else None
+    if not isinstance(function, Function) or not isinstance(param, cst.Param):
+        return None
+    for call, _ in facts.objects.callers(function):
+        arg = facts.objects.argument(call, function, param)
+        if arg is None or literal_value(arg.value) is None:
+            return function
+    return None
+
+
+def _carrier_guards(facts: Facts, found: Recognition) -> list[Guard]:
+    """What must hold for a carrier to have the module: the ifs around the import, and around `self.amp = amp`."""
+    imports = [guard for statement in found.imports[-1:] for guard in enclosing_guards(facts, statement)]
+    copies = [one for carrier in found.carriers if (one := _copy_of(facts, carrier)) is not None]
+    guards = [[*enclosing_guards(facts, statement), *imports] for statement in copies] or [imports]
+    first = conjunction([guard.formula for guard in guards[0]])
+    for statement, other in zip(copies, guards, strict=False):
+        if not facts.conditions.equivalent(first, conjunction([guard.formula for guard in other])):
+            raise Refusal("AMP905", statement.node, "apex's module is assigned under conditions that differ")
+    return guards[0]
+
+
+def _copy_of(facts: Facts, carrier: cst.BaseExpression) -> Statement | None:
+    """The statement `self.amp = amp`, for the module on its right."""
+    parent = facts.tree.parents.get(carrier)
+    is_value = isinstance(parent, cst.Assign) and parent.value is carrier
+    return facts.tree.statement_of(carrier) if is_value else None
+
+
+def work_out_enabling(facts: Facts, found: Recognition, hung: Hung | None) -> Enabling:
     """The condition under which mixed precision is on, agreed on by setups and backwards.
 
     Raises Refusal where the guards of setup and backward cannot be shown to mean the same.
@@ -82,6 +137,9 @@ def work_out_enabling(facts: Facts, found: Recognition) -> Enabling:
                 "the guard of this backward cannot be shown to agree with the guard of amp.initialize",
             )
     parts = _without_implied(facts, parts)
+    if hung is not None:
+        formula = conjunction([*(part.formula for part in parts), unknown(_HUNG)])
+        return Enabling(parts, formula, always_off, setup_guards, is_hung=True)
     return Enabling(parts, conjunction([part.formula for part in parts]), always_off, setup_guards)
 
 
@@ -189,15 +247,19 @@ def _only_prepares(statement: Statement) -> bool:
 def _as_conditions(facts: Facts, found: Recognition, guard: Guard) -> list[Condition]:
     """A guard as a part of `enabled`; a test of a carrier stands for the guards of the import."""
     test = facts.conditions.simplified(guard.test)
-    carriers = [part for part in walk(test) if part in found.carriers]
+    carriers = [carrier for carrier in found.carriers if carrier in set(walk(test))]
     if not carriers:
         return [Condition(test, guard.formula, negated=guard.arm != "body")]
-    if not facts.conditions.equivalent(guard.formula, facts.conditions.carrier_formula):
+    held = facts.conditions.carriers[carriers[0]]
+    if not facts.conditions.equivalent(guard.formula, held):
         raise Refusal("AMP905", guard.test, "this guard tests apex's module together with something else")
+    if held.variables.keys() == {_HUNG}:
+        return []  # the scaler itself is the answer
+    if not facts.conditions.equivalent(held, conjunction([outer.formula for outer in _carrier_guards(facts, found)])):
+        raise Refusal("AMP905", guard.test, "some callers leave apex's module out: the guard is not the same for all")
     return [
         Condition(outer.test, outer.formula, negated=outer.arm != "body")
-        for statement in found.imports[-1:]
-        for outer in reversed(enclosing_guards(facts, statement))
+        for outer in reversed(_carrier_guards(facts, found))
     ]
 
 

@@ -130,7 +130,7 @@ class Visible:
 
     def _bound_before(self, variable: Variable, function: Function, at: Statement | None) -> bool:
         """True where some binding of a local variable comes before `at` in the source."""
-        if variable.scope is self.facts.names.module_scope and not function.is_module:
+        if variable.scope.parent is None and not function.is_module:
             return self._is_certain(variable, function)
         if at is None or variable.scope is not self.facts.names.scope_of(function):
             return True

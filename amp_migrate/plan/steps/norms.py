@@ -49,7 +49,7 @@ def is_imported_norm(facts: Facts, call: cst.Call) -> bool:
     for dotted in facts.names.imported_as(call.func):
         source = facts.elsewhere.source_of(dotted)
         try:
-            other = Facts(parse(source)) if source is not None else None
+            other = Facts.of_module(parse(source)) if source is not None else None
         except Unparsable:
             continue
         name = dotted.rpartition(".")[2]

@@ -1,0 +1,220 @@
+"""Which function or class of the unit a call runs, and which argument each of its parameters gets.
+
+train(model)                  the function that the name means, also through imports and `functools.partial`
+step(model, batch)            where `step` is a parameter: the function that every caller passes for it
+self.process(batch)           the method that all classes of the hierarchy agree on
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts.names import Binding, Names
+from amp_migrate.facts.tree import Class, Function, Statement, Tree
+
+
+class Callables(ABC):
+    """Questions about calls. What an expression may mean, it leaves to the points-to analysis built on it."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        self.tree = tree
+        self.names = names
+        self._callers: dict[Function, list[tuple[cst.Call, Statement]]] = {}
+
+    @abstractmethod
+    def origins(self, node: cst.BaseExpression) -> set[object]:
+        """Where the things that `node` may mean come from: a `Class` for instances, a `def`, a call."""
+
+    # -- calls ----------------------------------------------------------------------------------------
+
+    def called_function(self, call: cst.Call) -> Function | None:
+        """The function, method or `__init__` of the unit that a call runs, where that is certain."""
+        func = call.func
+        if isinstance(func, cst.Name):
+            bound = self.partial_behind(func)
+            return self._function_meant(bound.args[0].value if bound is not None else func)
+        if isinstance(func, cst.Attribute):
+            if _is_super(func.value):
+                return self._inherited(call, func.attr.value)
+            named = self.function_named(func)
+            if named is not None:
+                return named
+            owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
+            methods = {self._method(owner, func.attr.value) for owner in owners}
+            return methods.pop() if len(methods) == 1 else None
+        inits = {self._method(owner, "__init__") for owner in self.called_classes(call)}
+        return inits.pop() if len(inits) == 1 else None
+
+    def callers(self, function: Function) -> list[tuple[cst.Call, Statement]]:
+        """The calls of a function, with the statements that hold them."""
+        return self._callers.get(function, [])
+
+    def argument(self, call: cst.Call, function: Function, param: cst.Param) -> cst.Arg | None:
+        """The argument that a call gives for a parameter, if it gives one."""
+        return next((arg for name, arg in self.arguments(call, function) if name is param), None)
+
+    def arguments(self, call: cst.Call, function: Function) -> Iterator[tuple[cst.Param, cst.Arg]]:
+        """Pairs of parameter and argument of a call; a starred argument ends the positional ones."""
+        params = list(function.parameters)
+        makes_instance = self.called_class(call) or self.called_classes(call)
+        if function.is_method and (isinstance(call.func, cst.Attribute) or makes_instance):
+            params = params[1:]
+        by_name = {param.name.value: param for param in params}
+        positional = iter(params)
+        bound = self.partial_behind(call.func) if isinstance(call.func, cst.Name) else None
+        for arg in (*(bound.args[1:] if bound is not None else ()), *call.args):
+            if arg.star:
+                positional = iter(())
+                kept = self.dict_behind(arg)
+                for given in kept.args if kept is not None else ():
+                    if given.keyword is not None and given.keyword.value in by_name:
+                        yield by_name[given.keyword.value], given
+            elif arg.keyword is not None:
+                if arg.keyword.value in by_name:
+                    yield by_name[arg.keyword.value], arg
+            else:
+                param = next(positional, None)
+                if param is not None:
+                    yield param, arg
+
+    def partial_behind(self, name: cst.Name) -> cst.Call | None:
+        """The `functools.partial(f, ...)` that a name means, where it is the only thing it can mean."""
+        meant = self._only_value(name)
+        return meant if isinstance(meant, cst.Call) and self.is_partial(meant) else None
+
+    def is_partial(self, call: cst.Call) -> bool:
+        """True for `functools.partial(f, ...)`."""
+        return bool(call.args) and self.names.dotted(call.func) == "functools.partial"
+
+    def dict_behind(self, arg: cst.Arg) -> cst.Call | None:
+        """The `dict(key=value, ...)` of a `**name` that is bound once and not changed by item."""
+        variable = self.names.variable_at(arg.value) if arg.star == "**" and isinstance(arg.value, cst.Name) else None
+        if variable is None or len(variable.bindings) != 1:
+            return None
+        value = variable.bindings[0].value
+        is_dict = isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value == "dict"
+        only_given = all(isinstance(self.tree.parents.get(load), cst.Arg) for load in variable.loads)
+        return value if isinstance(value, cst.Call) and is_dict and only_given else None
+
+    # -- names ----------------------------------------------------------------------------------------
+
+    def function_named(self, node: cst.BaseExpression) -> Function | None:
+        """The function of the unit that a name means, or `module.name` (for a class, its `__init__`)."""
+        binding = self._only_binding(node)
+        if binding is None:
+            return None
+        if binding.node in self.tree.function_at:
+            return self.tree.function_at[binding.node]
+        owner = self.tree.class_at.get(binding.node)
+        return self._method(owner, "__init__") if owner is not None else None
+
+    def called_class(self, call: cst.Call) -> Class | None:
+        """The class of the unit that a call instantiates."""
+        binding = self._only_binding(call.func)
+        return self.tree.class_at.get(binding.node) if binding is not None else None
+
+    def called_classes(self, call: cst.Call) -> list[Class]:
+        """The classes that a conditional expression chooses from: `(A if fast else B)(model)`; none for other calls."""
+        if not isinstance(call.func, cst.IfExp):
+            return []
+        bindings = [self._only_binding(arm) for arm in (call.func.body, call.func.orelse)]
+        classes = [self.tree.class_at.get(binding.node) for binding in bindings if binding is not None]
+        return [owner for owner in classes if owner is not None] if len(classes) == 2 and None not in classes else []
+
+    def _function_meant(self, node: cst.BaseExpression) -> Function | None:
+        """The function that a name means, or that a variable holds, whoever gave it its value."""
+        named = self.function_named(node)
+        if named is not None or not isinstance(node, cst.Name):
+            return named
+        meant = self._only_value(node)
+        return self.tree.function_at.get(meant) if isinstance(meant, cst.FunctionDef) else None
+
+    def _only_value(self, name: cst.Name) -> object:
+        """Where the value of a name comes from, where that is one place."""
+        variable = self.names.definition(name)
+        if variable is None or all(binding.kind in ("def", "class") for binding in variable.bindings):
+            return None
+        origins = self.origins(name)
+        return origins.pop() if len(origins) == 1 else None
+
+    def _only_binding(self, node: cst.BaseExpression) -> Binding | None:
+        """What a name of the unit, or `module.name`, is bound to, where that is one thing."""
+        variable = self.names.definition(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+        return variable.bindings[0] if variable is not None and len(variable.bindings) == 1 else None
+
+    # -- classes --------------------------------------------------------------------------------------
+
+    def bases(self, owner: Class) -> list[Class]:
+        """The base classes of `owner` that are defined in the unit."""
+        found = []
+        for base in owner.node.bases:
+            binding = self._only_binding(base.value)
+            parent = self.tree.class_at.get(binding.node) if binding is not None else None
+            if parent is not None and parent is not owner:
+                found.append(parent)
+        return found
+
+    def ancestors(self, owner: Class) -> set[Class]:
+        """The class and all that it inherits from inside the unit."""
+        found = {owner}
+        waiting = [owner]
+        while waiting:
+            new = [base for base in self.bases(waiting.pop()) if base not in found]
+            found.update(new)
+            waiting += new
+        return found
+
+    def root_class(self, owner: Class) -> Class:
+        """The top of the hierarchy of a class inside the unit; instances are known by it."""
+        seen = {owner}
+        while parents := [parent for parent in self.bases(owner) if parent not in seen]:
+            owner = parents[0]
+            seen.add(owner)
+        return owner
+
+    def _inherited(self, call: cst.Call, name: str) -> Function | None:
+        """The method that `super().name(...)` runs, where it is defined in the unit."""
+        owner = self.tree.function_of(call).owner
+        if owner is None:
+            return None
+        return next((found for base in self.bases(owner) if (found := self._own_method(base, name))), None)
+
+    def _own_method(self, owner: Class, name: str) -> Function | None:
+        if name in owner.methods:
+            return owner.methods[name]
+        return next((found for base in self.bases(owner) if (found := self._own_method(base, name))), None)
+
+    def _method(self, owner: Class, name: str) -> Function | None:
+        """The method that an instance known by `owner` runs, if all classes below it agree on one."""
+        candidates = {
+            cls.methods[name]
+            for cls in self.tree.classes
+            if name in cls.methods and (cls is owner or self.root_class(cls) is owner)
+        }
+        defined = {method for method in candidates if not _is_abstract(method)} or candidates
+        if len(defined) == 1:
+            return defined.pop()
+        if candidates:
+            return None
+        return next((found for base in self.bases(owner) if (found := self._method(base, name))), None)
+
+
+def _is_super(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
+
+
+def _is_abstract(method: Function) -> bool:
+    """True for a body that does nothing, or only says that a subclass has to define the method."""
+    return all(_says_nothing(statement.node) for statement in method.body.statements)
+
+
+def _says_nothing(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Raise):
+        error = node.exc.func if isinstance(node.exc, cst.Call) else node.exc
+        return isinstance(error, cst.Name) and error.value == "NotImplementedError"
+    if isinstance(node, cst.Expr):
+        return isinstance(node.value, (cst.BaseString, cst.Ellipsis))
+    return isinstance(node, cst.Pass)

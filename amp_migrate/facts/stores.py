@@ -1,0 +1,114 @@
+"""What the code keeps where: stores to attributes and elements, and what functions return."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import libcst as cst
+
+from amp_migrate.facts.tree import Function, Statement, Tree
+
+ANY = "[*]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Store:
+    """`base.field = value`, `base[key] = value` or `base.append(value)`."""
+
+    base: cst.BaseExpression
+    value: cst.BaseExpression
+    selector: tuple[int, ...]
+    statement: Statement
+
+
+class Stores:
+    """Stores by the name of the attribute or the key of the element, collected in one pass."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._stores: dict[str, list[Store]] = {}
+        self._given: dict[str, list[Store]] = {}  # by keyword of a call that makes an object
+        self._readers: dict[str, list[cst.BaseExpression]] = {}  # by attribute, what it is read from
+        self._returns: dict[Function, list[cst.BaseExpression]] = {}
+        for statement in tree.all_statements():
+            self._collect(statement)
+        for part in tree.parents:
+            if isinstance(part, cst.Attribute):
+                self._readers.setdefault(part.attr.value, []).append(part.value)
+            elif isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+                if part.func.attr.value == "append" and len(part.args) == 1:
+                    self._add(ANY, Store(part.func.value, part.args[0].value, (), tree.statement_of(part)))
+
+    def at(self, field: str) -> list[Store]:
+        """The stores to a field, those by the keywords of a call among them."""
+        return [*self.to(field), *self._given.get(field, [])]
+
+    def to(self, field: str) -> list[Store]:
+        """The stores to an attribute or element of that name, whatever the object."""
+        return self._stores.get(field, [])
+
+    def elements(self) -> list[str]:
+        """The keys of all elements that are stored to."""
+        return [field for field in self._stores if field.startswith("[")]
+
+    def all(self) -> Iterable[tuple[str, list[Store]]]:
+        """Every attribute name and element key that is stored to, with the stores."""
+        return self._stores.items()
+
+    def readers(self, field: str) -> list[cst.BaseExpression]:
+        """What an attribute of that name is read from."""
+        return self._readers.get(field, [])
+
+    def returned(self, function: Function) -> list[cst.BaseExpression]:
+        """What a function returns."""
+        return self._returns.get(function, [])
+
+    def keep_arguments(self, call: cst.Call, statement: Statement) -> None:
+        """`State(model=model)` of a class without `__init__` (a dataclass, attrs), or of whatever another file
+        defines (`Munch`, `SimpleNamespace`), sets the field, as far as somebody reads it.
+        """
+        for arg in call.args:
+            if arg.keyword is not None and arg.keyword.value in self._readers:
+                self._given.setdefault(arg.keyword.value, []).append(Store(call, arg.value, (), statement))
+
+    def _collect(self, statement: Statement) -> None:
+        node = statement.node
+        if isinstance(node, cst.Assign):
+            for assign_target in node.targets:
+                self._collect_target(assign_target.target, node.value, (), statement)
+        elif isinstance(node, cst.AnnAssign) and node.value is not None:
+            self._collect_target(node.target, node.value, (), statement)
+        elif isinstance(node, cst.Return) and node.value is not None:
+            self._returns.setdefault(statement.function, []).append(node.value)
+
+    def _collect_target(
+        self, target: cst.BaseExpression, value: cst.BaseExpression, selector: tuple[int, ...], at: Statement
+    ) -> None:
+        if isinstance(target, (cst.Tuple, cst.List)):
+            for index, element in enumerate(target.elements):
+                if isinstance(element, cst.StarredElement):
+                    return
+                self._collect_target(element.value, value, (*selector, index), at)
+        elif isinstance(target, cst.Attribute):
+            self._add(target.attr.value, Store(target.value, value, selector, at))
+        elif isinstance(target, cst.Subscript):
+            self._add(subscript_key(target), Store(target.value, value, selector, at))
+
+    def _add(self, field: str, store: Store) -> None:
+        self._stores.setdefault(field, []).append(store)
+
+
+def subscript_key(node: cst.Subscript) -> str:
+    """A constant subscript names an element of its own, every other one any element."""
+    if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+        index = node.slice[0].slice.value
+        if isinstance(index, cst.Integer):
+            return f"[{index.evaluated_value}]"
+        if isinstance(index, cst.SimpleString):
+            return string_key(index)
+    return ANY
+
+
+def string_key(node: cst.SimpleString) -> str:
+    """The element that a string names."""
+    return f"[{node.evaluated_value!r}]"

@@ -1,0 +1,85 @@
+"""Where functions are used as values, so that their calls are not all in sight.
+
+threads.start(train)          a value use of `train`
+fit(model, train)             none, where `fit` does nothing with its parameter but call it
+getattr(engine, name)         a value use of every function of `engine`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts.names import Names, Variable
+from amp_migrate.facts.objects import Objects
+from amp_migrate.facts.tree import Function, Tree
+
+
+class Uses:
+    """The uses of the functions of a unit; methods are left out."""
+
+    def __init__(self, tree: Tree, names: Names, objects: Objects) -> None:
+        self.tree = tree
+        self.names = names
+        self.objects = objects
+        self._reads: dict[Variable, list[cst.BaseExpression]] = {}  # of what is defined in the unit, in all files
+        for variable in names.all_variables():
+            self._reads.setdefault(names.source(variable), []).extend(variable.loads)
+        for part in tree.parents:
+            if isinstance(part, cst.Attribute) and (definition := names.definition(part)) is not None:
+                self._reads.setdefault(definition, []).append(part)
+
+    def values(self) -> Iterator[tuple[Function, cst.BaseExpression]]:
+        """Functions, with the places where they are used as values."""
+        for reads in self._reads.values():
+            for read in reads:
+                function = self.objects.function_named(read)
+                if function is not None and function.owner is None and not self._is_called(read, function, set()):
+                    yield function, read
+        for part in self.tree.parents:
+            if isinstance(part, (cst.Call, cst.Subscript)):
+                yield from ((function, part) for function in self._looked_up(part))
+
+    def _is_called(self, value: cst.BaseExpression, function: Function, seen: set[Variable]) -> bool:
+        """True where all that becomes of a value, which is `function` or a partial of it, is calls that are known."""
+        parent = self.tree.parents.get(value)
+        if isinstance(parent, cst.Call):
+            return parent.func is value and self.objects.called_function(parent) is function
+        if isinstance(parent, cst.Assign):
+            target = parent.targets[0].target
+            return len(parent.targets) == 1 and self._is_called_as(target, function, seen)
+        call = self.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
+        if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
+            return False
+        if self.objects.is_partial(call):
+            return parent is call.args[0] and self._is_called(call, function, seen)
+        taker = self.objects.called_function(call)
+        pairs = self.objects.arguments(call, taker) if taker is not None else ()
+        return any(arg is parent and self._is_called_as(param.name, function, seen) for param, arg in pairs)
+
+    def _is_called_as(self, name: cst.BaseExpression, function: Function, seen: set[Variable]) -> bool:
+        """The same for everything that reads a variable."""
+        variable = self.names.variable_at(name)
+        if variable is None or variable in seen:
+            return variable is not None
+        seen.add(variable)
+        return all(self._is_called(read, function, seen) for read in self._reads.get(variable, []))
+
+    def _looked_up(self, node: cst.Call | cst.Subscript) -> Iterator[Function]:
+        """The functions that `getattr(module, name)` or `globals()[name]` may mean."""
+        if isinstance(node, cst.Subscript):
+            is_own = isinstance(node.value, cst.Call) and self._is_builtin(node.value.func, "globals")
+            root = self.tree.root_of(node) if is_own else None
+        elif self._is_builtin(node.func, "getattr") and node.args:
+            root = self.names.module(node.args[0].value)
+        else:
+            return
+        for variable in self.names.scopes[root].variables.values() if root is not None else ():
+            for binding in self.names.source(variable).bindings:
+                function = self.tree.function_at.get(binding.node)
+                if function is not None:
+                    yield function
+
+    def _is_builtin(self, node: cst.BaseExpression, name: str) -> bool:
+        return isinstance(node, cst.Name) and node.value == name and self.names.variable_at(node) is None

@@ -1,0 +1,113 @@
+"""Where the scaler lives (rule A): created once, visible wherever it is used, never None.
+
+In order of preference: a local variable of the function that sets mixed precision up (nested functions see
+it), a global where the setup stands at module level, an attribute where the methods of one class use it, the way that
+the source's handle travels, and only then a parameter threaded through the calls from the function that dominates all
+uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Function
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Recognition
+from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.scaler.binding import Binding, Creation, Users
+from amp_migrate.plan.scaler.carried import Hung, find_carriers
+from amp_migrate.plan.scaler.creation import Creations
+from amp_migrate.plan.scaler.enabling import Enabling
+from amp_migrate.plan.scaler.instances import Instances
+from amp_migrate.plan.scaler.passing import Passing
+
+
+class Binder:
+    """Finds the scaler's home for the setups and the functions that use it.
+
+    `asking` are functions with an autocast region that reads a parameter as its condition; `can_create` tells
+    whether the settings of the scaler are known in a function; `hung` where the source's handle hangs on an object.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        found: Recognition,
+        roles: Roles,
+        enabling: Enabling,
+        users: Users,
+        asking: set[Function],
+        can_create: Callable[[Function], bool],
+        hung: Hung | None,
+    ) -> None:
+        setups = [setup for setup in found.setups if setup.optimizers]
+        self.facts = facts
+        self.found = found
+        self.users = users
+        self.hung = hung
+        self.home = setups[0].statement.function
+        self.creations = Creations(facts, roles, enabling, setups, users)
+        self.passing = Passing(facts, found, roles, asking)
+        self.instances = Instances(facts, roles, self.creations, self.passing, can_create)
+
+    def bind(self) -> Binding:
+        """Raises Refusal where the uses cannot all be reached."""
+        if all(self.home.encloses(user) for user in self.users):
+            return Binding([self.creations.at(self.home)], None, [], [], {})
+        if self.hung is not None:
+            return self._hung(self.hung)
+        attribute = self.instances.attribute(self.home.owner) if self.home.is_method else None
+        owners = self.instances.owners(self.users)
+        if attribute is None and len(owners) == 1:
+            attribute = self.instances.attribute(owners.pop())
+        return attribute or self.instances.constructed(self.home) or self._threaded()
+
+    def _hung(self, hung: Hung) -> Binding:
+        """Set where the handle was set, disabled where there was none."""
+        carriers = find_carriers(self.facts, self.users)
+        creation = Creation(self.home, hung.statement)
+        carriers[self.home] = hung.carrier
+        for user, statements in self.users.items():
+            if user is self.home or not any(carrying.encloses(user) for carrying in carriers):
+                message = f"{user.name} needs the scaler, and does not read it from .{hung.attribute} as the others do"
+                raise Refusal("AMP914", statements[0].node, message)
+        return Binding([creation], None, [], [], {}, carriers=carriers, absent=hung.absent)
+
+    def _threaded(self) -> Binding:
+        travels = bool(self.found.received or self.found.handed)
+        carriers = find_carriers(self.facts, self.users) if travels else {}
+        owner = self.home if carriers else self._dominator()
+
+        def sees(function: Function) -> bool:
+            return owner.encloses(function) or any(carrying.encloses(function) for carrying in carriers)
+
+        creation = self.creations.at(owner)
+        parameters, arguments = self.passing.through(self.users, sees)
+        return Binding([creation], None, parameters, arguments, {}, carriers=carriers)
+
+    def _dominator(self) -> Function:
+        """The lowest function that leads to the setup and to every use."""
+        candidates = [
+            function
+            for function in self.facts.tree.functions
+            if self._leads_to(function, self.home) and all(self._leads_to(function, user) for user in self.users)
+        ]
+        for function in candidates:
+            below = self.facts.calls.callees(function)
+            if not any(other in below for other in candidates if other is not function):
+                return function
+        user = next(user for user in self.users if not self._leads_to(self.home, user))
+        if not user.is_module:
+            self.passing.check_callers(self.passing.threadable(user))
+        raise Refusal(
+            "AMP914",
+            self.users[user][0].node,
+            f"no known function leads both to amp.initialize (in {self.home.name}) and to {user.name}",
+        )
+
+    def _leads_to(self, function: Function, target: Function) -> bool:
+        return any(
+            reached is target or (reached.encloses(target) and not reached.is_module)
+            for reached in self.facts.calls.reachable(function)
+        )

@@ -1,0 +1,135 @@
+"""Where in a function the scaler is created (rules A1, A2): after the setup, before its uses, outside of the loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import conjunction
+from amp_migrate.facts.tree import Block, Function, Statement, names_in
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Setup
+from amp_migrate.plan.regions.training import lowest_block
+from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.scaler.binding import Creation, Users
+from amp_migrate.plan.scaler.enabling import Enabling, enclosing_guards
+
+
+class Creations:
+    """Finds the place for the scaler of some setups in a function that leads to them and to all uses."""
+
+    def __init__(self, facts: Facts, roles: Roles, enabling: Enabling, setups: list[Setup], users: Users) -> None:
+        self.facts = facts
+        self.roles = roles
+        self.enabling = enabling
+        self.setups = setups
+        self.users = users
+        self.home = setups[0].statement.function
+
+    def at(self, function: Function) -> Creation:
+        """After the setup, lifted out of its guards and of everything that does not also hold the uses."""
+        setups = [place for setup in self.setups if (place := self._place_of(setup, function)) is not None]
+        uses = [place for place in self.uses_in(function) if not any(place is setup for setup in setups)]
+        block = lowest_block([*setups, *uses])
+        loop = self._loop_to_leave(block, function)
+        if loop is not None:
+            return Creation(function, loop, before=True)
+        lifted = [statement for place in setups for statement in place.path() if statement.block is block]
+        at = max(lifted, key=lambda statement: statement.index)
+        calls_user = self.home is not function and any(place in self.uses_in(function) for place in setups)
+        if calls_user or any(use.inside(holder) for use in uses for holder in lifted):
+            first = min(lifted, key=lambda statement: statement.index)
+            return Creation(function, first, before=True)  # what sets up uses the scaler, too
+        for place in setups:
+            self._check_conditions(place, lifted, uses)
+        self._check_order(block, at, uses)
+        return Creation(function, at)
+
+    def _check_conditions(self, place: Statement, lifted: list[Statement], uses: list[Statement]) -> None:
+        """A condition around the setup that is no guard is lost, unless what uses the scaler has it as well."""
+        for guard in enclosing_guards(self.facts, place):
+            if not any(guard.statement.inside(holder) for holder in lifted) or self._builds_optimizer(guard.statement):
+                continue  # without it, there would be no optimizer to step
+            for use in uses:
+                known = conjunction([other.formula for other in enclosing_guards(self.facts, use)])
+                if not self.facts.conditions.implies(known, guard.formula):
+                    raise Refusal(
+                        "AMP905",
+                        guard.statement.node,
+                        "amp.initialize runs under a condition that does not guard its steps",
+                    )
+
+    def _place_of(self, setup: Setup, function: Function) -> Statement | None:
+        """Where a setup happens in `function`, seen from outside of its guards (rule A2)."""
+        guards = [guard.statement for guard in self.enabling.setup_guards[setup]]
+        place = self._place_in(setup.statement, function)
+        while place is not None:
+            outer = next((guard for guard in guards if place is not guard and place.inside(guard)), None)
+            if outer is None:
+                return place
+            place = outer
+        return None
+
+    def _place_in(self, statement: Statement, function: Function) -> Statement | None:
+        """Where a statement happens in `function`: itself, or the call that leads to it."""
+        if statement.function is function:
+            return statement
+        for candidate in function.body.statements:
+            for inner in candidate.descendants():
+                for site in self.facts.calls.in_statement(inner):
+                    if any(reached is statement.function for reached in self.facts.calls.reachable(site.callee)):
+                        return inner
+        return None
+
+    def uses_in(self, function: Function) -> list[Statement]:
+        """The statements of `function` that use the scaler or call something that does."""
+        found = list(self.users.get(function, []))
+        outside = {user for user in self.users if user is not function}
+        for candidate in function.body.statements:
+            for inner in candidate.descendants():
+                for site in self.facts.calls.in_statement(inner):
+                    if self.facts.calls.reaches(site.callee, outside.__contains__):
+                        found.append(inner)
+                nested = self.facts.tree.function_at.get(inner.node)
+                if nested is None or self.facts.calls.callers(nested):
+                    continue  # its calls count
+                if any(nested.encloses(user) for user in outside):
+                    found.append(inner)
+        return found
+
+    def _loop_to_leave(self, block: Block, function: Function) -> Statement | None:
+        """The loop around setup and uses, unless each round builds an optimizer of its own (rule A1)."""
+        outermost: Statement | None = None
+        owner = block.owner
+        while owner is not None:
+            if owner.is_loop and not self._builds_optimizer_each_round(owner):
+                outermost = owner
+            owner = owner.block.owner
+        return outermost
+
+    def _builds_optimizer_each_round(self, loop: Statement) -> bool:
+        """False where only some round does: `if epoch == first:`."""
+        target = names_in(loop.node.target) if isinstance(loop.node, cst.For) else set()
+        for one in self.roles.optimizers:
+            if isinstance(one.origin, cst.Call):
+                statement = self.facts.tree.statement_of(one.origin)
+                tests = [outer.node.test for outer in statement.path()[:-1] if isinstance(outer.node, cst.If)]
+                if statement.inside(loop) and not any(names_in(test) & target for test in tests):
+                    return True
+        return False
+
+    def _builds_optimizer(self, holder: Statement) -> bool:
+        for one in self.roles.optimizers:
+            if isinstance(one.origin, cst.Call) and self.facts.tree.statement_of(one.origin).inside(holder):
+                return True
+        return False
+
+    def _check_order(self, block: Block, at: Statement, uses: Iterable[Statement]) -> None:
+        for use in uses:
+            lifted = next((statement for statement in use.path() if statement.block is block), None)
+            if lifted is not None and lifted.index < at.index and not isinstance(lifted.node, cst.FunctionDef):
+                raise Refusal(
+                    "AMP914", use.node, "the scaler is used here before amp.initialize has run in this function"
+                )

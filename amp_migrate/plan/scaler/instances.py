@@ -1,0 +1,190 @@
+"""The scaler as an attribute of the objects that train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Class, Function, Statement
+from amp_migrate.plan.regions.training import lowest_block
+from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.scaler.binding import Binding, Creation
+from amp_migrate.plan.scaler.carried import Carrier
+from amp_migrate.plan.scaler.creation import Creations
+from amp_migrate.plan.scaler.passing import Passing
+
+
+class Instances:
+    """Finds an attribute for the scaler. `can_create` tells whether its settings are known in a function."""
+
+    def __init__(
+        self,
+        facts: Facts,
+        roles: Roles,
+        creations: Creations,
+        passing: Passing,
+        can_create: Callable[[Function], bool],
+    ) -> None:
+        self.facts = facts
+        self.roles = roles
+        self.creations = creations
+        self.passing = passing
+        self.can_create = can_create
+        self.setups = creations.setups
+        self.users = creations.users
+
+    def owners(self, users: Iterable[Function]) -> set[Class]:
+        """The classes of the methods that use it; empty where some user is no method."""
+        methods = [self._method_of(user) for user in users]
+        found = {method.owner for method in methods if method is not None and method.owner is not None}
+        return found if None not in methods else set()
+
+    def _method_of(self, function: Function) -> Function | None:
+        current: Function | None = function
+        while current is not None and not current.is_method:
+            current = current.parent
+        return current
+
+    def attribute(self, owner: Class | None) -> Binding | None:
+        """An attribute of the class's instances; helpers that know no instance get a parameter."""
+        creations = [_before_returns(one) for one in self._attribute_creations(owner)] if owner is not None else []
+        if owner is None or not creations:
+            return None
+        receivers = {creation.function: creation.function.parameters[0].name.value for creation in creations}
+        needing: list[Function] = []
+        waiting = list(self.users)
+        while waiting:
+            user = waiting.pop()
+            receiver = self._receiver(user, owner)
+            if receiver is not None:
+                receivers[user] = receiver
+                continue
+            function = self.passing.threadable(user)
+            if function in needing:
+                continue
+            callers = self.facts.calls.callers(function)
+            if not callers or function.is_module or function.is_method:
+                return None
+            self.passing.check_callers(function)
+            needing.append(function)
+            waiting.extend(site.caller for site in self.passing.giving(function))
+        parameters = [self.passing.new_parameter(function) for function in needing]
+        arguments = self.passing.arguments(
+            parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
+        )
+        return Binding(creations, owner, parameters, arguments, receivers, self._line_of(owner))
+
+    def _line_of(self, owner: Class) -> frozenset[Class]:
+        """The class with those that it inherits from or that inherit from it; not its siblings."""
+        ancestors = self.facts.objects.ancestors
+        return frozenset(cls for cls in self.facts.tree.classes if cls in ancestors(owner) or owner in ancestors(cls))
+
+    def _receiver(self, function: Function, owner: Class) -> str | None:
+        """An expression for the instance in a function: `self`, or `self.GAN` in another class."""
+        root, line = self.facts.objects.root_class(owner), self._line_of(owner)
+        method = self._method_of(function)
+        if method is not None and method.owner in line and method.parameters:
+            return method.parameters[0].name.value
+        if any(self.facts.objects.root_class(cls) is root and cls not in line for cls in self.facts.tree.classes):
+            return None  # instances are known by their root: it might be one of another class
+        for candidate in function.body.statements:
+            for statement in candidate.descendants():
+                for part in self.facts.tree.expressions(statement):
+                    if isinstance(part, (cst.Name, cst.Attribute)) and self._is_instance(part, root):
+                        return self.facts.text(part)
+        return None
+
+    def _is_instance(self, node: cst.BaseExpression, root: Class) -> bool:
+        objects = self.facts.objects.objects(node)
+        return len(objects) == 1 and all(one.kind == "instance" and one.origin is root for one in objects)
+
+    def _attribute_creations(self, owner: Class) -> list[Creation]:
+        """At the setups, where each starts a run of its own or stands in `__init__`; else at the end of `__init__`."""
+        init = owner.methods.get("__init__")
+        homes = list(dict.fromkeys(setup.statement.function for setup in self.setups))
+        own = all(home.owner is owner and home.parameters for home in homes)
+        if own and (init in homes[-1:] or self._are_runs(homes)):
+            return [self._creation_at_setup(home) for home in ([init] if init in homes else homes)]
+        if init is not None and init.parameters and self.can_create(init):
+            early = min(self.creations.uses_in(init), key=lambda use: use.path()[0].index, default=None)
+            if early is not None:
+                return [Creation(init, early.path()[0], before=True)]
+            return [Creation(init, init.body.statements[-1])]
+        return [self._creation_at_setup(homes[-1])] if own else []
+
+    def _creation_at_setup(self, method: Function) -> Creation:
+        """Where nothing in the method uses the scaler, outside of all that the setup stands in."""
+        setup = next(setup.statement for setup in self.setups if setup.statement.function is method)
+        if self.creations.uses_in(method):
+            return self.creations.at(method)
+        return Creation(method, setup.path()[0])
+
+    def _are_runs(self, homes: list[Function]) -> bool:
+        """True for setups that each build an optimizer beside them, several or in a loop (rule A1)."""
+        several = len(homes) > 1 or any(outer.is_loop for setup in self.setups for outer in setup.statement.path()[:-1])
+        return several and all(
+            any(
+                isinstance(one.origin, cst.Call) and self.facts.tree.statement_of(one.origin).function is home
+                for one in self.roles.optimizers
+            )
+            for home in homes
+        )
+
+    def constructed(self, home: Function) -> Binding | None:
+        """A constructor that is given the scaler where an instance is made, and keeps it for the methods."""
+        outside = [user for user in self.users if not home.encloses(user)]
+        inits = {self._constructor(owner) for owner in self.owners(outside)}
+        init = inits.pop() if len(inits) == 1 else None
+        if init is None or not init.parameters or not self.facts.calls.callers(init):
+            return None
+        assert init.owner is not None
+        kept = self._keeps_optimizer(init)
+        if kept is None:
+            return None
+        carrier = Carrier(f"{init.parameters[0].name.value}.")
+        carriers = {method: carrier for method in self._methods_below(init.owner) if method is not init}
+        if not all(any(carrying.encloses(user) for carrying in carriers) or init.encloses(user) for user in outside):
+            return None
+        parameters, arguments = self.passing.through([init], home.encloses)
+        creation = self._before_calls(self.creations.at(home), [argument.call for argument in arguments])
+        return Binding([creation], None, parameters, arguments, {}, carriers=carriers, taken_up=((kept, carrier),))
+
+    def _before_calls(self, creation: Creation, calls: list[cst.Call]) -> Creation:
+        """Earlier, where an instance is made before mixed precision is set up for what it holds."""
+        statements = [self.facts.tree.statement_of(call) for call in calls]
+        own = [statement for statement in statements if statement.function is creation.function]
+        if all(statement.order > creation.at.order for statement in own):
+            return creation
+        block = lowest_block([creation.at, *own])
+        lifted = [place for statement in own for place in statement.path() if place.block is block]
+        return Creation(creation.function, min(lifted, key=lambda place: place.index), before=True)
+
+    def _constructor(self, owner: Class) -> Function | None:
+        """The `__init__` that makes an instance, where it is in the unit."""
+        if "__init__" in owner.methods:
+            return owner.methods["__init__"]
+        return next((found for base in self.facts.objects.bases(owner) if (found := self._constructor(base))), None)
+
+    def _keeps_optimizer(self, init: Function) -> Statement | None:
+        """`self.optimizer = optimizer`, after which the scaler is kept; without it, the last plain statement."""
+        plain = [statement for statement in init.body.statements if isinstance(statement.node, cst.Assign)]
+        for statement in plain:
+            assert isinstance(statement.node, cst.Assign)
+            if self.roles.optimizers_at(statement.node.value):
+                return statement
+        return plain[-1] if plain else None
+
+    def _methods_below(self, owner: Class) -> Iterator[Function]:
+        for cls in self.facts.tree.classes:
+            if owner in self.facts.objects.ancestors(cls):
+                yield from (method for method in cls.methods.values() if method.is_method and method.parameters)
+
+
+def _before_returns(creation: Creation) -> Creation:
+    """A method that returns early must not leave the instance without its scaler."""
+    for statement in creation.function.body.statements[: creation.at.path()[0].index + 1]:
+        if any(isinstance(inner.node, cst.Return) for inner in statement.descendants()):
+            return Creation(creation.function, statement, before=True)
+    return creation

@@ -1,0 +1,205 @@
+"""The scaler as a parameter: which functions need it, where it stands in their signatures and in their calls (A4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.calls import CallSite
+from amp_migrate.facts.conditions import without_not
+from amp_migrate.facts.tree import Function
+from amp_migrate.facts.values import literal_value
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Recognition
+from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.scaler.binding import NewArgument, NewParameter
+
+Sees = Callable[[Function], bool]
+
+
+class Passing:
+    """Hands the scaler through the calls.
+
+    `asking` are functions with an autocast region that reads a parameter as its condition.
+    """
+
+    def __init__(self, facts: Facts, found: Recognition, roles: Roles, asking: set[Function]) -> None:
+        self.facts = facts
+        self.found = found
+        self.roles = roles
+        self.asking = asking
+
+    def through(self, users: Iterable[Function], sees: Sees) -> tuple[list[NewParameter], list[NewArgument]]:
+        """What changes so that the users get the scaler from the functions that see it. Raises Refusal."""
+        needing = self._needing(users, sees)
+        parameters = [self.new_parameter(function) for function in needing]
+        return parameters, self.arguments(parameters, lambda caller: sees(caller) or _is_below(caller, needing))
+
+    def arguments(self, parameters: list[NewParameter], sees: Sees) -> list[NewArgument]:
+        """The arguments for new parameters, at every call. Raises Refusal for a call where there is no scaler."""
+        found = (argument for parameter in parameters for argument in self._new_arguments(parameter, sees))
+        return list(dict.fromkeys(found))  # several calls of one partial
+
+    def _needing(self, users: Iterable[Function], sees: Sees) -> list[Function]:
+        """The functions that must be given the scaler: the users and everything on the way to them."""
+        needing: list[Function] = []
+        waiting = [user for user in users if not sees(user)]
+        while waiting:
+            function = self.threadable(waiting.pop())
+            if function in needing or sees(function):
+                continue
+            needing.append(function)
+            self.check_callers(function)
+            for site in self.giving(function):
+                giver = self._giver(site)
+                if not sees(giver):
+                    self._check_has_callers(function, site)
+                    waiting.append(giver)
+        return sorted(needing, key=self.facts.tree.functions.index)
+
+    def _check_has_callers(self, function: Function, site: CallSite) -> None:
+        caller = self.threadable(site.caller)
+        if caller.is_module or not self.facts.calls.callers(caller):
+            raise Refusal(
+                "AMP914",
+                site.call,
+                f"{function.name} needs the scaler, and is called here (in {caller.name}) where there is none",
+            )
+
+    def threadable(self, function: Function) -> Function:
+        """The outermost function around a nested one: its own local functions see its parameters."""
+        while function.parent is not None and not function.parent.is_module and function.owner is None:
+            function = function.parent
+        return function
+
+    def check_callers(self, function: Function) -> None:
+        """Raises Refusal for a function that somebody may call in a way that is not known."""
+        callers = self.facts.calls.callers(function)
+        values = self.facts.calls.value_uses(function)
+        if values:
+            how = (
+                "looked up by its name" if isinstance(values[0], (cst.Call, cst.Subscript)) else "passed on as a value"
+            )
+            message = f"{function.name} needs the scaler as a parameter, but is {how} here"
+            raise Refusal("AMP915", values[0], message)
+        if not callers:
+            raise Refusal(
+                "AMP915",
+                function.node,
+                f"{function.name} needs the scaler as a parameter, but its callers are not known",
+            )
+        for site in callers:
+            if any(arg.star and self.facts.objects.dict_behind(arg) is None for arg in site.call.args):
+                raise Refusal(
+                    "AMP915", site.call, f"{function.name} needs the scaler, but is called with starred arguments"
+                )
+
+    def new_parameter(self, function: Function) -> NewParameter:
+        carrier = self._carrier_parameter(function)
+        if carrier is not None:
+            is_optional = len(self.giving(function)) < len(self.facts.calls.callers(function))
+            return NewParameter(function, None, replaces=carrier, is_optional=is_optional)
+        guard = self._useless_guard(function)
+        if guard is not None:
+            return NewParameter(function, None, replaces=guard)
+        plain = [
+            param for param in function.parameters if param.default is None and self._is_positional(function, param)
+        ]
+        optimizers = [param for param in plain if self._is_optimizer(param)]
+        after = (optimizers or plain)[-1] if plain else None
+        return NewParameter(function, after)
+
+    def _is_positional(self, function: Function, param: cst.Param) -> bool:
+        node = function.node
+        return isinstance(node, cst.FunctionDef) and any(param is other for other in node.params.params)
+
+    def _is_optimizer(self, param: cst.Param) -> bool:
+        variable = self.facts.names.variable_at(param.name)
+        return variable is not None and bool(self.facts.objects.variable_objects(variable) & self.roles.optimizers)
+
+    def giving(self, function: Function) -> list[CallSite]:
+        """The calls that have to pass the scaler: not those that left out a handle that was None by default."""
+        sites = self.facts.calls.callers(function)
+        carrier = self._carrier_parameter(function)
+        if carrier is None or carrier.default is None or literal_value(carrier.default) is not None:
+            return sites
+        return [site for site in sites if self.facts.objects.argument(site.call, function, carrier) is not None]
+
+    def _carrier_parameter(self, function: Function) -> cst.Param | None:
+        """A parameter that held apex's module or None holds the scaler now (rule A3)."""
+        carriers = set(self.found.carriers)
+        return next((param for param in function.parameters if param.name in carriers), None)
+
+    def _useless_guard(self, function: Function) -> cst.Param | None:
+        """A guard parameter that nothing reads any more gives its place to the scaler (rule A4)."""
+        if any(function.encloses(other) for other in self.asking):
+            return None
+        tests = {
+            without_not(backward.guard.test)
+            for backward in self.found.backwards
+            if backward.collapsed and backward.guard is not None and backward.statement.function is function
+        }
+        for param in function.parameters:
+            variable = self.facts.names.variable_at(param.name)
+            if variable is not None and variable.loads and all(load in tests for load in variable.loads):
+                return param
+        return None
+
+    def _new_arguments(self, parameter: NewParameter, sees: Sees) -> Iterator[NewArgument]:
+        partials: set[cst.Call] = set()
+        for site in self.giving(parameter.function):
+            if not sees(self._giver(site)):
+                raise Refusal(
+                    "AMP914", site.call, f"{parameter.function.name} is called here, where there is no scaler"
+                )
+            if parameter.replaces is not None:
+                yield from self._replaced_argument(site, parameter, partials)
+            else:
+                yield self._inserted_argument(site, parameter)
+
+    def _replaced_argument(
+        self, site: CallSite, parameter: NewParameter, partials: set[cst.Call]
+    ) -> Iterator[NewArgument]:
+        assert parameter.replaces is not None
+        arg = self.facts.objects.argument(site.call, parameter.function, parameter.replaces)
+        if arg is None:
+            raise Refusal(
+                "AMP915", site.call, f"this call of {parameter.function.name} leaves out a parameter that must be given"
+            )
+        call = self.facts.tree.parents[arg]
+        assert isinstance(call, cst.Call)
+        if call not in partials:
+            partials.add(call)
+            yield NewArgument(call, self.facts.tree.function_of(call), 0, arg.keyword is not None, arg)
+
+    def _given_at(self, site: CallSite) -> cst.Call:
+        """The call that gets the argument: the `partial` that binds the others, where there is one."""
+        func = site.call.func
+        bound = self.facts.objects.partial_behind(func) if isinstance(func, cst.Name) else None
+        return bound or site.call
+
+    def _giver(self, site: CallSite) -> Function:
+        return self.facts.tree.function_of(self._given_at(site))
+
+    def _inserted_argument(self, site: CallSite, parameter: NewParameter) -> NewArgument:
+        """After the argument for the parameter before it, in the same manner: by position or by name."""
+        if parameter.after is None:
+            return NewArgument(site.call, site.caller, 0, False)
+        call = self._given_at(site)
+        arg = self.facts.objects.argument(site.call, parameter.function, parameter.after)
+        starred = next((index for index, given in enumerate(site.call.args) if given.star), None)
+        if arg is not None and arg not in site.call.args and starred is not None:
+            return NewArgument(site.call, site.caller, starred, True)
+        if arg is None or arg not in call.args:
+            raise Refusal(
+                "AMP915", site.call, f"the place of the scaler in this call of {parameter.function.name} is not clear"
+            )
+        index = call.args.index(arg) + 1
+        by_name = arg.keyword is not None
+        return NewArgument(call, self._giver(site), index, by_name)
+
+
+def _is_below(function: Function, others: list[Function]) -> bool:
+    return any(other.encloses(function) for other in others)

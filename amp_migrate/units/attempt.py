@@ -1,0 +1,124 @@
+"""One attempt to migrate a unit: script by script, and what the scripts share has to come out the same."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+from itertools import combinations
+
+from amp_migrate.engine import Outcome
+from amp_migrate.findings import Finding
+from amp_migrate.result import Result, Status
+
+_WORST_LAST: tuple[Status, ...] = ("untouched", "migrated", "left", "error")
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """What came of a unit: a Result for each file, in path order, and what prevents the migration, if anything does.
+
+    `given` are the functions that got a parameter, by path and name: whoever calls them must be in the unit, too.
+    """
+
+    results: tuple[Result, ...]
+    reasons: tuple[Finding, ...] = ()
+    given: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def changed(self) -> dict[str, bytes]:
+        """The new content of the files that change."""
+        return {result.path: result.output for result in self.results if result.changed}
+
+    def contradicts(self, other: Attempt) -> bool:
+        """True where both change a file, and not in the same way."""
+        mine, theirs = self.changed, other.changed
+        return any(mine[path] != theirs[path] for path in mine.keys() & theirs.keys())
+
+    @property
+    def converts(self) -> bool:
+        """True where a condition is converted to a bool, since it is not known to be one."""
+        return any(result.output.count(b"bool(") > result.source.count(b"bool(") for result in self.results)
+
+    @property
+    def is_readable(self) -> bool:
+        """True where every file parses, and nothing went wrong."""
+        return all(result.status != "error" for result in self.results)
+
+    def left(self, *reasons: Finding) -> Attempt:
+        """The unit is not to be written after all."""
+        return Attempt(tuple(_refused(result, reasons) for result in self.results), reasons)
+
+
+def attempt_of(members: Mapping[str, str], programs: Mapping[str, Outcome]) -> Attempt:
+    """The programs of a unit, by the paths of their scripts, as one: migrated where all of them are and agree on what
+    they share, else left alone. `members` are the paths of all its files, in their order, and why they belong to it.
+    """
+    reasons = tuple(dict.fromkeys(reason for outcome in programs.values() for reason in reasons_of(outcome)))
+    reasons = reasons or tuple(_disagreements(programs))
+    results = []
+    for path in members:
+        found = [one for outcome in programs.values() for one in outcome.results if one.path == path]
+        if not found:
+            continue
+        merged = dataclasses.replace(_merged(found), unit=tuple(members.items()))
+        results.append(_refused(merged, reasons) if reasons else merged)
+    given = frozenset(one for outcome in programs.values() for one in outcome.given)
+    return Attempt(tuple(results), reasons, given if not reasons else frozenset())
+
+
+def reasons_of(outcome: Outcome) -> Iterator[Finding]:
+    """What prevents the migration of a program: it stands in one of its files, the others point there."""
+    refusal = outcome.refusal
+    said = (refusal.code, refusal.message) if refusal is not None else None
+    for result in outcome.results:
+        for finding in result.findings:
+            if result.status == "error" or (finding.code, finding.message) == said:
+                yield finding
+
+
+def _disagreements(programs: Mapping[str, Outcome]) -> Iterator[Finding]:
+    """Where two scripts need a file that they share in two ways."""
+    for (script, outcome), (other_script, other) in combinations(programs.items(), 2):
+        theirs = {result.path: result for result in other.results}
+        for result in outcome.results:
+            if result.path in theirs and result.output != theirs[result.path].output:
+                line = min(_edits(result) ^ _edits(theirs[result.path]))[0] + 1
+                message = f"{script} and {other_script} would need this line changed in two ways"
+                yield Finding(result.path, line, "AMP901", message)
+
+
+def _edits(result: Result) -> set[tuple[int, int, bytes]]:
+    """What a migration changes: the lines that go, counted from 0, and what comes in their place."""
+    before, after = result.source.splitlines(keepends=True), result.output.splitlines(keepends=True)
+    changes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return {(first, end, b"".join(after[j:k])) for kind, first, end, j, k in changes if kind != "equal"}
+
+
+def _merged(results: list[Result]) -> Result:
+    """What several programs say of one file."""
+    return dataclasses.replace(
+        results[0],
+        output=next((result.output for result in results if result.changed), results[0].output),
+        status=max((result.status for result in results), key=_WORST_LAST.index),
+        findings=tuple(sorted({finding for result in results for finding in result.findings})),
+        sites=max(result.sites for result in results),
+        plan="\n".join(dict.fromkeys(result.plan for result in results if result.plan)),
+    )
+
+
+def _refused(result: Result, reasons: tuple[Finding, ...]) -> Result:
+    """A file of a unit that is left alone: with its own reasons, or pointing to the first."""
+    own = tuple(reason for reason in reasons if reason.path == result.path)
+    if own:
+        return _stays(result, own)
+    if result.sites or result.status in ("left", "error"):
+        one = reasons[0]
+        message = f"belongs together with {one.path}, which cannot be migrated (line {one.line}, {one.code})"
+        return _stays(result, (Finding(result.path, 1, "AMP901", message),))
+    return dataclasses.replace(result, output=result.source, status="untouched", findings=(), plan="")
+
+
+def _stays(result: Result, findings: tuple[Finding, ...]) -> Result:
+    status: Status = "error" if result.status == "error" else "left"
+    return dataclasses.replace(result, output=result.source, status=status, findings=findings, plan="")

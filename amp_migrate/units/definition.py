@@ -1,0 +1,62 @@
+"""What is known of one function, class or variable of a module, or of the module's own code."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from amp_migrate.units.handle import HANDLE
+
+_WITHOUT_GRADIENTS = frozenset(("no_grad", "inference_mode", "set_grad_enabled", "eval"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """A function, class or variable, or the code of a module.
+
+    `references`, `bases` and `annotations` are canonical names; what stands only in annotations is no reference.
+    `called` are the names of what it calls, whatever they belong to. `takes_handle`: one of its names looks like a
+    handle, or it saves or loads whatever it is given by any name. `hands_on`: it passes something on that is one or
+    looks like one. `trains`: it computes or changes gradients, steps, or saves states. `runs_parameter`: it is a
+    function that calls one of its parameters.
+    """
+
+    references: frozenset[str]
+    bases: frozenset[str]
+    annotations: frozenset[str]
+    called: frozenset[str]
+    uses_handle: bool
+    takes_handle: bool
+    hands_on: bool
+    trains: bool
+    runs_parameter: bool
+    is_variable: bool
+
+    @property
+    def is_optimizer(self) -> bool:
+        """True for a class of optimizers."""
+        return any(base.endswith("Optimizer") for base in self.bases)
+
+    @property
+    def evaluates(self) -> bool:
+        """True for a function that runs what it is given, and without gradients."""
+        return self.runs_parameter and not self.called.isdisjoint(_WITHOUT_GRADIENTS)
+
+    @property
+    def declares_options(self) -> bool:
+        """True for what declares options of the command line."""
+        return "add_argument" in self.called
+
+    @property
+    def holds_handle(self) -> bool:
+        """True for a variable of the module that is the handle, holds it, or says whether there is one."""
+        return self.is_variable and HANDLE in self.references
+
+    @property
+    def parses_options(self) -> bool:
+        """True for what reads the command line."""
+        return not self.called.isdisjoint(("parse_args", "parse_known_args"))
+
+    def __or__(self, other: Definition) -> Definition:
+        """Both of two definitions of one name."""
+        values = ((getattr(self, field.name), getattr(other, field.name)) for field in dataclasses.fields(self))
+        return Definition(*(one | two for one, two in values))

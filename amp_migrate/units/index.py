@@ -1,0 +1,246 @@
+"""Which files belong together: the units of a project."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from amp_migrate.files.imports import module_name
+from amp_migrate.units.context import evaluations, options
+from amp_migrate.units.links import Link, find_links
+from amp_migrate.units.reach import Reach
+from amp_migrate.units.sources import Node, Sources, node_of
+from amp_migrate.units.universe import universe_of
+
+__all__ = ["Index", "Unit", "universe_of"]
+
+# Methods that are called without their name.
+_UNNAMED = re.compile(r"__\w+__|forward")
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """Files, resolved and in path order, that are migrated together or not at all; `reasons` says for each why."""
+
+    files: tuple[Path, ...]
+    reasons: Mapping[Path, str]
+
+    def joined(self, *others: Unit) -> Unit:
+        """One unit of this and others."""
+        return self.extended({file: reason for other in others for file, reason in other.reasons.items()})
+
+    def extended(self, files: Mapping[Path, str]) -> Unit:
+        """This unit with other files, and why they are in it."""
+        reasons = dict(sorted({**files, **self.reasons}.items()))
+        return Unit(tuple(reasons), reasons)
+
+
+class Index:
+    """The units of a universe of files; `contents` has those that were read already, by their resolved paths.
+
+    Nothing else is read, and nothing parsed, before it is asked for. `shown` writes a path in the reasons; without it,
+    they are relative to the folder that holds all files.
+    """
+
+    def __init__(
+        self,
+        universe: Iterable[Path],
+        contents: Mapping[Path, bytes] | None = None,
+        shown: Callable[[Path], str] | None = None,
+    ) -> None:
+        self._sources = Sources(universe, contents or {})
+        self._reach = Reach(self._sources)
+        self._shown = shown or self._below_root
+
+    def name_of(self, file: Path) -> str:
+        """The canonical name of the module in a file."""
+        return module_name(file)
+
+    def source(self, file: Path) -> bytes:
+        """The content of a file of the universe."""
+        return self._sources.source(file)
+
+    def touches(self, file: Path) -> set[str]:
+        """The definitions of a file that use an amp handle directly, and the names that it imports one by."""
+        return {node.name for node in self._reach.touching if node.file == file.resolve()}
+
+    def unit_of(self, seed: Path) -> Unit:
+        """The smallest set of files that can be migrated: what is linked to `seed` by the handle."""
+        file = seed.resolve()
+        return self._closed({file: "uses apex.amp" if file in self._reach.files else "imports apex"})
+
+    def grown(self, unit: Unit) -> Unit | None:
+        """The next larger unit: with the callers of what comes to a handle, what else they use of that kind, base and
+        derived classes, and helpers that do a part of the training. None where nothing is left to add.
+        """
+        reasons = dict(unit.reasons)
+        for file, reason in (*self._callers(unit), *self._used(unit), *self._helpers(unit)):
+            reasons.setdefault(file, reason)
+        return self._closed(reasons) if len(reasons) > len(unit.reasons) else None
+
+    def with_context(self, unit: Unit, *, and_options: bool) -> Unit | None:
+        """This unit with the evaluation code that nobody else uses, and with the declarations of its options: in files
+        that it uses, or in its callers. None where there is nothing to add.
+        """
+        reasons: dict[Path, str] = {}
+        for node in evaluations(self._sources, self._definitions(unit.files)):
+            if node.file not in unit.files and not self.users_of(node.name, node.file, unit):
+                reasons.setdefault(node.file, f"its {node.name} runs the model without gradients")
+        declaring = self._declaring(unit.files) if and_options else {}
+        for caller, reason in self._callers(unit) if and_options and not declaring else ():
+            declared = self._declaring([caller])
+            declaring |= {caller: reason, **declared} if declared else {}
+        larger = unit.extended({**declaring, **reasons})
+        return larger if len(larger.files) > len(unit.files) else None
+
+    def programs(self, unit: Unit, given: Iterable[tuple[Path, str]] = ()) -> dict[Path, tuple[Path, ...]]:
+        """The scripts of a unit: each file that no other uses, with all that it uses, directly or through others.
+
+        A file with amp of its own is used where its training is, not where a script borrows a function that has
+        nothing to do with it; the functions in `given` do have to do with it. Files that use each other, and that no
+        others do, are one program; the first counts as its script.
+        """
+        nodes = {Node(file.resolve(), name.partition(".")[0]) for file, name in given}
+        used = {file: self._used_inside(file, unit, nodes) for file in unit.files}
+        largest = {files: file for file, files in reversed(used.items()) if not any(map(files.__lt__, used.values()))}
+        return {script: tuple(sorted(files)) for files, script in sorted(largest.items(), key=lambda item: item[1])}
+
+    def users_of(self, name: str, file: Path, unit: Unit) -> dict[Path, str]:
+        """Files outside of the unit that refer to a top-level definition; for `Class.method`, that may call it.
+
+        Who may call a method is anybody that speaks of its name and gets at the class: by itself, through a derived
+        class, or through something that refers to one of them.
+        """
+        top, _, method = name.partition(".")
+        seen = {Node(file.resolve(), top)}
+        waiting = list(seen)
+        users: dict[Path, str] = {}
+        while waiting:
+            node = waiting.pop()
+            for user in self._sources.referring(node, loosely=True):
+                is_definition = self._sources.definition(user) is not None
+                if is_definition and user.file not in unit.files and self._may_call(user.file, method):
+                    users.setdefault(user.file, f"uses {node.name} of {self._shown(node.file)}")
+                if user not in seen and (method or not is_definition):
+                    seen.add(user)
+                    waiting.append(user)
+        return dict(sorted(users.items()))
+
+    @cached_property
+    def _links(self) -> Mapping[Path, list[Link]]:
+        """The links of each file."""
+        links: dict[Path, list[Link]] = {}
+        for link in find_links(self._reach, self._shown):
+            links.setdefault(link.one, []).append(link)
+            links.setdefault(link.other, []).append(link)
+        return links
+
+    def _closed(self, found: Mapping[Path, str]) -> Unit:
+        """A unit of some files and all that they are linked to, with the callers that hold it together."""
+        unit = self._linked(found)
+        alone = {script for script, files in self.programs(unit).items() if len(files) == 1}
+        callers = {
+            link.caller: f"uses {link.name} of {self._shown(link.one)}"
+            for file in unit.files
+            for link in self._links.get(file, ())
+            if link.caller is not None and alone & {link.one, link.other}
+        }
+        return self._linked({**callers, **unit.reasons}) if callers.keys() - set(unit.files) else unit
+
+    def _linked(self, found: Mapping[Path, str]) -> Unit:
+        reasons = dict(found)
+        waiting = sorted(reasons)
+        passing: dict[Path, str] = {}
+        while waiting:
+            file = waiting.pop(0)
+            for link in self._links.get(file, ()):
+                other, reason = (link.other, link.why_other) if file == link.one else (link.one, link.why_one)
+                if other not in reasons:
+                    reasons[other] = reason
+                    waiting.append(other)
+                passing |= dict.fromkeys(link.through, f"passes {link.name} on")
+        return Unit((), reasons).extended(passing)
+
+    def _callers(self, unit: Unit) -> Iterator[tuple[Path, str]]:
+        """Files outside that use something of the unit that touches or reaches a handle."""
+        for file in self._reach.reaching_files:
+            for use in self._reach.uses_of(file) if file not in unit.files else ():
+                if use.used.file in unit.files:
+                    why = f"uses {use.used.name} of {self._shown(use.used.file)}"
+                    yield file, why
+                    yield from ((passing, f"passes {use.used.name} on") for passing in sorted(use.through))
+
+    def _used(self, unit: Unit) -> Iterator[tuple[Path, str]]:
+        """Files outside with something that touches or reaches a handle and is used in the unit."""
+        for file in unit.files:
+            for use in self._reach.uses_of(file):
+                if use.used.file not in unit.files:
+                    yield use.used.file, f"its {use.used.name} is used by {self._shown(file)}"
+                    yield from ((passing, f"passes {use.used.name} on") for passing in sorted(use.through))
+
+    def _helpers(self, unit: Unit) -> Iterator[tuple[Path, str]]:
+        """Files outside whose definitions do a part of the training of the unit, or are bases of its classes."""
+        waiting = [node for file in unit.files for node in self._reach.definitions(file)]
+        seen = set(waiting)
+        while waiting:
+            node = waiting.pop(0)
+            for helper in sorted(self._parts(node) - seen):
+                seen.add(helper)
+                if helper.file in unit.files:
+                    waiting.append(helper)
+                else:
+                    yield helper.file, f"its {helper.name} is used by {self._shown(node.file)}"
+
+    def _parts(self, node: Node) -> set[Node]:
+        """The base classes of a class, and what a definition refers to that has code of a training, or runs a function
+        that it is given.
+        """
+        definition = self._sources.definition(node)
+        if definition is None:
+            return set()
+        bases = set(self._sources.origins(filter(None, map(node_of, sorted(definition.bases)))))
+        used = self._sources.origins(self._sources.referred(node))
+        found = {part: self._sources.definition(part) for part in used}
+        return bases | {
+            part
+            for part, one in found.items()
+            if one is not None and (one.trains or one.runs_parameter) and not one.is_optimizer
+        }
+
+    def sets_up_and_scales(self, unit: Unit) -> bool:
+        """True where both halves of a training with apex.amp are in a unit."""
+        return self._reach.is_whole(*unit.files)
+
+    def _declaring(self, files: Iterable[Path]) -> dict[Path, str]:
+        """The files that declare the options of the command line that some files use."""
+        found = options(self._sources, self._definitions(files))
+        return {node.file: "declares options of the command line" for node in found}
+
+    def _definitions(self, files: Iterable[Path]) -> list[Node]:
+        return [Node(file, name) for file in files for name in self._sources.summary(file).definitions]
+
+    def _used_inside(self, file: Path, unit: Unit, given: set[Node]) -> frozenset[Path]:
+        """A file of a unit, with those of the unit that it uses, directly or through others."""
+        found = {file}
+        waiting = self._definitions([file])
+        seen = set(waiting)
+        while waiting:
+            for used in self._sources.referred(waiting.pop()):
+                if used in seen or not (used in given or self._reach.may_concern(used)):
+                    continue
+                seen.add(used)
+                waiting.append(used)
+                if used.file in unit.files and used.file not in found:
+                    found.add(used.file)
+                    waiting += self._definitions([used.file])
+        return frozenset(found)
+
+    def _may_call(self, file: Path, method: str) -> bool:
+        return not method or _UNNAMED.fullmatch(method) is not None or self._sources.mentions(file, method)
+
+    def _below_root(self, file: Path) -> str:
+        return os.path.relpath(file, self._sources.root)

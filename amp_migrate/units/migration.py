@@ -1,0 +1,212 @@
+"""From files that use apex.amp to the units that are migrated: grown as far as a migration needs it.
+
+The smallest unit is tried first. What prevents its migration may lie in files that belong to it after all (the
+scaler has to come from a caller, the setup is in another file), so a larger one follows. A function that gets a
+parameter takes all files along that call it. Units that would change the same file differently become one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from amp_migrate.engine import Input, Outcome, migrate
+from amp_migrate.files.helpers import Helpers
+from amp_migrate.files.neighbours import casts_that_need_apex
+from amp_migrate.files.torch_version import api_for
+from amp_migrate.findings import Finding
+from amp_migrate.options import Options
+from amp_migrate.result import Result
+from amp_migrate.units.attempt import Attempt, attempt_of, reasons_of
+from amp_migrate.units.index import Index, Unit
+from amp_migrate.units.universe import universe_of
+
+# Refusals that more files may lift: what is asked for is not in the files at hand.
+_MAY_BE_ELSEWHERE = frozenset("AMP901 AMP902 AMP903 AMP905 AMP906 AMP908 AMP914 AMP915 AMP920 AMP921".split())
+# Among them those that ask for a setup or a scaler: it may come from far up the chain of callers.
+_MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915".split())
+_MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
+
+
+def migrate_units(
+    named: list[Path], sources: Mapping[Path, bytes], seeds: list[Path], options: Options, *, whole_units: bool = False
+) -> dict[Path, Result]:
+    """The results of the files that use apex.amp and of those that belong to them.
+
+    `named` are the files and folders that were asked for, `sources` the files in them. Only those are changed, unless
+    `whole_units` are asked for: a unit that would need others is left alone.
+    """
+    units = _Units(named, sources, options, whole_units)
+    results: dict[Path, Result] = {}
+    # A unit that was refused may have grown into files of another one, which is migrated: that one has the last word.
+    for done in sorted(units.done(seeds), key=lambda done: not done.attempt.reasons):
+        for result in units.allowed(done.attempt).results:
+            path = units.given.get(Path(os.path.realpath(result.path)))
+            if path is None and whole_units:
+                path = Path(result.path)
+            if path is not None and (path not in results or result.status != "untouched"):
+                results[path] = result
+    return results
+
+
+@dataclasses.dataclass(frozen=True)
+class _Done:
+    """`given` are the functions that are known to get a parameter; those of the attempt are new."""
+
+    unit: Unit
+    attempt: Attempt
+    given: frozenset[tuple[Path, str]] = frozenset()
+
+
+class _Units:
+    def __init__(self, named: list[Path], sources: Mapping[Path, bytes], options: Options, whole_units: bool) -> None:
+        self.options = options
+        self.whole_units = whole_units
+        self.given = {Path(os.path.realpath(path)): path for path in sources}
+        contents = {real: sources[path] for real, path in self.given.items()}
+        self._outcomes: dict[tuple[Path, ...], Outcome] = {}
+        self.index = Index(universe_of(named, contents), contents, _in_words)
+
+    def done(self, seeds: list[Path]) -> list[_Done]:
+        """What came of the units of some files, each unit with all that it needs."""
+        waiting = self._units(seeds)
+        done: list[_Done] = []
+        while waiting:
+            one = self._migrated(waiting.pop(0))
+            others = [other for other in done if one.attempt.contradicts(other.attempt)]
+            if others:
+                done = [other for other in done if other not in others]
+                waiting.insert(0, one.unit.joined(*(other.unit for other in others)))
+            else:
+                done.append(one)
+        return done
+
+    def allowed(self, attempt: Attempt) -> Attempt:
+        """Files that were not asked for are not changed, and then nothing of their unit is."""
+        foreign = [path for path in attempt.changed if Path(os.path.realpath(path)) not in self.given]
+        if self.whole_units or not foreign:
+            return attempt
+        message = f"belongs together with {foreign[0]}, which was not given: name both, or their folder"
+        return attempt.left(*(Finding(path, 1, "AMP901", message) for path in attempt.changed if path not in foreign))
+
+    def _units(self, seeds: list[Path]) -> list[Unit]:
+        units: list[Unit] = []
+        for seed in seeds:
+            real = Path(os.path.realpath(seed))
+            if not any(real in unit.files for unit in units):
+                units.append(self.index.unit_of(real))
+        return units
+
+    def _migrated(self, unit: Unit) -> _Done:
+        return self._unless_casts_need_apex(self._with_context(self._grown(unit)))
+
+    def _grown(self, unit: Unit) -> _Done:
+        """The smallest unit from this one on that can be migrated; the last one that came further, where none can."""
+        done: _Done | None = _Done(unit, self._attempt(unit))
+        while done is not None:
+            last = done
+            done = self._lifting(last) if last.attempt.reasons else self._with_callers(last)
+        return last
+
+    def _lifting(self, done: _Done) -> _Done | None:
+        """A larger unit in which nothing of what prevents the migration of this one does so any more."""
+        for larger in self._larger(done):
+            following = _Done(larger, self._attempt(larger, done.given, unless=done.attempt.reasons), done.given)
+            if following.attempt.is_readable and not set(done.attempt.reasons) & set(following.attempt.reasons):
+                return following
+        return None
+
+    def _larger(self, done: _Done) -> Iterator[Unit]:
+        """The next larger unit; and the largest, where what is missing may be far away."""
+        codes = {reason.code for reason in done.attempt.reasons}
+        larger = self.index.grown(done.unit) if codes & _MAY_BE_ELSEWHERE else None
+        units: list[Unit] = []
+        while larger is not None and len(larger.files) <= _MOST_FILES:
+            units.append(larger)
+            larger = self.index.grown(larger) if codes & _MAY_BE_FAR else None
+        for unit in (*units[:1], *units[1:][-1:]):
+            if "AMP901" not in codes or self.index.sets_up_and_scales(unit):
+                yield unit
+
+    def _with_callers(self, done: _Done) -> _Done | None:
+        """The unit with all that calls a function that got a parameter; None where nobody else does."""
+        given = done.given | {(Path(os.path.realpath(path)), name) for path, name in done.attempt.given}
+        users: dict[Path, str] = {}
+        for file, name in sorted(given - done.given):
+            programs = self.index.programs(done.unit, done.given).values()
+            together = {one for files in programs if file in files for one in files}
+            users |= self.index.users_of(name, file, Unit(tuple(together), {}))
+        if not users:
+            return None
+        larger = done.unit.extended(users)
+        return _Done(larger, self._attempt(larger, given), given)
+
+    def _with_context(self, done: _Done) -> _Done:
+        """The unit with files that make its migration better, if it can be migrated with them as well."""
+        attempt = done.attempt
+        larger = self.index.with_context(done.unit, and_options=attempt.converts) if attempt.changed else None
+        if larger is None or len(larger.files) > _MOST_FILES:
+            return done
+        following = _Done(larger, self._attempt(larger, done.given), done.given)
+        stands = self.allowed(following.attempt).reasons or self._with_callers(following)
+        return done if stands else following
+
+    def _unless_casts_need_apex(self, done: _Done) -> _Done:
+        for result in done.attempt.results if done.attempt.changed else ():
+            casts = casts_that_need_apex(Path(os.path.abspath(result.path)), result.source)
+            if casts is not None:
+                file, what = casts
+                finding = Finding(result.path, 1, "AMP901", f"{_in_words(file)} {what}")
+                return dataclasses.replace(done, attempt=done.attempt.left(finding))
+        return done
+
+    def _attempt(
+        self, unit: Unit, given: Iterable[tuple[Path, str]] = (), *, unless: Iterable[Finding] = ()
+    ) -> Attempt:
+        """Migrate a unit, program by program; only as far as until one of some known reasons prevents it again."""
+        members = {self._shown(file): reason for file, reason in unit.reasons.items()}
+        programs = self.index.programs(unit, given)
+        outcomes: dict[str, Outcome] = {}
+        for script, files in programs.items():
+            outcomes[self._shown(script)] = self._program(files)
+            if not set(unless).isdisjoint(reasons_of(outcomes[self._shown(script)])):
+                break
+        attempt = attempt_of(members, outcomes)
+        if len(programs) == 1 or not attempt.reasons:
+            return attempt
+        # Where a script does not call all that it shares, only the scripts together show what is needed.
+        together = attempt_of(members, {self._shown(unit.files[0]): self._program(unit.files)})
+        return attempt if together.reasons else together
+
+    def _program(self, files: tuple[Path, ...]) -> Outcome:
+        if files not in self._outcomes:
+            self._outcomes[files] = self._outcome(files)
+        return self._outcomes[files]
+
+    def _outcome(self, files: tuple[Path, ...]) -> Outcome:
+        inputs = [Input(self._shown(file), self.index.name_of(file), self.index.source(file)) for file in files]
+        options = self.options
+        if options.api is None:
+            options = dataclasses.replace(options, api=api_for(files[0]))
+        try:
+            outcome = migrate(inputs, options, Helpers())
+        except Exception as error:  # a bug of ours must not cost the user the other files
+            return Outcome([_failed(one, f"{type(error).__name__}: {error}") for one in inputs])
+        if outcome.refusal is not None:
+            outcome.refusal.with_traceback(None)  # its frames would keep all facts of the program alive
+        return outcome
+
+    def _shown(self, file: Path) -> str:
+        """A path as it was given, else as it is shortest."""
+        return str(self.given.get(file) or _in_words(file))
+
+
+def _in_words(file: Path) -> str:
+    return min(str(file), os.path.relpath(file), key=len)
+
+
+def _failed(file: Input, message: str) -> Result:
+    finding = Finding(file.path, 1, "AMP999", message)
+    return Result(file.path, file.source, file.source, "error", (finding,))

@@ -1,0 +1,257 @@
+"""What one definition refers to, and how it treats an amp handle, optimizers and gradients."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from amp_migrate.files.imports import canonical
+from amp_migrate.units.bindings import imported
+from amp_migrate.units.definition import Definition
+from amp_migrate.units.handle import HANDLE, ORDINARY, TELLING, is_like_handle, joins, means_handle
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_BUILTINS = frozenset(dir(builtins))
+_STATES = frozenset(("state_dict", "load_state_dict"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """The names of one module: its imports (dotted, as written), what it defines, whether it has a star import."""
+
+    file: Path
+    module: str
+    imports: Mapping[str, set[str]]
+    defined: set[str]
+    has_stars: bool
+
+    def meanings(self, chain: list[str]) -> Iterator[str]:
+        """The canonical names that a chain of attributes can mean, read in the module."""
+        yield from self.through_import(self.imports, chain)
+        if chain[0] in self.defined or (self.has_stars and chain[0] not in _BUILTINS):
+            yield ".".join((self.module, *chain))
+
+    def through_import(self, imports: Mapping[str, set[str]], chain: list[str]) -> Iterator[str]:
+        for dotted in sorted(imports.get(chain[0], ())):
+            yield canonical(self.file, ".".join((dotted, *chain[1:])))
+
+
+def read_definition(node: ast.AST, names: Names) -> Definition:
+    """Read one definition; of a module only what is not in its functions and classes."""
+    reader = _Reader(names, is_module=isinstance(node, ast.Module))
+    reader.visit(node)
+    return Definition(
+        frozenset(reader.references),
+        frozenset(reader.bases),
+        frozenset(reader.annotations),
+        frozenset(reader.called),
+        reader.uses_handle or any(map(joins, reader.references)),
+        reader.takes_handle or (reader.takes_any_name and not reader.called.isdisjoint(_STATES)),
+        reader.hands_on,
+        reader.trains,
+        isinstance(node, _Function) and reader.calls_parameter,
+        isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign),
+    )
+
+
+class _Reader(ast.NodeVisitor):
+    def __init__(self, names: Names, *, is_module: bool) -> None:
+        self.names = names
+        self.references: set[str] = set()
+        self.bases: set[str] = set()
+        self.annotations: set[str] = set()
+        self.called: set[str] = set()
+        self.takes_any_name = False
+        self.uses_handle = self.takes_handle = self.hands_on = self.trains = self.calls_parameter = False
+        self._is_module = is_module
+        self._scopes: list[tuple[dict[str, set[str]], set[str]]] = []
+        self._parameters: set[str] = set()
+        self._methods: set[str] = set()
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        if self._is_module:
+            return
+        if not self._scopes:
+            self._methods = {inner.name for inner in node.body if isinstance(inner, _Function)}
+            self.bases |= {name for base in node.bases for name in self._meanings(_chain(base))}
+        self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._visit_function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self._visit_function(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self._scopes.append(({}, {argument.arg for argument in _arguments(node)}))
+        self.generic_visit(node)
+        self._scopes.pop()
+
+    def visit_arg(self, node: ast.arg) -> None:
+        self.takes_handle |= is_like_handle(node.arg)
+        self._annotate(node.annotation)
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        self.takes_handle |= is_like_handle(node.arg or "")
+        self._hand(node.value)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        for argument in node.args:
+            self._hand(argument)
+        chain = _chain(node.func)
+        name = chain[-1] if chain else getattr(node.func, "attr", "")
+        self.called.add(name)
+        if name in TELLING or name in ORDINARY:
+            self.uses_handle |= isinstance(node.func, ast.Attribute) and self._is_on_handle(node.func, name)
+        self.trains |= _trains(node.func, name)
+        self.calls_parameter |= len(chain) == 1 and name in self._parameters
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self._hand(node.value)
+        self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self._annotate(node.annotation)
+        self._hand(node.value)
+        self.visit(node.target)
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        self._hand(node.value)
+        self.generic_visit(node)
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        for value in node.values:
+            self._hand(value)
+        self.generic_visit(node)
+
+    def visit_Tuple(self, node: ast.Tuple) -> None:
+        for element in node.elts if isinstance(node.ctx, ast.Load) else []:
+            self._hand(element)
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self.trains |= node.attr == "grad" and isinstance(node.ctx, ast.Load)
+        chain = _chain(node)
+        self._refer(chain)
+        if not chain:
+            self.takes_handle |= is_like_handle(node.attr)
+            self.visit(node.value)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self._refer([node.id])
+
+    def _visit_function(self, node: _Function) -> None:
+        if self._is_module:
+            return
+        for outside in (*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)):
+            self.visit(outside)
+            self._hand(outside)
+        self._scopes.append(_scope(node))
+        self.takes_any_name |= node.args.kwarg is not None
+        self._parameters |= {argument.arg for argument in _arguments(node)}
+        for argument in _arguments(node):
+            self.visit(argument)
+        self._annotate(node.returns)
+        for statement in node.body:
+            self.visit(statement)
+        self._scopes.pop()
+
+    def _refer(self, chain: list[str]) -> None:
+        meanings = self._meanings(chain)
+        self.references |= meanings
+        self.takes_handle |= any(map(is_like_handle, chain)) and not any(map(_is_foreign, meanings))
+
+    def _annotate(self, annotation: ast.expr | None) -> None:
+        for node in ast.walk(annotation) if annotation is not None else ():
+            self.annotations |= self._meanings(_chain(node))
+
+    def _meanings(self, chain: list[str]) -> set[str]:
+        if not chain:
+            return set()
+        for imports, bound in reversed(self._scopes):
+            if chain[0] in imports:
+                return set(self.names.through_import(imports, chain))
+            if chain[0] in bound:
+                return set()
+        return set(self.names.meanings(chain))
+
+    def _is_on_handle(self, function: ast.Attribute, name: str) -> bool:
+        """True for a method of a handle; what is imported is known by its canonical name instead."""
+        chain = _chain(function)
+        if chain == ["self", name] and name in self._methods:
+            return False
+        if any(not meaning.startswith(f"{self.names.module}.") for meaning in self._meanings(chain)):
+            return False
+        receiver = chain[-2] if chain else getattr(function.value, "attr", "")
+        return name in TELLING or is_like_handle(receiver)
+
+    def _hand(self, value: ast.expr | None) -> None:
+        """Look whether a value that goes somewhere else is a handle."""
+        if isinstance(value, ast.IfExp):
+            self._hand(value.body)
+            self._hand(value.orelse)
+            return
+        chain = _chain(value)
+        meanings = self._meanings(chain)
+        if HANDLE in meanings:
+            self.hands_on = True
+        elif chain and is_like_handle(chain[-1]) and not any(map(_is_foreign, meanings)):
+            self.hands_on |= bool(meanings) or len(chain) == 1 or chain[0] == "self"
+
+
+def _chain(node: ast.AST | None) -> list[str]:
+    """`a.b.c` as its names; empty for anything else."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return [node.id, *reversed(names)] if isinstance(node, ast.Name) else []
+
+
+def _is_foreign(name: str) -> bool:
+    """True for what comes from other packages than Apex."""
+    return not os.path.isabs(name) and not means_handle(name)
+
+
+def _arguments(function: _Function | ast.Lambda) -> list[ast.arg]:
+    given = function.args
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+
+
+def _scope(function: _Function) -> tuple[dict[str, set[str]], set[str]]:
+    """The imports of a function, and its other local names."""
+    imports: dict[str, set[str]] = {}
+    bound = {argument.arg for argument in _arguments(function)}
+    outer: set[str] = set()
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        for name, dotted in imported(node):
+            imports.setdefault(name, set()).add(dotted)
+        if isinstance(node, _Function | ast.ClassDef):
+            bound.add(node.name)
+            continue
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            bound.add(node.name)
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            outer |= set(node.names)
+        waiting += ast.iter_child_nodes(node)
+    return imports, bound - outer
+
+
+def _trains(function: ast.expr, name: str) -> bool:
+    if name in ("backward", "state_dict") or name.startswith("clip_grad"):
+        return True
+    chain = _chain(function)
+    receiver = getattr(function.value, "attr", chain[0] if chain else "") if isinstance(function, ast.Attribute) else ""
+    return (name == "step" and "opt" in receiver.lower()) or chain == ["torch", "save"]

@@ -1,0 +1,231 @@
+"""From the index to migrated units: programs, growth, context, and what is said where a unit stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amp_migrate import Result, migrate_project
+from amp_migrate.files.imports import forget
+
+IMPORTS = "import torch\nfrom apex import amp\n"
+SETUP = """model = torch.nn.Linear(3, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+"""
+LOOP = """for x, y in batches:
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+SCRIPT = IMPORTS + "from helper import {0}\n" + SETUP + LOOP
+SAVE = "def save(path):\n    torch.save(amp.state_dict(), path)\n"
+LOAD = "def load(path):\n    amp.load_state_dict(torch.load(path))\n"
+HELPER = IMPORTS + SAVE
+
+OPTIONS = """import argparse
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fp16", {0})
+    return parser.parse_args()
+"""
+GUARDED = """import torch
+from apex import amp
+from evaluation import evaluate
+
+def main(args, batches):
+    model = torch.nn.Linear(3, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if args.fp16:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x, y in batches:
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        if args.fp16:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        optimizer.step()
+    evaluate(args, model, batches)
+"""
+EVALUATION = """import torch
+
+def evaluate(args, model, batches):
+    model.eval()
+    with torch.no_grad():
+        for x, y in batches:
+            output = model(x)
+            print(output.softmax(dim=1).cpu().numpy())
+"""
+
+
+class Project:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / ".git").mkdir()
+
+    def __call__(self, files: dict[str, str], *given: str) -> dict[str, Result]:
+        """Write the files; migrate the project, or what is given of it."""
+        for name, content in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        forget()
+        results = migrate_project([self.root / name for name in given or (".",)])
+        return {str(Path(result.path).relative_to(self.root)): result for result in results}
+
+    def said(self, results: dict[str, Result]) -> list[str]:
+        found = [finding for result in results.values() for finding in result.findings]
+        return [f"{one.path}:{one.line} {one.code} {one.message}".replace(f"{self.root}/", "") for one in found]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path.resolve())
+
+
+def states(results: dict[str, Result]) -> dict[str, str]:
+    return {name: result.status for name, result in results.items()}
+
+
+class TestPrograms:
+    def test_scripts_with_guards_that_differ_share_a_helper(self, project: Project) -> None:
+        guarded = SCRIPT.format("save").replace("model, opt", "if FP16:\n    model, opt", 1)
+        guarded = guarded.replace("    with amp", "    if not FP16:\n        loss.backward()\n    else:\n     with amp")
+        guarded = guarded.replace("        scaled_loss.b", "         scaled_loss.b") + "save('b')\n"
+        results = project(
+            {"a.py": SCRIPT.format("save") + "save('a')\n", "b.py": "FP16 = True\n" + guarded, "helper.py": HELPER}
+        )
+        assert states(results) == {"a.py": "migrated", "b.py": "migrated", "helper.py": "migrated"}
+        assert b"save('a', scaler)" in results["a.py"].output and b"save('b', scaler)" in results["b.py"].output
+
+    def test_a_script_that_calls_only_a_part_of_what_it_shares(self, project: Project) -> None:
+        build = "def build():\n    " + SETUP.replace("\n", "\n    ") + "return model, optimizer\n"
+        train = "def train(model, optimizer, batches):\n    " + LOOP.replace("\n", "\n    ").rstrip() + "\n"
+        results = project(
+            {
+                "engine.py": IMPORTS + build + train,
+                "main.py": "from engine import build, train\nmodel, optimizer = build()\ntrain(model, optimizer, [])\n",
+                "show.py": "from engine import build\nmodel, optimizer = build()\nprint(model)\n",
+            }
+        )
+        assert states(results) == {"engine.py": "migrated", "main.py": "migrated", "show.py": "untouched"}
+
+    def test_one_script_prevents_all(self, project: Project) -> None:
+        results = project(
+            {
+                "a.py": SCRIPT.format("save") + "save('a')\n",
+                "b.py": SCRIPT.format("save") + "save(*['b'])\n",
+                "helper.py": HELPER,
+            }
+        )
+        belongs = "AMP901 belongs together with b.py, which cannot be migrated (line 13, AMP915)"
+        assert project.said(results) == [
+            f"a.py:1 {belongs}",
+            "b.py:13 AMP915 save needs the scaler, but is called with starred arguments",
+            f"helper.py:1 {belongs}",
+        ]
+        assert not any(result.changed for result in results.values())
+
+
+UNIT = {"main.py": SCRIPT.format("save") + "save('a')\n", "helper.py": HELPER}
+
+
+class TestOnlyWhatWasGiven:
+    def test_one_file_of_a_unit_stays(self, project: Project) -> None:
+        results = project(UNIT, "main.py")
+        assert project.said(results) == [
+            "main.py:1 AMP901 belongs together with helper.py, which was not given: name both, or their folder"
+        ]
+        assert states(results) == {"main.py": "left"}
+
+    def test_both_files_are_migrated(self, project: Project) -> None:
+        assert set(states(project(UNIT, "main.py", "helper.py")).values()) == {"migrated"}
+
+    def test_context_is_not_needed(self, project: Project) -> None:
+        files = {"main.py": GUARDED, "evaluation.py": EVALUATION}
+        assert states(project(files, "main.py")) == {"main.py": "migrated"}
+        assert (project.root / "evaluation.py").read_text() == EVALUATION
+
+
+class TestContext:
+    CALL = "from main import main\nfrom options import parse\nmain(parse(), [])\n"
+
+    def test_evaluation_that_sees_the_guard(self, project: Project) -> None:
+        options = {"options.py": OPTIONS.format("action='store_true'"), "run.py": self.CALL}
+        results = project({"main.py": GUARDED, "evaluation.py": EVALUATION, **options})
+        assert b"autocast(" in results["evaluation.py"].output
+        assert dict(results["main.py"].unit)[results["evaluation.py"].path] == (
+            "its evaluate runs the model without gradients"
+        )
+
+    def test_evaluation_that_others_use_stays(self, project: Project) -> None:
+        options = {"options.py": OPTIONS.format("action='store_true'"), "run.py": self.CALL}
+        other = {"test.py": "from evaluation import evaluate\nevaluate(None, None, [])\n"}
+        results = project({"main.py": GUARDED, "evaluation.py": EVALUATION, **options, **other})
+        assert [name for name, result in results.items() if result.changed] == ["main.py"]
+
+    @pytest.mark.parametrize(
+        ("option", "enabled"), [("action='store_true'", b"args.fp16"), ("type=int", b"bool(args.fp16)")]
+    )
+    def test_options_that_a_caller_reads(self, project: Project, option: str, enabled: bytes) -> None:
+        results = project(
+            {
+                "main.py": GUARDED,
+                "evaluation.py": EVALUATION,
+                "options.py": OPTIONS.format(option),
+                "run.py": self.CALL,
+            }
+        )
+        assert b'GradScaler("cuda", enabled=' + enabled + b")" in results["main.py"].output
+
+
+class TestGrowth:
+    def test_a_setup_two_callers_up(self, project: Project) -> None:
+        step = "def step(model, optimizer, batches):\n    " + LOOP.replace("\n", "\n    ").rstrip() + "\n"
+        setup = "def build():\n    " + SETUP.replace("\n", "\n    ") + "return model, optimizer\n"
+        results = project(
+            {
+                "step.py": IMPORTS + step,
+                "build.py": IMPORTS + setup,
+                "train.py": "from step import step\ndef train(model, optimizer):\n    step(model, optimizer, [])\n",
+                "main.py": "from build import build\nfrom train import train\nmodel, optimizer = build()\ntrain(model, optimizer)\n",
+            }
+        )
+        assert set(states(results).values()) == {"migrated"}
+
+    def test_a_setup_that_is_nowhere_is_not_looked_for(self, project: Project) -> None:
+        step = "def step(model, optimizer, batches):\n    " + LOOP.replace("\n", "\n    ").rstrip() + "\n"
+        results = project({"step.py": IMPORTS + step, "main.py": "from step import step\nstep(1, 2, [])\n"})
+        assert project.said(results) == ["step.py:7 AMP901 losses are scaled here, but amp.initialize is elsewhere"]
+
+    def test_the_reason_of_another_unit_hides_nothing(self, project: Project) -> None:
+        """A caller of two trainings: growing the one must not report what prevents the other."""
+        one = IMPORTS + "def one(batches):\n    " + (SETUP + LOOP).replace("\n", "\n    ").rstrip() + "\n"
+        one = one.replace('opt_level="O1"', "**settings()")
+        other = one.replace("def one", "def other").replace("**settings()", 'opt_level="01"')
+        results = project(
+            {"one.py": one, "other.py": other, "main.py": "import one, other\none.one([])\nother.other([])\n"}
+        )
+        assert [said.split()[:2] for said in project.said(results)] == [
+            ["one.py:6", "AMP902"],
+            ["other.py:6", "AMP907"],
+        ]
+
+    def test_casts_of_a_function_join_no_model(self, project: Project) -> None:
+        results = project(
+            {
+                "layers.py": "from apex import amp\n@amp.float_function\ndef nms(x):\n    return x\n",
+                "model.py": "from layers import nms\ndef detect(x):\n    return nms(x)\n",
+                "main.py": IMPORTS + "from model import detect\n" + SETUP + LOOP + "detect(1)\n",
+            }
+        )
+        assert project.said(results) == [
+            "layers.py:2 AMP909 amp.float_function changes the casts of a function of this project",
+            "main.py:1 AMP901 layers.py changes the casts of apex.amp, which work only where this file sets it up",
+        ]
