@@ -68,28 +68,6 @@ def forget() -> None:
         lookup.cache_clear()
 
 
-def files_of(path: Path, level: int, parts: list[str]) -> Iterator[Path]:
-    """The file of a module that `path` imports: at most one.
-
-    Relative imports are looked up from the package, absolute ones from the script's folder and those above it.
-    """
-    if not parts:
-        return
-    if level:
-        folder = path.parent
-        for _ in range(level - 1):
-            folder = folder.parent
-        roots = [folder]
-    else:
-        roots = [path.parent, *_folders_above(path.resolve().parent)]
-    for root in roots:
-        base = root.joinpath(*parts)
-        for file in (base.with_suffix(".py"), base / "__init__.py"):
-            if os.path.isfile(file):
-                yield file
-                return
-
-
 @cache
 def _absolute(file: Path, parts: tuple[str, ...]) -> str | None:
     itself = module_name(file) if file.name != "__init__.py" else None

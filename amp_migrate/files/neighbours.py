@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from amp_migrate.files.imports import files_of
+from amp_migrate.files.bindings import imported, stars_of
+from amp_migrate.files.imports import canonical, split
 
 _MOST_FILES = 400
 # Registrations of torch's own functions mean the file that makes them: they go with it, or it is refused.
@@ -36,10 +37,10 @@ def local_modules(path: Path, source: bytes) -> Iterator[tuple[Path, bytes]]:
     seen = {path.resolve()}
     waiting = [(path, source)]
     while waiting and len(seen) < _MOST_FILES:
-        for file in _imported_files(*waiting.pop()):
-            if file.resolve() in seen:
+        for file in imported_files(*waiting.pop()):
+            if file in seen:
                 continue
-            seen.add(file.resolve())
+            seen.add(file)
             try:
                 found = file.read_bytes()
             except OSError:
@@ -48,17 +49,15 @@ def local_modules(path: Path, source: bytes) -> Iterator[tuple[Path, bytes]]:
             waiting.append((file, found))
 
 
-def _imported_files(path: Path, source: bytes) -> Iterator[Path]:
+def imported_files(path: Path, source: bytes) -> Iterator[Path]:
+    """The local files that a script imports itself, by their resolved paths."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from files_of(path, 0, alias.name.split("."))
-        elif isinstance(node, ast.ImportFrom):
-            parts = node.module.split(".") if node.module else []
-            yield from files_of(path, node.level, parts)
-            for alias in node.names:
-                yield from files_of(path, node.level, [*parts, alias.name])
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for dotted in (*names, *(dotted for _, dotted in imported(node)), *stars_of(node)):
+            found = split(canonical(path, dotted))
+            if found is not None:
+                yield found[0].resolve()

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from amp_migrate.files.bindings import imported
 from amp_migrate.files.imports import canonical
-from amp_migrate.units.bindings import imported
 from amp_migrate.units.definition import Definition
 from amp_migrate.units.handle import HANDLE, ORDINARY, TELLING, is_like_handle, joins, means_handle
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from amp_migrate.files.bindings import imported, stars_of
 from amp_migrate.files.imports import canonical, module_name
-from amp_migrate.units.bindings import imported, stars_of
 from amp_migrate.units.definition import Definition
 from amp_migrate.units.handle import HANDLE, STARS, means_handle
 from amp_migrate.units.reader import Names, read_definition
