@@ -118,6 +118,20 @@ def test_names_that_a_change_unbinds():
     assert {found.kind for found in check_module(after, before)} == {"unbound name", "unused import"}
 
 
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("level = trainer.level\n    trainer = make()", {"unbound name"}),
+        ("trainer = make()\n    level = trainer.level", set()),
+        ("for _ in range(2):\n        level = trainer.level if _ else 0\n        trainer = make()", set()),
+    ],
+)
+def test_a_variable_is_not_read_before_it_has_a_value(body, kinds):
+    before = Facts.of_module(parse(b"def main(make):\n    trainer = make()\n    return trainer\n"))
+    after = Facts.of_module(parse(f"def main(make):\n    {body}\n    return trainer, level\n".encode()))
+    assert {found.kind for found in check_module(after, before)} == kinds
+
+
 def test_a_sigmoid_of_floats_is_no_half():
     step = """
     with torch.cuda.amp.autocast():

@@ -12,6 +12,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.exports import is_exported, names_in_all
 from amp_migrate.facts.names import Variable
+from amp_migrate.facts.tree import Statement
 
 _ALWAYS_THERE = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__spec__", "__path__", "__class__"}
 
@@ -26,6 +27,11 @@ def check_names(after: Facts, before: Facts) -> Iterator[Violation]:
     yield from _never_set(after, before)
     yield from _unused_imports(after, before)
     yield from _used_before_bound(after)
+    known_early = {before.place(variable) for variable, _ in _read_too_early(before)}
+    for variable, load in _read_too_early(after):
+        if after.place(variable) not in known_early:
+            message = f"{variable.name} is read before it has a value"
+            yield Violation("unbound name", after.line(load), _function(after, load), message)
 
 
 def _unused_imports(after: Facts, before: Facts) -> Iterator[Violation]:
@@ -107,6 +113,25 @@ def _used_before_bound(facts: Facts) -> Iterator[Violation]:
                 if not ahead:
                     message = f"{variable.name} may not be defined yet"
                     yield Violation("unbound name", facts.line(load), statement.function.name, message)
+
+
+def _read_too_early(facts: Facts) -> Iterator[tuple[Variable, cst.Name]]:
+    """Reads of a variable in its own function that stand above everything that gives it a value."""
+    for variable in facts.names.all_variables():
+        function = variable.scope.owner
+        statements = [binding.statement for binding in variable.bindings]
+        bound = [one for one in statements if one is not None and one.function is function]
+        if not bound or len(bound) < len(statements):
+            continue  # parameters, globals
+        for load in variable.loads:
+            at = facts.tree.statement_of(load)
+            if at.function is function and all(at.order < one.order for one in bound) and not _in_one_loop(at, bound):
+                yield variable, load
+
+
+def _in_one_loop(at: Statement, bound: list[Statement]) -> bool:
+    loops = [outer for outer in at.path() if outer.is_loop]
+    return any(one.inside(loop) for loop in loops for one in bound)
 
 
 def _is_scaler(facts: Facts, variable: Variable) -> bool:

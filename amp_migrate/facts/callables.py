@@ -45,7 +45,7 @@ class Callables(ABC):
             owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
             methods = {self._method(owner, func.attr.value) for owner in owners}
             return methods.pop() if len(methods) == 1 else None
-        inits = {self._method(owner, "__init__") for owner in self.called_classes(call)}
+        inits = {self._method(owner, "__init__") for owner in self.classes_made(call)}
         return inits.pop() if len(inits) == 1 else None
 
     def callers(self, function: Function) -> list[tuple[cst.Call, Statement]]:
@@ -59,8 +59,7 @@ class Callables(ABC):
     def arguments(self, call: cst.Call, function: Function) -> Iterator[tuple[cst.Param, cst.Arg]]:
         """Pairs of parameter and argument of a call; a starred argument ends the positional ones."""
         params = list(function.parameters)
-        makes_instance = self.called_class(call) or self.called_classes(call)
-        if function.is_method and (isinstance(call.func, cst.Attribute) or makes_instance):
+        if function.is_method and (isinstance(call.func, cst.Attribute) or self.classes_made(call)):
             params = params[1:]
         by_name = {param.name.value: param for param in params}
         positional = iter(params)
@@ -116,10 +115,11 @@ class Callables(ABC):
         binding = self._only_binding(call.func)
         return self.tree.class_at.get(binding.node) if binding is not None else None
 
-    def called_classes(self, call: cst.Call) -> list[Class]:
-        """The classes that a conditional expression chooses from: `(A if fast else B)(model)`; none for other calls."""
+    def classes_made(self, call: cst.Call) -> list[Class]:
+        """The classes of which a call makes an instance: one, or the two of `(A if fast else B)(model)`."""
         if not isinstance(call.func, cst.IfExp):
-            return []
+            made = self.called_class(call)
+            return [made] if made is not None else []
         bindings = [self._only_binding(arm) for arm in (call.func.body, call.func.orelse)]
         classes = [self.tree.class_at.get(binding.node) for binding in bindings if binding is not None]
         return [owner for owner in classes if owner is not None] if len(classes) == 2 and None not in classes else []

@@ -58,7 +58,8 @@ class Identity:
     def _resolve(self, variable: Variable) -> Key | None:
         binding = variable.bindings[0]
         if binding.kind == "assign" and binding.value is not None and not binding.selector:
-            return self.key(binding.value)
+            made = self.objects.only_instance(binding.value) if isinstance(binding.value, cst.Call) else None
+            return ("self", made) if made is not None else self.key(binding.value)
         if binding.kind == "import":
             return ("import", self.names.followed(binding.path))
         function = variable.scope.owner

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -21,7 +22,7 @@ import libcst as cst
 from amp_migrate.facts.callables import Callables
 from amp_migrate.facts.names import Binding, Names, Variable
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
-from amp_migrate.facts.tree import Function, Statement, Tree, called_name
+from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name
 
 __all__ = ["ANY", "WRAPPERS", "Object", "ObjectSet", "Objects", "Store", "subscript_key"]
 
@@ -76,6 +77,9 @@ class Objects(Callables):
             if self.function_named(call.func) is None:
                 self._stores.keep_arguments(call, statement)
         self._link(calls)
+        self._made = Counter(
+            root for call, _ in calls for root in {self.root_class(one) for one in self.classes_made(call)}
+        )
 
     # -- what an expression may mean ------------------------------------------------------------------
 
@@ -129,6 +133,11 @@ class Objects(Callables):
     def all_stores(self) -> Iterable[tuple[str, list[Store]]]:
         """Every attribute name and element key that is stored to, with the stores."""
         return self._stores.all()
+
+    def only_instance(self, call: cst.Call) -> Class | None:
+        """The root class of the instance that a call makes, where nothing else of that family is made in the unit."""
+        roots = {self.root_class(one) for one in self.classes_made(call)}
+        return roots.pop() if len(roots) == 1 and all(self._made[root] == 1 for root in roots) else None
 
     def _link(self, calls: list[tuple[cst.Call, Statement]]) -> None:
         """Find the callers of every function; a call can become clear only through other calls."""
@@ -288,10 +297,8 @@ class Objects(Callables):
             return self.objects(func.value)
         if name in WRAPPERS and first is not None:
             return self.objects(first.value)
-        owner = self.called_class(node)
-        owners = [owner] if owner is not None else self.called_classes(node)
-        if owners:
-            return frozenset({Object("instance", self.root_class(one)) for one in owners})
+        if made := self.classes_made(node):
+            return frozenset({Object("instance", self.root_class(one)) for one in made})
         function = self.called_function(node)
         if function is not None:
             returned = _NOTHING

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import libcst as cst
 
@@ -30,6 +32,7 @@ from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.before_setup import is_of_another_program, reached_without_setup, runs_before_setup
 from amp_migrate.plan.scaler.binder import Binder
+from amp_migrate.plan.scaler.binding import Creation
 from amp_migrate.plan.scaler.carried import Hung, find_hung
 from amp_migrate.plan.scaler.enabling import Enabling, carrier_formulas, enclosing_guards, work_out_enabling
 from amp_migrate.plan.scaler.loss_scales import one_loss_scale
@@ -210,6 +213,7 @@ class _Planner:
         if self.options.dtype == "bfloat16":
             name = self._free_name("use_amp", "amp_enabled")
             return [Scaler(training, name, binding, enabled, LossScale(), is_flag=True)]
+        loss_scale = self._settings_at(binding.creations, loss_scale)
         scaler = Scaler(training, self._free_name("scaler", "grad_scaler", "amp_scaler"), binding, enabled, loss_scale)
         if loss_scale.runtime is not None:
             scaler.scale_name = self._free_name("loss_scale", "static_loss_scale")
@@ -219,6 +223,22 @@ class _Planner:
             message = "a loss scale of its own cannot travel where the source's handle did"
             raise Refusal("AMP914", training[0].call, message)
         return [scaler]
+
+    def _settings_at(self, creations: list[Creation], scale: LossScale) -> LossScale:
+        """The settings of the loss scale as they are written where the scaler is created. Raises Refusal."""
+        written: dict[str, Any] = {}
+        for field in ("runtime", "initial", "dynamic_when"):
+            node = getattr(scale, field)
+            if node is None:
+                continue
+            places = [(creation.function, creation.at if creation.before else None) for creation in creations]
+            texts = {self.visible.express(node, function, at) for function, at in places}
+            text = texts.pop() if len(texts) == 1 else None
+            if text is None:
+                message = f"{self.facts.text(node)} is not known where the scaler has to be created"
+                raise Refusal("AMP914", node, message)
+            written[field] = node if text == self.facts.text(node) else cst.parse_expression(text)
+        return dataclasses.replace(scale, **written)
 
     def _check_handed_on(self, scalers: list[Scaler]) -> None:
         """An argument `amp` becomes the scaler; where bfloat16 needs none, nothing takes its place."""

@@ -227,6 +227,10 @@ def _belongs_to_setup(found: Recognition, statement: Statement) -> bool:
         return True
     if any(setup.statement is statement for setup in found.setups):
         return True
+    if any(one.statement is statement for one in found.handed):
+        return True
+    if isinstance(statement.node, cst.Assign) and statement.node.value in found.carriers:
+        return True
     if isinstance(statement.node, (cst.Try, cst.TryStar)):
         return any(inner in found.imports for inner in statement.descendants())
     if isinstance(statement.node, (cst.Assert, cst.Raise)) or _only_prepares(statement):
