@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from amp_migrate.check import check_module
 from amp_migrate.facts import Facts, SourceFile
@@ -24,6 +24,7 @@ from amp_migrate.plan.cleanup import plan_cleanup
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.planner import make_plans
 from amp_migrate.plan.print import print_plans
+from amp_migrate.plan.regions.evaluation import asks_anew
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.result import Result, Status
@@ -44,11 +45,13 @@ class Outcome:
     """What came of a unit: a Result for each file, and why it was refused, if it was.
 
     `given` are the functions that got a parameter, by file and name: whoever calls them must be in the unit, too.
+    `asking` are those that read an option now, to evaluate in mixed precision: who calls them must have it.
     """
 
     results: list[Result]
     refusal: Refusal | None = None
     given: tuple[tuple[str, str], ...] = ()
+    asking: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_unreadable(self) -> bool:
@@ -56,10 +59,13 @@ class Outcome:
         return self.refusal is None and any(result.status == "error" for result in self.results)
 
 
-def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
+def migrate(
+    files: Sequence[Input], options: Options, elsewhere: Elsewhere, borrowed: Collection[tuple[str, str]] = ()
+) -> Outcome:
     """Migrate the files of one unit, all of them or none. Never raises for bad input: the Results say what is wrong.
 
-    `elsewhere` is asked about functions and classes of other modules.
+    `elsewhere` is asked about functions and classes of other modules. The `borrowed` functions, by file and name, are
+    called by scripts outside of the unit: they must not ask for options that these may not have.
     """
     parsed = []
     for file in files:
@@ -68,7 +74,7 @@ def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> O
         except Unparsable as error:
             finding = dataclasses.replace(error.finding, path=file.path)
             return Outcome([_unparsed(other, file, finding) for other in files])
-    return _Migration(Facts(parsed, elsewhere), files, options).run()
+    return _Migration(Facts(parsed, elsewhere), files, options, borrowed).run()
 
 
 def _unparsed(file: Input, broken: Input, finding: Finding) -> Result:
@@ -83,8 +89,11 @@ def _belongs(path: str, finding: Finding) -> Finding:
 
 
 class _Migration:
-    def __init__(self, facts: Facts, files: Sequence[Input], options: Options) -> None:
+    def __init__(
+        self, facts: Facts, files: Sequence[Input], options: Options, borrowed: Collection[tuple[str, str]]
+    ) -> None:
         self.facts = facts
+        self.borrowed = [function for function in facts.tree.functions if self._name(function) in borrowed]
         self.files = files
         self.options = options
         self.sites: Counter[str] = Counter()
@@ -97,7 +106,7 @@ class _Migration:
         try:
             if refusals:
                 raise refusals[0]
-            plans = make_plans(self.facts, found, self.options)
+            plans = make_plans(self.facts, found, self.options, self.borrowed)
             return self._written(found, plans)
         except Refusal as refusal:
             finding = self.facts.finding(refusal.node, refusal.code, refusal.message)
@@ -121,7 +130,8 @@ class _Migration:
             return self._broken(problems[0])
         findings = [*(finding for plan in plans for finding in plan.findings), *cleanup.findings]
         findings += now_unused(self.facts, after)
-        return Outcome(self._migrated(after, sorted(set(findings)), printed), given=self._given(plans))
+        results = self._migrated(after, sorted(set(findings)), printed)
+        return Outcome(results, given=self._given(plans), asking=self._asking(plans))
 
     def _applied(self, edits: Edits, found: Recognition) -> Facts:
         """The facts of the edited files, without what became unused, and then unused by that. Raises Unparsable."""
@@ -143,11 +153,22 @@ class _Migration:
 
     def _given(self, plans: list[TrainingPlan]) -> tuple[tuple[str, str], ...]:
         return tuple(
-            (self.facts.file_of(parameter.function.node).path, _qualified(parameter.function))
+            self._name(parameter.function)
             for plan in plans
             for scaler in plan.scalers
             for parameter in scaler.binding.parameters
         )
+
+    def _asking(self, plans: list[TrainingPlan]) -> tuple[tuple[str, str], ...]:
+        regions = (one for plan in plans for one in plan.regions if one.evaluation and one.enabled is not None)
+        return tuple(
+            self._name(one.region.function)
+            for one in regions
+            if asks_anew(self.facts, one.region.function, one.enabled or "")
+        )
+
+    def _name(self, function: Function) -> tuple[str, str]:
+        return self.facts.file_of(function.node).path, _qualified(function)
 
     # -- results ----------------------------------------------------------------------------------------
 

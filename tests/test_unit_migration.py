@@ -170,6 +170,13 @@ class TestContext:
         results = project({"main.py": GUARDED, "evaluation.py": EVALUATION, **options, **other})
         assert [name for name, result in results.items() if result.changed] == ["main.py"]
 
+    @pytest.mark.parametrize("other", ["", "from main import evaluate\nevaluate(object(), None, [])\n"])
+    def test_a_script_that_borrows_the_evaluation_need_not_have_the_option(self, project: Project, other: str) -> None:
+        own = GUARDED.replace("from evaluation import evaluate\n", EVALUATION.removeprefix("import torch\n"))
+        results = project({"main.py": own, "other.py": other})
+        assert results["main.py"].status == "migrated"
+        assert results["main.py"].output.count(b"autocast(") == (1 if other else 2)
+
     @pytest.mark.parametrize(
         ("option", "enabled"), [("action='store_true'", b"args.fp16"), ("type=int", b"bool(args.fp16)")]
     )

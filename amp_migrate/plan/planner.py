@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import libcst as cst
@@ -25,7 +25,7 @@ from amp_migrate.plan.model import LossScale, Recognition
 from amp_migrate.plan.notes import notes
 from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions.bce import plan_bce
-from amp_migrate.plan.regions.evaluation import Evaluation
+from amp_migrate.plan.regions.evaluation import Evaluation, asks_anew
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.training import Region, find_regions
@@ -45,10 +45,13 @@ from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
 Users = dict[Function, list[Statement]]
 
 
-def make_plans(facts: Facts, found: Recognition, options: Options) -> list[TrainingPlan]:
+def make_plans(
+    facts: Facts, found: Recognition, options: Options, borrowed: Collection[Function] = ()
+) -> list[TrainingPlan]:
     """Decide how the unit is written natively: one plan for each training that stands on its own.
 
-    Raises Refusal where something cannot be decided.
+    Other scripts call the `borrowed` functions, with options of their own. Raises Refusal where something cannot be
+    decided.
     """
     hung = find_hung(facts, found)
     _settle_conditions(facts, found, hung)
@@ -56,14 +59,21 @@ def make_plans(facts: Facts, found: Recognition, options: Options) -> list[Train
     plans: list[TrainingPlan] = []
     for part in split_recognition(facts, found):
         shared = [found.region for plan in plans for found in plan.regions]
-        plans.append(_Planner(facts, part, options, shared, hung).plan())
+        plans.append(_Planner(facts, part, options, shared, hung, borrowed).plan())
     return plans
 
 
 class _Planner:
     def __init__(
-        self, facts: Facts, found: Recognition, options: Options, shared: list[Region], hung: Hung | None
+        self,
+        facts: Facts,
+        found: Recognition,
+        options: Options,
+        shared: list[Region],
+        hung: Hung | None,
+        borrowed: Collection[Function],
     ) -> None:
+        self.borrowed = borrowed
         self.facts = facts
         self.hung = hung
         self.found = found
@@ -309,7 +319,10 @@ class _Planner:
             scaler = plan.scaler_for(found.region.function)
             early = scaler if scaler is not None and scaler.binding.is_set_early else None
             enabled = text.for_region(found.region.function, early)
-            if isinstance(enabled, str) or enabled is None:
+            asks = isinstance(enabled, str) and asks_anew(self.facts, found.region.function, enabled)
+            if asks and found.region.function in self.borrowed:
+                left.append(found.region.first)
+            elif isinstance(enabled, str) or enabled is None:
                 plan.regions.append(AutocastRegion(found.region, enabled, evaluation=True))
                 plan.floats.extend(found.floats)
             else:

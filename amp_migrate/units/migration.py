@@ -192,11 +192,18 @@ class _Units:
             options = dataclasses.replace(options, api=api_for(files[0]))
         try:
             outcome = migrate(inputs, options, Helpers())
+            borrowed = [one for one in outcome.asking if self._is_borrowed(one, files)]
+            if borrowed:
+                outcome = migrate(inputs, options, Helpers(), borrowed)
         except Exception as error:  # a bug of ours must not cost the user the other files
             return Outcome([_failed(one, f"{type(error).__name__}: {error}") for one in inputs])
         if outcome.refusal is not None:
             outcome.refusal.with_traceback(None)  # its frames would keep all facts of the program alive
         return outcome
+
+    def _is_borrowed(self, function: tuple[str, str], files: tuple[Path, ...]) -> bool:
+        path, name = function
+        return bool(self.index.users_of(name, Path(os.path.realpath(path)), Unit(files, {})))
 
     def _shown(self, file: Path) -> str:
         """A path as it was given, else as it is shortest."""

@@ -14,12 +14,14 @@ and a finding says so.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from collections.abc import Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.dataflow import own_reads, writes
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.plan.model import Recognition
@@ -268,3 +270,19 @@ def _is_elif(statement: Statement) -> bool:
 
 def _is_all_of(region: Region, block: Block) -> bool:
     return region.block is block and region.first is block.statements[0] and region.last is block.statements[-1]
+
+
+def asks_anew(facts: Facts, function: Function, enabled: str) -> bool:
+    """True where a condition reads an attribute of a parameter that the function did not read: `args.fp16`.
+
+    Who calls it from another script may have options without it.
+    """
+    params = {param.name.value for param in function.parameters}
+    asked = {
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(enabled, mode="eval"))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in params
+    }
+    own = (inner for statement in function.body.statements for inner in statement.descendants())
+    parts = (part for statement in own for part in facts.tree.expressions(statement))
+    return not asked <= {source_key(part) for part in parts if isinstance(part, cst.Attribute)}
