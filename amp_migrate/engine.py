@@ -21,12 +21,14 @@ from amp_migrate.native.torch_import import add_torch_import
 from amp_migrate.native.unused import drop_unused
 from amp_migrate.options import Options
 from amp_migrate.plan.cleanup import plan_cleanup
+from amp_migrate.plan.folding import Cleanup
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.planner import make_plans
 from amp_migrate.plan.print import print_plans
 from amp_migrate.plan.regions.evaluation import asks_anew
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.plan.unused import now_unused
+from amp_migrate.plan.version_switch import plan_version_switch
 from amp_migrate.result import Result, Status
 from amp_migrate.sources import apex_amp
 
@@ -104,6 +106,9 @@ class _Migration:
         if not found.sites:
             return Outcome([Result(file.path, file.source, file.source, "untouched") for file in self.files])
         try:
+            switch = plan_version_switch(self.facts, found)
+            if switch is not None:
+                return self._folded(found, switch)
             if refusals:
                 raise refusals[0]
             plans = make_plans(self.facts, found, self.options, self.borrowed)
@@ -111,6 +116,21 @@ class _Migration:
         except Refusal as refusal:
             finding = self.facts.finding(refusal.node, refusal.code, refusal.message)
             return Outcome(self._refused(finding), refusal)
+
+    def _folded(self, found: Recognition, switch: Cleanup) -> Outcome:
+        """Nothing but what never runs goes: native AMP is there already."""
+        edits = Edits()
+        emit_cleanup(switch, edits)
+        try:
+            after = self._applied(edits, found)
+        except Unparsable as error:
+            return self._broken(f"the output does not parse: {error.finding.message}")
+        # Native AMP was there already, with whatever is wrong with it.
+        own = {(one.kind, one.message) for one in check_module(self.facts, self.facts)}
+        new = [one for one in check_module(after, self.facts) if (one.kind, one.message) not in own]
+        if new:
+            return self._broken(f"{new[0].kind} in {new[0].function}: {new[0].message}")
+        return Outcome(self._migrated(after, switch.findings, ""))
 
     def _written(self, found: Recognition, plans: list[TrainingPlan]) -> Outcome:
         """Emit, apply, and check what came out before anybody sees it. Raises Refusal."""

@@ -174,6 +174,13 @@ _RULES = (
         "nothing, or give the script a switch of its own",
     ),
     Rule(
+        "AMP123",
+        "note",
+        "Apex was for an older torch",
+        "every torch from 1.6 on has native AMP, and the script used it there already",
+        "nothing, unless you train with an older torch",
+    ),
+    Rule(
         "AMP130",
         "attention",
         "the apex of PyPI is asked for",

@@ -54,4 +54,7 @@ def test_expected_output_keeps_every_invariant(fixture: Fixture):
     kept_bug = any(" AMP104 " in finding for finding in fixture.findings)
     before, after = Facts.of_module(parse(fixture.before)), Facts.of_module(parse(fixture.expected))
     allowed = {"clip of scaled gradients"} if kept_bug else set()
-    assert [found for found in check_module(after, before) if found.kind not in allowed] == []
+    own = {(found.kind, found.message) for found in check_module(before, before)}  # of native AMP in the source
+    assert [
+        one for one in check_module(after, before) if one.kind not in allowed and (one.kind, one.message) not in own
+    ] == []

@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.facts.tree import Statement
 from amp_migrate.native.edits import Edits
-from amp_migrate.plan.cleanup import Cleanup
+from amp_migrate.plan.folding import Cleanup
 
 
 def emit_cleanup(cleanup: Cleanup, edits: Edits) -> None:

@@ -10,7 +10,6 @@ assert not fp16 or APEX_AVAILABLE       (cannot fail any more: goes)
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import libcst as cst
@@ -18,10 +17,11 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.names import Variable, bound_name, dotted_text
-from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.facts.values import literal_value
-from amp_migrate.findings import Finding, Refusal
+from amp_migrate.findings import Refusal
 from amp_migrate.plan.flags import availability_flags, reads_of
+from amp_migrate.plan.folding import Cleanup, Folding
 from amp_migrate.plan.model import Recognition
 
 # What `from apex.fp16_utils import *` brings ([A:apex/fp16_utils/__init__.py]).
@@ -35,25 +35,6 @@ _STAR_NAMES = {
 }
 
 
-@dataclasses.dataclass
-class Cleanup:
-    """Statements that go, `try` statements of which the body alone stays, import names that go from statements that
-    stay, and tests with a fixed answer.
-
-    `kept_sides` are conditions of which only the left or the right operand stays, `made_bool` those among them
-    whose value is used and must stay a bool.
-    """
-
-    statements: list[Statement] = dataclasses.field(default_factory=list)
-    bodies: list[Statement] = dataclasses.field(default_factory=list)
-    aliases: dict[Statement, list[cst.ImportAlias]] = dataclasses.field(default_factory=dict)
-    tests: dict[Statement, bool] = dataclasses.field(default_factory=dict)
-    kept_sides: dict[cst.BooleanOperation, str] = dataclasses.field(default_factory=dict)
-    made_bool: set[cst.BooleanOperation] = dataclasses.field(default_factory=set)
-    replaced: dict[cst.BaseExpression, str] = dataclasses.field(default_factory=dict)
-    findings: list[Finding] = dataclasses.field(default_factory=list)
-
-
 def plan_cleanup(facts: Facts, found: Recognition) -> Cleanup:
     """Decide what goes beside the source form's own sites. Raises Refusal for star imports in use."""
     return _Cleaner(facts, found).plan()
@@ -64,6 +45,7 @@ class _Cleaner:
         self.facts = facts
         self.found = found
         self.cleanup = Cleanup()
+        self.folding = Folding(facts, self.cleanup)
         self.flags = availability_flags(facts, found.imports)
 
     def plan(self) -> Cleanup:
@@ -252,12 +234,12 @@ class _Cleaner:
             elif isinstance(
                 self.facts.tree.parents.get(carrier), (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
             ):
-                self._fold(carrier)
+                self.folding.fold(carrier)
         self._loaded_modules()
         self._error_names(emptied)
         for statement, reads in statements.items():
             if not self._inside_removed(statement):
-                self._settle(statement, reads)
+                self.folding.settle(statement, reads)
 
     def _loaded_modules(self) -> None:
         """`if "apex" not in sys.modules: raise ...` cannot happen any more."""
@@ -297,49 +279,3 @@ class _Cleaner:
             binding.statement is not None and any(binding.statement.inside(attempt) for attempt in emptied)
             for binding in flag.bindings
         )
-
-    def _settle(self, statement: Statement, reads: list[cst.BaseExpression]) -> None:
-        node = statement.node
-        if isinstance(node, (cst.Assert, cst.If)) and set(reads) <= set(walk(node.test)):
-            answer = self.facts.conditions.constant(self.facts.conditions.compile(node.test))
-            if isinstance(node, cst.Assert) and answer is True:
-                self.cleanup.statements.append(statement)
-                return
-            if isinstance(node, cst.If) and answer is not None:
-                self.cleanup.tests[statement] = answer
-                return
-            sides = dict(self.facts.conditions.settled_operands(node.test))
-            if sides:
-                self.cleanup.kept_sides.update(sides)
-                return
-        for read in reads:
-            self._fold(read)
-
-    def _fold(self, read: cst.BaseExpression) -> None:
-        """A settled flag or test used as a value: `use_amp = fp16 and APEX_AVAILABLE` -> `use_amp = fp16`."""
-        node, parent = read, self.facts.tree.parents.get(read)
-        while isinstance(parent, (cst.Comparison, cst.UnaryOperation, cst.BooleanOperation, cst.ComparisonTarget)):
-            whole = parent if isinstance(parent, cst.BaseExpression) else self.facts.tree.parents[parent]
-            assert isinstance(whole, cst.BaseExpression)
-            if self._answer(whole) is None:
-                break
-            node, parent = whole, self.facts.tree.parents.get(whole)
-        answer = self._answer(node)
-        if answer is None:
-            raise Refusal("AMP918", read, f"{self.facts.text(read)} is used here as a value that cannot be told")
-        if isinstance(parent, cst.BooleanOperation):
-            self.cleanup.kept_sides[parent] = "right" if parent.left is node else "left"
-            if parent.right is node and not self.facts.values.is_bool(parent.left) and not self._is_tested(parent):
-                self.cleanup.made_bool.add(parent)
-        else:
-            self.cleanup.replaced[node] = str(answer)
-
-    def _is_tested(self, node: cst.BaseExpression) -> bool:
-        """True where only the truth of a value counts."""
-        parent = self.facts.tree.parents.get(node)
-        negated = isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
-        holders = (cst.If, cst.While, cst.Assert, cst.IfExp)
-        return negated or (isinstance(parent, holders) and parent.test is node)
-
-    def _answer(self, node: cst.BaseExpression) -> bool | None:
-        return self.facts.conditions.constant(self.facts.conditions.compile(node))
