@@ -65,7 +65,10 @@ def _fold(facts: Facts, switches: dict[Statement, bool], flags: dict[Variable, b
 def _switches(facts: Facts, found: Recognition) -> dict[Statement, bool]:
     """The tests of torch's version with their answers, if all imports of apex are in arms that they rule out."""
     switches: dict[Statement, bool] = {}
+    using = {facts.tree.root_of(site) for site in found.sites}
     for statement in found.imports:
+        if statement.function.root not in using:
+            continue  # it only asks whether Apex is installed
         ruled_out = [
             (outer, answer)
             for outer in statement.path()[:-1]
