@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from amp_migrate.check import check_module
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
-from amp_migrate.facts.tree import Function
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.native.apply import apply_edits
@@ -25,7 +24,6 @@ from amp_migrate.plan.folding import Cleanup
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.planner import make_plans
 from amp_migrate.plan.print import print_plans
-from amp_migrate.plan.regions.evaluation import asks_anew
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.plan.version_switch import plan_version_switch
@@ -47,13 +45,11 @@ class Outcome:
     """What came of a unit: a Result for each file, and why it was refused, if it was.
 
     `given` are the functions that got a parameter, by file and name: whoever calls them must be in the unit, too.
-    `asking` are those that read an option now, to evaluate in mixed precision: who calls them must have it.
     """
 
     results: list[Result]
     refusal: Refusal | None = None
     given: tuple[tuple[str, str], ...] = ()
-    asking: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_unreadable(self) -> bool:
@@ -61,13 +57,10 @@ class Outcome:
         return self.refusal is None and any(result.status == "error" for result in self.results)
 
 
-def migrate(
-    files: Sequence[Input], options: Options, elsewhere: Elsewhere, borrowed: Collection[tuple[str, str]] = ()
-) -> Outcome:
+def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
     """Migrate the files of one unit, all of them or none. Never raises for bad input: the Results say what is wrong.
 
-    `elsewhere` is asked about functions and classes of other modules. The `borrowed` functions, by file and name, are
-    called by scripts outside of the unit: they must not ask for options that these may not have.
+    `elsewhere` is asked about functions and classes of other modules.
     """
     parsed = []
     for file in files:
@@ -76,7 +69,7 @@ def migrate(
         except Unparsable as error:
             finding = dataclasses.replace(error.finding, path=file.path)
             return Outcome([_unparsed(other, file, finding) for other in files])
-    return _Migration(Facts(parsed, elsewhere), files, options, borrowed).run()
+    return _Migration(Facts(parsed, elsewhere), files, options).run()
 
 
 def _unparsed(file: Input, broken: Input, finding: Finding) -> Result:
@@ -91,11 +84,8 @@ def _belongs(path: str, finding: Finding) -> Finding:
 
 
 class _Migration:
-    def __init__(
-        self, facts: Facts, files: Sequence[Input], options: Options, borrowed: Collection[tuple[str, str]]
-    ) -> None:
+    def __init__(self, facts: Facts, files: Sequence[Input], options: Options) -> None:
         self.facts = facts
-        self.borrowed = [function for function in facts.tree.functions if self._name(function) in borrowed]
         self.files = files
         self.options = options
         self.sites: Counter[str] = Counter()
@@ -111,7 +101,7 @@ class _Migration:
                 return self._folded(found, switch)
             if refusals:
                 raise refusals[0]
-            plans = make_plans(self.facts, found, self.options, self.borrowed)
+            plans = make_plans(self.facts, found, self.options)
             return self._written(found, plans)
         except Refusal as refusal:
             finding = self.facts.finding(refusal.node, refusal.code, refusal.message)
@@ -150,8 +140,7 @@ class _Migration:
             return self._broken(problems[0])
         findings = [*(finding for plan in plans for finding in plan.findings), *cleanup.findings]
         findings += now_unused(self.facts, after)
-        results = self._migrated(after, sorted(set(findings)), printed)
-        return Outcome(results, given=self._given(plans), asking=self._asking(plans))
+        return Outcome(self._migrated(after, sorted(set(findings)), printed), given=self._given(plans))
 
     def _applied(self, edits: Edits, found: Recognition) -> Facts:
         """The facts of the edited files, without what became unused, and then unused by that. Raises Unparsable."""
@@ -173,22 +162,11 @@ class _Migration:
 
     def _given(self, plans: list[TrainingPlan]) -> tuple[tuple[str, str], ...]:
         return tuple(
-            self._name(parameter.function)
+            self.facts.name_of(parameter.function)
             for plan in plans
             for scaler in plan.scalers
             for parameter in scaler.binding.parameters
         )
-
-    def _asking(self, plans: list[TrainingPlan]) -> tuple[tuple[str, str], ...]:
-        regions = (one for plan in plans for one in plan.regions if one.evaluation and one.enabled is not None)
-        return tuple(
-            self._name(one.region.function)
-            for one in regions
-            if asks_anew(self.facts, one.region.function, one.enabled or "")
-        )
-
-    def _name(self, function: Function) -> tuple[str, str]:
-        return self.facts.file_of(function.node).path, _qualified(function)
 
     # -- results ----------------------------------------------------------------------------------------
 
@@ -229,7 +207,3 @@ def _edited(facts: Facts, edits: Edits) -> Facts:
         module = parse(apply_edits(facts.tree, root, edits).bytes)
         files.append(dataclasses.replace(file, module=module))
     return Facts(files, facts.elsewhere)
-
-
-def _qualified(function: Function) -> str:
-    return f"{function.owner.name}.{function.name}" if function.owner is not None else function.name

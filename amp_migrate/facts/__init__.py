@@ -47,6 +47,15 @@ class Facts:
         """The file that holds a node."""
         return self.files[self.tree.root_of(node)]
 
+    def name_of(self, function: Function) -> tuple[str, str]:
+        """A function by the path of its file and its name, `Class.method` for a method."""
+        name = f"{function.owner.name}.{function.name}" if function.owner is not None else function.name
+        return self.file_of(function.node).path, name
+
+    def is_used_outside(self, function: Function) -> bool:
+        """True where files that are not looked at here refer to a function."""
+        return self.elsewhere.use_function(*self.name_of(function))
+
     def text(self, node: cst.CSTNode) -> str:
         """The source of a node, exactly as written."""
         return self.file_of(node).module.code_for_node(node)

@@ -68,6 +68,7 @@ class Conditions:
         self.values = values
         self.known: dict[Key, object] = {}
         self.carriers: dict[cst.BaseExpression, Formula] = {}
+        self.always: set[cst.CSTNode] = set()  # tests that are true
 
     def compile(self, node: cst.BaseExpression) -> Formula:
         variables: Variables = {}
@@ -150,6 +151,8 @@ class Conditions:
             yield from self.settled_operands(operand)
 
     def _compile(self, node: cst.BaseExpression, variables: Variables, seen: frozenset[Key]) -> Evaluator:
+        if node in self.always:
+            return lambda case: True
         literal = literal_value(node)
         if literal is not UNKNOWN:
             return lambda case: literal

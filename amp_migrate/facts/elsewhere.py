@@ -46,9 +46,16 @@ class Elsewhere(Protocol):
         """True for a variable of a module that its own code sets to nothing but True and False."""
         ...
 
+    def use_function(self, path: str, name: str) -> bool:
+        """True where other files refer to a function, or to the class of a method, of one of the unit's files."""
+        ...
+
 
 class Nowhere:
     """No other module is known."""
+
+    def use_function(self, path: str, name: str) -> bool:
+        return False
 
     def resolved(self, importer: str, dotted: str) -> str:
         return dotted

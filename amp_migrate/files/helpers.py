@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +19,13 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Helpers:
-    """What scripts import: functions, classes, methods and variables by resolved name (`/project/utils.log_norms`)."""
+    """What scripts import: functions, classes, methods and variables by resolved name (`/project/utils.log_norms`).
+
+    `use_function` tells, for the path of a file and the name of a function in it, whether other files refer to it.
+    """
+
+    def __init__(self, use_function: Callable[[str, str], bool]) -> None:
+        self.use_function = use_function
 
     def resolved(self, importer: str, dotted: str) -> str:
         return canonical(Path(importer), dotted)

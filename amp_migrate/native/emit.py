@@ -55,6 +55,8 @@ class _Emitter:
             self._drop_checkpoints()
         for test in self.plan.carrier_tests:
             self._carrier_test(test)
+        for node in self.plan.found.absent:
+            self.edits.replace(node, "None")
         for call in self.plan.found.no_casts:
             self.edits.replace(call, self.spellings.at(call).autocast("False"))
         for region in self.plan.regions:

@@ -235,6 +235,9 @@ class _Cleaner:
                 self.facts.tree.parents.get(carrier), (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
             ):
                 self.folding.fold(carrier)
+        for test in self.found.settled:
+            assert isinstance(test, cst.BaseExpression)
+            statements.setdefault(self.facts.tree.statement_of(test), []).append(test)
         self._loaded_modules()
         self._error_names(emptied)
         for statement, reads in statements.items():

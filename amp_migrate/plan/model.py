@@ -147,7 +147,8 @@ class ScaleAccess:
 class HandedOn:
     """The source's handle as a value that travels: returned, an entry of a dict, or given to code that only saves and
     loads its state. The scaler takes its place; `received` in the Recognition are the names that take it up.
-    `is_saved` where it goes to code that saves and loads.
+    `is_saved` where it goes to code that saves and loads. `absent` are reads of the handle where it is None,
+    `settled` tests of it that are true now.
     """
 
     node: cst.BaseExpression
@@ -168,6 +169,8 @@ class Recognition:
     scale_reads: list[ScaleAccess] = dataclasses.field(default_factory=list)
     handed: list[HandedOn] = dataclasses.field(default_factory=list)
     received: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
+    absent: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
+    settled: list[cst.CSTNode] = dataclasses.field(default_factory=list)
     no_casts: list[cst.Call] = dataclasses.field(default_factory=list)
     carriers: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     imports: list[Statement] = dataclasses.field(default_factory=list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import libcst as cst
@@ -45,13 +45,10 @@ from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
 Users = dict[Function, list[Statement]]
 
 
-def make_plans(
-    facts: Facts, found: Recognition, options: Options, borrowed: Collection[Function] = ()
-) -> list[TrainingPlan]:
+def make_plans(facts: Facts, found: Recognition, options: Options) -> list[TrainingPlan]:
     """Decide how the unit is written natively: one plan for each training that stands on its own.
 
-    Other scripts call the `borrowed` functions, with options of their own. Raises Refusal where something cannot be
-    decided.
+    Raises Refusal where something cannot be decided.
     """
     hung = find_hung(facts, found)
     _settle_conditions(facts, found, hung)
@@ -59,7 +56,7 @@ def make_plans(
     plans: list[TrainingPlan] = []
     for part in split_recognition(facts, found):
         shared = [found.region for plan in plans for found in plan.regions]
-        plans.append(_Planner(facts, part, options, shared, hung, borrowed).plan())
+        plans.append(_Planner(facts, part, options, shared, hung).plan())
     return plans
 
 
@@ -71,9 +68,7 @@ class _Planner:
         options: Options,
         shared: list[Region],
         hung: Hung | None,
-        borrowed: Collection[Function],
     ) -> None:
-        self.borrowed = borrowed
         self.facts = facts
         self.hung = hung
         self.found = found
@@ -320,7 +315,7 @@ class _Planner:
             early = scaler if scaler is not None and scaler.binding.is_set_early else None
             enabled = text.for_region(found.region.function, early)
             asks = isinstance(enabled, str) and asks_anew(self.facts, found.region.function, enabled)
-            if asks and found.region.function in self.borrowed:
+            if asks and self.facts.is_used_outside(found.region.function):
                 left.append(found.region.first)
             elif isinstance(enabled, str) or enabled is None:
                 plan.regions.append(AutocastRegion(found.region, enabled, evaluation=True))
@@ -401,6 +396,7 @@ def _settle_conditions(facts: Facts, found: Recognition, hung: Hung | None) -> N
     conditions = facts.conditions
     for variable in availability_flags(facts, found.imports):
         conditions.known["variable", variable] = True
+    conditions.always = set(found.settled)
     conditions.carriers = carrier_formulas(facts, found, hung)
 
 

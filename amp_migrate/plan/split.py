@@ -110,6 +110,8 @@ def _part(facts: Facts, found: Recognition, area: Area) -> Recognition:
         loads=[one for one in found.loads if own(one.statement)],
         scale_reads=[one for one in found.scale_reads if own(one.statement)],
         handed=[one for one in found.handed if own(one.statement)],
+        received=[one for one in found.received if own(facts.tree.statement_of(one))],
+        absent=[one for one in found.absent if own(facts.tree.statement_of(one))],
         carriers=[one for one in found.carriers if own(facts.tree.statement_of(one))],
         no_casts=[],
         removed=[],

@@ -130,6 +130,8 @@ class _Reader:
             self._handle(node, parent, statement)
         elif name.startswith("_amp_state"):
             self._state_internals(node, statement)
+        elif name == "__dict__" and isinstance(parent, cst.ComparisonTarget) and self._asks_for_state(parent):
+            self.found.settled.append(self.facts.tree.parents[parent])
         elif isinstance(parent, cst.Call) and parent.func is node and name in self._calls:
             self._calls[name](parent, statement)
         elif name in ("half_function", "float_function", "promote_function"):
@@ -139,6 +141,13 @@ class _Reader:
             raise Refusal("AMP910", node, "amp.init is apex's old handle interface")
         else:
             raise Refusal("AMP902", node, f"this use of {self.facts.text(node)} is not understood")
+
+    def _asks_for_state(self, target: cst.ComparisonTarget) -> bool:
+        """True for `"state_dict" in amp.__dict__`: old versions of apex had no state, a GradScaler has."""
+        comparison = self.facts.tree.parents[target]
+        assert isinstance(comparison, cst.Comparison)
+        wanted = literal_value(comparison.left)
+        return isinstance(target.operator, cst.In) and wanted in ("state_dict", "load_state_dict")
 
     # -- the handle itself --------------------------------------------------------------------------
 
@@ -156,11 +165,19 @@ class _Reader:
             self.found.handed.append(HandedOn(node, statement, is_saved=True))
         elif self._travels(node, parent, statement):
             self.found.handed.append(HandedOn(node, statement, is_saved=False))
+        elif isinstance(parent, cst.IfExp) and self._is_none_there(node, parent):
+            self.found.absent.append(node)
         elif isinstance(parent, cst.Element) and _is_target(self.facts, parent):
             self.found.received.append(node)
         else:
             text = self.facts.text(node)
             raise Refusal("AMP903", node, f"the apex.amp module leaves these files as {text}")
+
+    def _is_none_there(self, node: cst.BaseExpression, choice: cst.IfExp) -> bool:
+        """True for the last `amp` in `amp.state_dict() if amp is not None else amp`: it is None."""
+        name, test = self.facts.text(node), self.facts.text(choice.test)
+        in_else = choice.orelse is node and test in (name, f"{name} is not None", f"{name} != None")
+        return in_else or (choice.body is node and test in (f"not {name}", f"{name} is None", f"{name} == None"))
 
     def _travels(self, node: cst.BaseExpression, parent: cst.CSTNode | None, statement: Statement) -> bool:
         """True for a part of what a function returns, and for an entry of a dict."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from amp_migrate.engine import Input, Outcome, migrate
@@ -191,18 +192,14 @@ class _Units:
         if options.api is None:
             options = dataclasses.replace(options, api=api_for(files[0]))
         try:
-            outcome = migrate(inputs, options, Helpers())
-            borrowed = [one for one in outcome.asking if self._is_borrowed(one, files)]
-            if borrowed:
-                outcome = migrate(inputs, options, Helpers(), borrowed)
+            outcome = migrate(inputs, options, Helpers(partial(self._is_used_outside, files)))
         except Exception as error:  # a bug of ours must not cost the user the other files
             return Outcome([_failed(one, f"{type(error).__name__}: {error}") for one in inputs])
         if outcome.refusal is not None:
             outcome.refusal.with_traceback(None)  # its frames would keep all facts of the program alive
         return outcome
 
-    def _is_borrowed(self, function: tuple[str, str], files: tuple[Path, ...]) -> bool:
-        path, name = function
+    def _is_used_outside(self, files: tuple[Path, ...], path: str, name: str) -> bool:
         return bool(self.index.users_of(name, Path(os.path.realpath(path)), Unit(files, {})))
 
     def _shown(self, file: Path) -> str:

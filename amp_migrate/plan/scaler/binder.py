@@ -88,16 +88,17 @@ class Binder:
 
     def _dominator(self) -> Function:
         """The lowest function that leads to the setup and to every use."""
+        users = [user for user in self.users if not self._is_called_elsewhere(user)]
         candidates = [
             function
             for function in self.facts.tree.functions
-            if self._leads_to(function, self.home) and all(self._leads_to(function, user) for user in self.users)
+            if self._leads_to(function, self.home) and all(self._leads_to(function, user) for user in users)
         ]
         for function in candidates:
             below = self.facts.calls.callees(function)
             if not any(other in below for other in candidates if other is not function):
                 return function
-        user = next(user for user in self.users if not self._leads_to(self.home, user))
+        user = next(user for user in users if not self._leads_to(self.home, user))
         if not user.is_module:
             self.passing.check_callers(self.passing.threadable(user))
         raise Refusal(
@@ -105,6 +106,11 @@ class Binder:
             self.users[user][0].node,
             f"no known function leads both to amp.initialize (in {self.home.name}) and to {user.name}",
         )
+
+    def _is_called_elsewhere(self, user: Function) -> bool:
+        """True for what another script calls, and this one does not."""
+        function = self.passing.threadable(user)
+        return not self.facts.calls.callers(function) and self.facts.is_used_outside(function)
 
     def _leads_to(self, function: Function, target: Function) -> bool:
         return any(

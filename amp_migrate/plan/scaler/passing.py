@@ -84,7 +84,7 @@ class Passing:
             )
             message = f"{function.name} needs the scaler as a parameter, but is {how} here"
             raise Refusal("AMP915", values[0], message)
-        if not callers:
+        if not callers and not self.facts.is_used_outside(function):
             raise Refusal(
                 "AMP915",
                 function.node,
@@ -108,6 +108,8 @@ class Passing:
             param for param in function.parameters if param.default is None and self._is_positional(function, param)
         ]
         optimizers = [param for param in plain if self._is_optimizer(param)]
+        if not self.facts.calls.callers(function):  # another script calls it: the name has to do
+            optimizers = [param for param in plain if "optim" in param.name.value]
         after = (optimizers or plain)[-1] if plain else None
         return NewParameter(function, after)
 
