@@ -39,11 +39,21 @@ def check_typestate(facts: Facts) -> Iterator[Violation]:
                 yield violation
 
 
+def _is_dead(statement: Statement) -> bool:
+    """True below a statement that leaves the block, as a script that only raises does."""
+    leaves = (cst.Raise, cst.Return, cst.Continue, cst.Break)
+    return any(
+        isinstance(earlier.node, leaves)
+        for outer in statement.path()
+        for earlier in outer.block.statements[: outer.index]
+    )
+
+
 def _never_stepped(facts: Facts, scalers: Scalers) -> Iterator[Violation]:
     """Scaled losses where no optimizer is given to a scaler: whatever steps, steps on scaled gradients."""
     for statement, events in scalers.events.items():
         for event in events:
-            if event.kind == "backward":
+            if event.kind == "backward" and not _is_dead(statement):
                 message = "no optimizer steps on these scaled gradients by scaler.step"
                 yield Violation("bare step", facts.line(event.node), statement.function.name, message)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.imports import canonical, member, split
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
@@ -24,8 +25,8 @@ class Helpers:
     `use_function` tells, for the path of a file and the name of a function in it, whether other files refer to it.
     """
 
-    def __init__(self, use_function: Callable[[str, str], bool]) -> None:
-        self.use_function = use_function
+    def __init__(self, use_function: Callable[[str, str], bool] | None = None) -> None:
+        self.use_function = use_function or Nowhere().use_function
 
     def resolved(self, importer: str, dotted: str) -> str:
         return canonical(Path(importer), dotted)

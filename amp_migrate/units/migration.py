@@ -208,7 +208,9 @@ class _Units:
 
 
 def _in_words(file: Path) -> str:
-    return min(str(file), os.path.relpath(file), key=len)
+    """Relative to the current folder where it lies below it."""
+    relative = os.path.relpath(file)
+    return str(file) if relative.startswith(os.pardir) else relative
 
 
 def _failed(file: Input, message: str) -> Result:
