@@ -75,12 +75,7 @@ def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> O
 def _unparsed(file: Input, broken: Input, finding: Finding) -> Result:
     if file is broken:
         return Result(file.path, file.source, file.source, "error", (finding,))
-    return Result(file.path, file.source, file.source, "left", (_belongs(file.path, finding),))
-
-
-def _belongs(path: str, finding: Finding) -> Finding:
-    message = f"belongs together with {finding.path}, which cannot be migrated (line {finding.line}, {finding.code})"
-    return Finding(path, 1, "AMP901", message)
+    return Result(file.path, file.source, file.source, "left")
 
 
 class _Migration:
@@ -191,12 +186,12 @@ class _Migration:
         return Outcome([self._stays(file, "error", finding) for file in self.files])
 
     def _stays(self, file: Input, status: Status, finding: Finding) -> Result:
-        """A file of a unit that is not migrated: one of them holds the reason, the others with uses point to it."""
+        """A file of a unit that is not migrated: one of them holds the reason."""
         sites = self.sites[file.path]
         if finding.path == file.path:
             return Result(file.path, file.source, file.source, status, (finding,), sites)
         if sites:
-            return Result(file.path, file.source, file.source, "left", (_belongs(file.path, finding),), sites)
+            return Result(file.path, file.source, file.source, "left", (), sites)
         return Result(file.path, file.source, file.source, "untouched")
 
 
