@@ -309,7 +309,7 @@ class Names:
         """Queue the reads below `node`; comprehensions and lambdas open scopes of their own."""
         if isinstance(node, cst.Name):
             if node not in self._stores:
-                self._pending.append((node, scope))
+                self._pending.append((node, _scope_of_read(node, scope, statement)))
         elif isinstance(node, (cst.Attribute, cst.Arg)):
             self._visit_expression(node.value, scope, statement)
         elif isinstance(node, cst.Param):
@@ -420,6 +420,14 @@ def _first_name(node: cst.BaseExpression) -> cst.BaseExpression:
     while isinstance(node, cst.Attribute):
         node = node.value
     return node
+
+
+def _scope_of_read(name: cst.Name, scope: Scope, statement: Statement) -> Scope:
+    """The body of a class does not see itself: in `amp = amp` the second one comes from outside."""
+    node = statement.node
+    targets = [target.target for target in node.targets] if isinstance(node, cst.Assign) else []
+    sets = any(isinstance(target, cst.Name) and target.value == name.value for target in targets)
+    return scope.parent if scope.is_class and sets and scope.parent is not None else scope
 
 
 def _statement_scope(scope: Scope) -> Scope:

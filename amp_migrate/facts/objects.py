@@ -269,6 +269,8 @@ class Objects(Callables):
             arg = self.argument(call, function, binding.node)
             if arg is not None:
                 found |= self.objects(arg.value)
+            elif any(given.star for given in call.args):
+                found |= {Object("parameter", variable)}
         return found if callers else found | {Object("parameter", variable)}
 
     def _of_loop_variable(self, source: cst.BaseExpression, selector: tuple[int, ...]) -> ObjectSet:

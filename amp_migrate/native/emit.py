@@ -309,14 +309,28 @@ class _Emitter:
             self.edits.replace(node, self._scaler(self.facts.tree.function_of(node)))
 
     def _format_test(self, test: FormatTest, state: cst.BaseExpression) -> None:
-        """A state that apex wrote counts as none: GradScaler cannot load it."""
+        """A state that apex wrote counts as none: GradScaler cannot load it. It is asked about last: where the other
+        tests are false, there may be None in its place.
+        """
         quote = self.facts.quote(test.node)
-        scale = f"{quote}scale{quote}"
         written, loaded = self.facts.text(test.node), self.facts.text(state)
-        there = f"{written} and {scale} in {loaded}"
-        missing = f"{written} or {scale} not in {loaded}"
-        text = missing if test.says_missing else there
-        self.edits.replace(test.node, f"({text})" if test.is_negated else text)
+        if test.says_missing:
+            self.edits.replace(test.node, f"{written} or {quote}scale{quote} not in {loaded}")
+            return
+        there = f"{quote}scale{quote} in {loaded}"
+        whole = self._whole_conjunction(test.node)
+        if whole is test.node:
+            text = f"{written} and {there}"
+            self.edits.replace(test.node, f"({text})" if test.is_negated else text)
+        else:
+            self.edits.transform(whole, lambda updated: _and(updated, there))
+
+    def _whole_conjunction(self, part: cst.BaseExpression) -> cst.BaseExpression:
+        """`a and b and c`, for one of its parts."""
+        parent = self.facts.tree.parents.get(part)
+        while isinstance(parent, cst.BooleanOperation) and isinstance(parent.operator, cst.And):
+            part, parent = parent, self.facts.tree.parents.get(parent)
+        return part
 
     def _drop_checkpoints(self) -> None:
         """Without a scaler there is no state to save: the entries go."""
@@ -418,6 +432,11 @@ def _with_item(node: cst.CSTNode, text: str) -> cst.CSTNode:
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     last = node.items[-1].with_changes(comma=comma)
     return node.with_changes(items=[*node.items[:-1], last, cst.WithItem(cst.parse_expression(text))])
+
+
+def _and(node: cst.CSTNode, text: str) -> cst.CSTNode:
+    assert isinstance(node, cst.BaseExpression)
+    return cst.BooleanOperation(node, cst.And(), cst.parse_expression(text))
 
 
 def _divided(node: cst.CSTNode, by: str) -> cst.CSTNode:

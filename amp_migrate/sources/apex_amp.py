@@ -159,7 +159,7 @@ class _Reader:
             if not isinstance(parent.targets[0].target, (cst.Name, cst.Attribute)):
                 raise Refusal("AMP902", node, "the apex.amp module is stored where it cannot be followed")
             self._carrier(node)
-        elif (isinstance(parent, cst.Arg) and self._stays_here(parent)) or _is_test(node, parent, statement):
+        elif (isinstance(parent, cst.IfExp) and parent.body is node and self._stays_here(parent)) or (isinstance(parent, cst.Arg) and self._stays_here(parent)) or _is_test(node, parent, statement):
             self._carrier(node)
         elif is_only_saved(self.facts, node):
             self.found.handed.append(HandedOn(node, statement, is_saved=True))
@@ -188,9 +188,11 @@ class _Reader:
     def _carrier(self, node: cst.BaseExpression) -> None:
         self.found.carriers.append(node)
 
-    def _stays_here(self, arg: cst.Arg) -> bool:
-        """True where the argument goes to a parameter of a function of this file."""
-        call = self.facts.tree.parents[arg]
+    def _stays_here(self, arg: cst.CSTNode) -> bool:
+        """True where the argument goes to a parameter of a function at hand; also for `amp if args.fp16 else None`."""
+        if isinstance(arg, cst.IfExp) and literal_value(arg.orelse) is None:
+            return self._stays_here(self.facts.tree.parents[arg])
+        call = self.facts.tree.parents.get(arg)
         if not isinstance(call, cst.Call):
             return False
         function = self.facts.objects.called_function(call)
@@ -220,6 +222,12 @@ class _Reader:
             raise Refusal("AMP902", call, "delay_overflow_check has no native form")
         if item.asname is None or not isinstance(item.asname.name, cst.Name):
             raise Refusal("AMP902", call, "the scaled loss has no plain name, so its backward cannot be found")
+        if any(
+            isinstance(part, cst.Yield)
+            for inner in statement.descendants()
+            for part in self.facts.tree.expressions(inner)
+        ):
+            raise Refusal("AMP902", call, "the scaled loss is handed out by yield, so its backward cannot be found")
         name = item.asname.name
         variable = self.facts.names.variable_at(name)
         loads = variable.loads if variable is not None else []

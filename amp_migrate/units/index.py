@@ -11,9 +11,10 @@ from pathlib import Path
 
 from amp_migrate.files.imports import module_name
 from amp_migrate.units.context import evaluations, options
+from amp_migrate.units.inheritance import Inheritance
 from amp_migrate.units.links import Link, find_links
 from amp_migrate.units.reach import Reach
-from amp_migrate.units.sources import Node, Sources, node_of
+from amp_migrate.units.sources import Node, Sources
 from amp_migrate.units.universe import universe_of
 
 __all__ = ["Index", "Unit", "universe_of"]
@@ -54,6 +55,7 @@ class Index:
     ) -> None:
         self._sources = Sources(universe, contents or {})
         self._reach = Reach(self._sources)
+        self._inheritance = Inheritance(self._sources, self._reach)
         self._shown = shown or self._below_root
 
     def name_of(self, file: Path) -> str:
@@ -81,6 +83,17 @@ class Index:
         for file, reason in (*self._callers(unit), *self._used(unit), *self._helpers(unit)):
             reasons.setdefault(file, reason)
         return self._closed(reasons) if len(reasons) > len(unit.reasons) else None
+
+    def relatives(self, unit: Unit) -> dict[Path, str]:
+        """Files outside with classes that decide, too, what the classes of the unit do that touch or reach a handle:
+        they inherit from them, and can override a method; or are their bases, and can use a name for something else.
+        """
+        found: dict[Path, str] = {}
+        for node, other, is_derived in self._inheritance.relatives(unit.files):
+            how = "inherits from" if is_derived else "is a base class of"
+            if node.file not in unit.files:
+                found.setdefault(node.file, f"its {node.name} {how} {other.name} of {self._shown(other.file)}")
+        return found
 
     def with_context(self, unit: Unit, *, and_options: bool) -> Unit | None:
         """This unit with the evaluation code that nobody else uses, and with the declarations of its options: in files
@@ -202,10 +215,9 @@ class Index:
         definition = self._sources.definition(node)
         if definition is None:
             return set()
-        bases = set(self._sources.origins(filter(None, map(node_of, sorted(definition.bases)))))
         used = self._sources.origins(self._sources.referred(node))
         found = {part: self._sources.definition(part) for part in used}
-        return bases | {
+        return set(self._inheritance.bases(node)) | {
             part
             for part, one in found.items()
             if one is not None and (one.trains or one.runs_parameter) and not one.is_optimizer

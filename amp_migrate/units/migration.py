@@ -108,7 +108,7 @@ class _Units:
         done: _Done | None = _Done(unit, self._attempt(unit))
         while done is not None:
             last = done
-            done = self._lifting(last) if last.attempt.reasons else self._with_callers(last)
+            done = self._lifting(last) if last.attempt.reasons else self._completed(last)
         return last
 
     def _lifting(self, done: _Done) -> _Done | None:
@@ -131,6 +131,22 @@ class _Units:
             if "AMP901" not in codes or self.index.sets_up_and_scales(unit):
                 yield unit
 
+    def _completed(self, done: _Done) -> _Done | None:
+        """The unit with all that the migration affects although it could be done without; None where that is all."""
+        return self._with_callers(done) or self._with_relatives(done)
+
+    def _with_relatives(self, done: _Done) -> _Done | None:
+        """The unit with the base classes and derived classes of its own; None where it has them."""
+        relatives = self.index.relatives(done.unit) if done.attempt.changed else {}
+        if not relatives:
+            return None
+        larger = done.unit.extended(relatives)
+        if len(larger.files) > _MOST_FILES:
+            message = f"{len(relatives)} other files hold base classes and derived classes of this unit: not looked at"
+            finding = Finding(next(iter(done.attempt.changed)), 1, "AMP901", message)
+            return dataclasses.replace(done, attempt=done.attempt.left(finding))
+        return _Done(larger, self._attempt(larger, done.given), done.given)
+
     def _with_callers(self, done: _Done) -> _Done | None:
         """The unit with all that calls a function that got a parameter; None where nobody else does."""
         given = done.given | {(Path(os.path.realpath(path)), name) for path, name in done.attempt.given}
@@ -151,7 +167,7 @@ class _Units:
         if larger is None or len(larger.files) > _MOST_FILES:
             return done
         following = _Done(larger, self._attempt(larger, done.given), done.given)
-        stands = self.allowed(following.attempt).reasons or self._with_callers(following)
+        stands = self.allowed(following.attempt).reasons or self._completed(following)
         return done if stands else following
 
     def _unless_casts_need_apex(self, done: _Done) -> _Done:

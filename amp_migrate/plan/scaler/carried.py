@@ -16,9 +16,10 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import ANY, Store, subscript_key
-from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.tree import Class, Function, Statement
 from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.model import Recognition
+from amp_migrate.plan.scaler.settable import takes_attributes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +58,8 @@ def find_hung(facts: Facts, found: Recognition) -> Hung | None:
     if len(stores) != 1:
         return None
     field, store = stores[0]
+    if not all(takes_attributes(facts, one) for one in _classes_of(facts, store.base)):
+        return None
     others = [
         other for other in facts.objects.stores_of(field) if other is not store and _same_object(facts, other, store)
     ]
@@ -114,6 +117,13 @@ def _is_given(facts: Facts, store: Store, homes: set[Function]) -> bool:
         return False
     params = function.parameters[1:] if function.is_method else function.parameters
     return any(binding.node in params for binding in variable.bindings)
+
+
+def _classes_of(facts: Facts, node: cst.BaseExpression) -> Iterator[Class]:
+    """The classes in the unit of what an expression may be; a base stands for all below it."""
+    for one in facts.objects.objects(node):
+        if one.kind == "instance" and isinstance(one.origin, Class):
+            yield one.origin
 
 
 def _same_object(facts: Facts, one: Store, other: Store) -> bool:

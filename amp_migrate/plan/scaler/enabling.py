@@ -81,7 +81,7 @@ def carrier_formulas(facts: Facts, found: Recognition, hung: Hung | None) -> dic
 
 
 def _left_out_at_calls(facts: Facts, carrier: cst.BaseExpression) -> Function | None:
-    """The function with a carrier for a parameter that some calls leave out, or give None."""
+    """The function with a carrier for a parameter that some calls leave out, or may give None."""
     variable = facts.names.variable_at(carrier) if isinstance(carrier, cst.Name) else None
     function = variable.scope.owner if variable is not None else None
     param = variable.bindings[0].node if variable is not None and variable.bindings else None
@@ -89,7 +89,7 @@ def _left_out_at_calls(facts: Facts, carrier: cst.BaseExpression) -> Function | 
         return None
     for call, _ in facts.objects.callers(function):
         arg = facts.objects.argument(call, function, param)
-        if arg is None or literal_value(arg.value) is None:
+        if arg is None or isinstance(arg.value, cst.IfExp) or literal_value(arg.value) is None:
             return function
     return None
 

@@ -14,6 +14,7 @@ from amp_migrate.plan.scaler.binding import Binding, Creation
 from amp_migrate.plan.scaler.carried import Carrier
 from amp_migrate.plan.scaler.creation import Creations
 from amp_migrate.plan.scaler.passing import Passing
+from amp_migrate.plan.scaler.settable import takes_attributes
 
 
 class Instances:
@@ -49,8 +50,10 @@ class Instances:
 
     def attribute(self, owner: Class | None) -> Binding | None:
         """An attribute of the class's instances; helpers that know no instance get a parameter."""
-        creations = [_before_returns(one) for one in self._attribute_creations(owner)] if owner is not None else []
-        if owner is None or not creations:
+        if owner is None or not takes_attributes(self.facts, owner):
+            return None
+        creations = [_before_returns(one) for one in self._attribute_creations(owner)]
+        if not creations:
             return None
         receivers = {creation.function: creation.function.parameters[0].name.value for creation in creations}
         needing: list[Function] = []
@@ -141,7 +144,7 @@ class Instances:
             return None
         assert init.owner is not None
         kept = self._keeps_optimizer(init)
-        if kept is None:
+        if kept is None or not takes_attributes(self.facts, init.owner):
             return None
         carrier = Carrier(f"{init.parameters[0].name.value}.")
         carriers = {method: carrier for method in self._methods_below(init.owner) if method is not init}

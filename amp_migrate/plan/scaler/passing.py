@@ -9,13 +9,15 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import without_not
-from amp_migrate.facts.tree import Function
+from amp_migrate.facts.tree import Function, names_in
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import NewArgument, NewParameter
 
+# Decorators that leave a signature as it is, or pass on whatever they get.
+_TRANSPARENT = frozenset("staticmethod classmethod abstractmethod no_grad enable_grad inference_mode record".split())
 Sees = Callable[[Function], bool]
 
 
@@ -90,11 +92,34 @@ class Passing:
                 function.node,
                 f"{function.name} needs the scaler as a parameter, but its callers are not known",
             )
+        self._check_decorators(function)
         for site in callers:
             if any(arg.star and self.facts.objects.dict_behind(arg) is None for arg in site.call.args):
                 raise Refusal(
                     "AMP915", site.call, f"{function.name} needs the scaler, but is called with starred arguments"
                 )
+
+    def _check_decorators(self, function: Function) -> None:
+        """What a decorator puts around a function must take one argument more."""
+        assert isinstance(function.node, cst.FunctionDef)
+        for decorator in function.node.decorators:
+            node = decorator.decorator
+            named = node.func if isinstance(node, cst.Call) else node
+            if names_in(named) & _TRANSPARENT or self._takes_anything(named):
+                continue
+            message = (
+                f"{function.name} needs the scaler, and what {self.facts.text(named)} puts around it may not take it"
+            )
+            raise Refusal("AMP915", decorator, message)
+
+    def _takes_anything(self, decorator: cst.BaseExpression) -> bool:
+        """True for a decorator of the unit with a `def inner(*args, **kwargs)`."""
+        maker = self.facts.objects.function_named(decorator)
+        inner = [
+            one for one in self.facts.tree.functions if maker is not None and maker is not one and maker.encloses(one)
+        ]
+        takes = [isinstance(one.node, cst.FunctionDef) and _takes_any(one.node.params) for one in inner]
+        return any(takes)
 
     def new_parameter(self, function: Function) -> NewParameter:
         carrier = self._carrier_parameter(function)
@@ -201,6 +226,10 @@ class Passing:
         index = call.args.index(arg) + 1
         by_name = arg.keyword is not None
         return NewArgument(call, self._giver(site), index, by_name)
+
+
+def _takes_any(params: cst.Parameters) -> bool:
+    return isinstance(params.star_arg, cst.Param) and isinstance(params.star_kwarg, cst.Param)
 
 
 def _is_below(function: Function, others: list[Function]) -> bool:
