@@ -310,6 +310,9 @@ class Objects(Callables):
         given = self._initialized(node)
         if given is not None and given[1] is None:
             return self.objects(given[0])
+        if first is not None and self.names.dotted(func) == "importlib.import_module":
+            if isinstance(first.value, cst.SimpleString):
+                return self._of_import(str(first.value.evaluated_value))
         return frozenset({Object("call", node)})
 
     def _returned_parts(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> ObjectSet | None:

@@ -14,7 +14,7 @@ from amp_migrate.plan.roles import Roles
 
 def check_unit(facts: Facts, found: Recognition, roles: Roles) -> None:
     """Raises Refusal for a unit that other files share, and for what cannot be written natively."""
-    _check_is_whole(found)
+    _check_is_whole(facts, found)
     _check_optimizers(facts, found, roles)
     _check_half_modules(facts, roles)
 
@@ -42,7 +42,7 @@ def check_threads(facts: Facts, forwards: Forwards) -> None:
                 raise Refusal("AMP924", call, f"{function.name} runs a model in a thread of its own")
 
 
-def _check_is_whole(found: Recognition) -> None:
+def _check_is_whole(facts: Facts, found: Recognition) -> None:
     trains = [setup for setup in found.setups if setup.optimizers]
     if found.backwards and not trains:
         raise Refusal("AMP901", found.backwards[0].loss, "losses are scaled here, but amp.initialize is elsewhere")
@@ -50,7 +50,13 @@ def _check_is_whole(found: Recognition) -> None:
         raise Refusal("AMP901", trains[0].call, "amp.initialize is here, but the losses are scaled elsewhere")
     for kind in (found.saves, found.loads, found.parameters):
         if kind and not trains:
+            function = kind[0].statement.function
+            for site in facts.calls.callers(function):
+                message = f"{function.name} uses apex.amp, and this script calls it without amp.initialize"
+                raise Refusal("AMP901", site.call, message)
             raise Refusal("AMP901", kind[0].node, "apex.amp is used here, but amp.initialize is elsewhere")
+    if found.no_casts and not found.setups:
+        raise Refusal("AMP901", found.no_casts[0], "the casts that this switches off are set up elsewhere")
     if found.carriers and not found.setups and not found.backwards:
         raise Refusal("AMP901", found.carriers[0], "apex.amp is only handed on here")
 

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.objects import ANY, subscript_key
-from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import (
@@ -32,6 +33,8 @@ from amp_migrate.sources.handed import is_only_saved
 from amp_migrate.sources.initialize import read_setup
 
 FORM = "apex.amp"
+
+_AVAILABILITY = frozenset(("is_apex_available",))
 
 _NATIVE = ("torch.cuda.amp.", "torch.amp.", "torch.autocast", "torch.cpu.amp.", "torch.GradScaler")
 
@@ -77,6 +80,7 @@ class _Reader:
                 continue
             if isinstance(statement.node, (cst.Global, cst.Nonlocal)):
                 continue
+            self.found.settled.extend(self._availability_calls(statement))
             for node, name in self._references(statement):
                 self.found.sites.append(node)
                 try:
@@ -86,6 +90,14 @@ class _Reader:
         if native is not None and self.found.sites:
             self.refusals.insert(0, native)
         return self.found, self.refusals
+
+    def _availability_calls(self, statement: Statement) -> Iterator[cst.Call]:
+        """`is_apex_available()` of transformers and its copies, where it asks for nothing but apex.amp."""
+        if _brings_more(statement):
+            return
+        for part in self.facts.tree.expressions(statement):
+            if isinstance(part, cst.Call) and called_name(part) in _AVAILABILITY and not part.args:
+                yield part
 
     def _native_amp(self) -> Refusal | None:
         """Native AMP beside apex: the file is migrated already, or supports both (rule J4)."""
@@ -159,7 +171,11 @@ class _Reader:
             if not isinstance(parent.targets[0].target, (cst.Name, cst.Attribute)):
                 raise Refusal("AMP902", node, "the apex.amp module is stored where it cannot be followed")
             self._carrier(node)
-        elif (isinstance(parent, cst.IfExp) and parent.body is node and self._stays_here(parent)) or (isinstance(parent, cst.Arg) and self._stays_here(parent)) or _is_test(node, parent, statement):
+        elif (
+            (isinstance(parent, cst.IfExp) and parent.body is node and self._stays_here(parent))
+            or (isinstance(parent, cst.Arg) and self._stays_here(parent))
+            or _is_test(node, parent, statement)
+        ):
             self._carrier(node)
         elif is_only_saved(self.facts, node):
             self.found.handed.append(HandedOn(node, statement, is_saved=True))
@@ -333,6 +349,21 @@ def _root(node: cst.BaseExpression) -> str:
     while isinstance(node, cst.Attribute):
         node = node.value
     return node.value if isinstance(node, cst.Name) else ""
+
+
+def _brings_more(statement: Statement) -> bool:
+    """True for an `if` around imports of other parts of apex: those still need it."""
+    imports = (inner.node for inner in statement.descendants() if isinstance(inner.node, (cst.Import, cst.ImportFrom)))
+    return any(_imports_apex(node) and not _imports_amp_alone(node) for node in imports)
+
+
+def _imports_amp_alone(node: cst.Import | cst.ImportFrom) -> bool:
+    if isinstance(node.names, cst.ImportStar):
+        return False
+    names = {dotted_text(alias.name) for alias in node.names}
+    if isinstance(node, cst.ImportFrom):
+        return node.module is not None and (dotted_text(node.module), names) == ("apex", {"amp"})
+    return names <= {"apex.amp"}
 
 
 def _is_target(facts: Facts, element: cst.Element) -> bool:

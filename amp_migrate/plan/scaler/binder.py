@@ -61,7 +61,14 @@ class Binder:
         owners = self.instances.owners(self.users)
         if attribute is None and len(owners) == 1:
             attribute = self.instances.attribute(owners.pop())
-        return attribute or self.instances.constructed(self.home) or self._threaded()
+        return attribute or self._constructed() or self._threaded()
+
+    def _constructed(self) -> Binding | None:
+        """In the constructor of what trains, where its instances are made within sight of the scaler."""
+        try:
+            return self.instances.constructed(self.home)
+        except Refusal:
+            return None
 
     def _hung(self, hung: Hung) -> Binding:
         """Set where the handle was set, disabled where there was none."""

@@ -209,7 +209,8 @@ def _setup_guards(facts: Facts, found: Recognition, setup: Setup, backward_guard
 def _sets_up_either_way(found: Recognition, guard: Guard, setup: Setup) -> bool:
     """True where the other arm of an `if` sets the same things up, with other arguments."""
     others = [other for other in found.setups if other.optimizers and other.always_off == setup.always_off]
-    return guard.plain is not None and any(other.statement.block is guard.plain for other in others)
+    holder = guard.statement.node
+    return guard.plain is not None and any(other.statement.arm_of(holder) == guard.plain.arm for other in others)
 
 
 def _is_about_precision(facts: Facts, found: Recognition, guard: Guard, backward_guard: Guard | None) -> bool:

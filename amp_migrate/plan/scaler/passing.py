@@ -133,8 +133,6 @@ class Passing:
             param for param in function.parameters if param.default is None and self._is_positional(function, param)
         ]
         optimizers = [param for param in plain if self._is_optimizer(param)]
-        if not self.facts.calls.callers(function):  # another script calls it: the name has to do
-            optimizers = [param for param in plain if "optim" in param.name.value]
         after = (optimizers or plain)[-1] if plain else None
         return NewParameter(function, after)
 
@@ -143,6 +141,9 @@ class Passing:
         return isinstance(node, cst.FunctionDef) and any(param is other for other in node.params.params)
 
     def _is_optimizer(self, param: cst.Param) -> bool:
+        """By its name, too: not every script that shares the function passes one."""
+        if "optim" in param.name.value:
+            return True
         variable = self.facts.names.variable_at(param.name)
         return variable is not None and bool(self.facts.objects.variable_objects(variable) & self.roles.optimizers)
 

@@ -17,6 +17,8 @@ from amp_migrate.plan.steps.events import Events, GradientUse, Step
 from amp_migrate.plan.steps.norms import is_gradient_norm, is_imported_norm
 from amp_migrate.plan.steps.step_graph import StepGraph, Test
 
+_LEAVING = (cst.Continue, cst.Break, cst.Return)
+
 
 @dataclasses.dataclass(frozen=True)
 class Unscale:
@@ -123,13 +125,14 @@ class UnscalePlanner:
         return is_imported_norm(self.facts, use.call)
 
     def _decides_a_step(self, use: GradientUse) -> bool:
-        """True for `norm = clip_grad_norm_(...)` before `if isfinite(norm): optimizer.step()`."""
+        """True for `norm = clip_grad_norm_(...)` before `if isfinite(norm): optimizer.step()`, or before a test that
+        leaves the round without a step.
+        """
         made = {path[0] for path in writes(use.statement)}
-        return any(
-            isinstance(outer.node, cst.If) and names_in(outer.node.test) & made
-            for step in self.events.all_steps()
-            for outer in step.statement.path()[:-1]
-        )
+        around = [outer for step in self.events.all_steps() for outer in step.statement.path()[:-1]]
+        own = (inner for one in use.statement.function.body.statements for inner in one.descendants())
+        around += [one for one in own if any(isinstance(inner.node, _LEAVING) for inner in one.descendants())]
+        return any(isinstance(one.node, cst.If) and names_in(one.node.test) & made for one in around)
 
     def _clusters(self, members: ObjectSet, uses: list[GradientUse]) -> list[list[GradientUse]]:
         """Uses before the same steps belong together."""
