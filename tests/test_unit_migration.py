@@ -8,6 +8,7 @@ import pytest
 
 from amp_migrate import Result, migrate_project
 from amp_migrate.files.imports import forget
+from tests.unit_fixture import ROOT, read_tree
 
 IMPORTS = "import torch\nfrom apex import amp\n"
 SETUP = """model = torch.nn.Linear(3, 1).cuda()
@@ -236,3 +237,102 @@ class TestGrowth:
             "layers.py:2 AMP909 amp.float_function changes the casts of a function of this project",
             "main.py:1 AMP901 layers.py changes the casts of apex.amp, which work only where this file sets it up",
         ]
+
+
+TRAINER = (
+    IMPORTS
+    + """class Trainer:
+    def fit(self, batches):
+        """
+    + SETUP.replace("\n", "\n        ")
+    + LOOP.replace("\n", "\n        ").replace("optimizer.step()", "self.update(optimizer)").rstrip()
+    + """
+
+    def update(self, optimizer):
+        optimizer.step()
+"""
+)
+DERIVED = "from trainer import Trainer\n\nclass Derived(Trainer):\n    def {0}(self, optimizer):\n        {1}\n"
+
+
+class TestRelatives:
+    @pytest.mark.parametrize("name", ["derived.py", "tests/test_trainer.py"])
+    def test_an_override_prevents_the_migration(self, project: Project, name: str) -> None:
+        results = project({"trainer.py": TRAINER, name: DERIVED.format("update", "optimizer.step()")})
+        assert project.said(results) == ["trainer.py:12 AMP911 the step that follows this backward is not known"]
+
+    def test_it_is_read_although_it_was_not_given(self, project: Project) -> None:
+        files = {"trainer.py": TRAINER, "derived.py": DERIVED.format("update", "optimizer.step()")}
+        assert states(project(files, "trainer.py")) == {"trainer.py": "left"}
+
+    def test_what_overrides_nothing_does_not(self, project: Project) -> None:
+        results = project({"trainer.py": TRAINER, "derived.py": DERIVED.format("other", "pass")})
+        assert {name: one for name, one in states(results).items() if one != "untouched"} == {"trainer.py": "migrated"}
+        assert dict(results["trainer.py"].unit)[results["derived.py"].path] == (
+            f"its Derived inherits from Trainer of {project.root / 'trainer.py'}"
+        )
+
+    def test_an_override_of_one_of_two_is_enough(self, project: Project) -> None:
+        files = {"trainer.py": TRAINER, "other.py": DERIVED.format("other", "pass")}
+        assert (
+            states(project({**files, "derived.py": DERIVED.format("update", "optimizer.step()")}))["trainer.py"]
+            == "left"
+        )
+
+    @pytest.mark.parametrize(("number", "state"), [(23, "migrated"), (24, "left")])
+    def test_there_may_be_too_many(self, project: Project, number: int, state: str) -> None:
+        many = {f"derived{one}.py": DERIVED.format("other", "pass") for one in range(number)}
+        results = project({"trainer.py": TRAINER, **many})
+        assert states(results)["trainer.py"] == state
+        message = "24 other files hold base classes and derived classes of this unit: not looked at"
+        assert project.said(results) == ([f"trainer.py:1 AMP901 {message}"] if state == "left" else [])
+
+
+RUNNER = """
+    model: object
+    optimizer: object
+
+    def run(self, batches):
+        model, optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
+        for x, y in batches:
+            self.step(model, optimizer, x)
+
+    def step(self, model, optimizer, x):
+        loss = model(x).mean()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        optimizer.step()
+"""
+
+
+class TestAttributes:
+    @pytest.mark.parametrize(
+        ("head", "tail", "is_attribute"),
+        [
+            ("@dataclass\nclass Runner:", "", True),
+            ("@dataclass(frozen=False)\nclass Runner:", "", True),
+            ("@dataclass(frozen=True)\nclass Runner:", "", False),
+            ("@dataclass(slots=True)\nclass Runner:", "", False),
+            ("@attr.s(slots=True)\nclass Runner:", "", False),
+            ("@attr.define\nclass Runner:", "", False),
+            ("class Runner(NamedTuple):", "", False),
+            ("class Runner:\n    __slots__ = ()", "", False),
+            ("class Runner:\n    __slots__: tuple = ()", "", False),
+            ("class Runner:", "class Small(Runner):\n    __slots__ = ()\n", False),
+            ("class Other:\n    __slots__ = ()\nclass Runner:", "", True),
+        ],
+    )
+    def test_where_an_object_takes_the_scaler(self, project: Project, head: str, tail: str, is_attribute: bool) -> None:
+        imports = (
+            "import attr\nfrom dataclasses import dataclass\nfrom typing import NamedTuple\nfrom apex import amp\n"
+        )
+        output = project({"runner.py": imports + head + RUNNER + tail})["runner.py"].output
+        assert (b"  self.scaler = torch.amp.GradScaler" in output) == is_attribute
+        assert (b"  scaler = torch.amp.GradScaler" in output) != is_attribute
+
+    @pytest.mark.parametrize(("slots", "state"), [("", "migrated"), ("    __slots__ = ('amp', 'model')\n", "left")])
+    def test_in_place_of_a_handle_that_has_a_slot(self, project: Project, slots: str, state: str) -> None:
+        files = {name: content.decode() for name, content in read_tree(ROOT / "handle_on_an_object" / "before").items()}
+        head = "class DigitLearner:\n"
+        files["src/learner.py"] = files["src/learner.py"].replace(head, head + slots)
+        assert states(project(files))["src/learner.py"] == state

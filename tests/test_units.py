@@ -344,6 +344,52 @@ class TestGrown:
         tree({"utils.py": SAVING, "base.py": base, "trainer.py": trainer, "other.py": caller})
 
 
+class TestRelatives:
+    def test_derived_classes_and_the_bases_of_all(self, tree: Tree) -> None:
+        tree(
+            {
+                "root.py": "class Root:\n    pass\n",
+                "base.py": "from root import Root\nclass Base(Root):\n    pass\n",
+                "trainer.py": f"{WHOLE}\nfrom base import Base\nclass Trainer(Base):\n    fit = main\nclass Log:\n    pass\n",
+                "sub.py": "from trainer import Trainer\nclass Sub(Trainer):\n    pass\n",
+                "tests/test_sub.py": "import sub\nfrom mixins import Mixin\nclass Fake(sub.Sub, Mixin):\n    pass\n",
+                "mixins.py": "class Mixin:\n    pass\n",
+                "sibling.py": "from base import Base\nclass Sibling(Base):\n    pass\n",
+                "log.py": "from trainer import Log\nclass Own(Log):\n    pass\n",
+                "user.py": "from trainer import Trainer\nclass User:\n    trainer = Trainer()\n",
+            }
+        )
+        index = tree.index()
+        unit = index.unit_of(tree.path("trainer.py"))
+        assert tree.names(unit) == {"trainer.py"}
+        relatives = index.relatives(unit)
+        assert {str(file.relative_to(tree.root)): reason for file, reason in relatives.items()} == {
+            "root.py": "its Root is a base class of Base of base.py",
+            "base.py": "its Base is a base class of Trainer of trainer.py",
+            "sub.py": "its Sub inherits from Trainer of trainer.py",
+            "tests/test_sub.py": "its Fake inherits from Sub of sub.py",
+            "mixins.py": "its Mixin is a base class of Fake of tests/test_sub.py",
+        }
+        assert index.relatives(unit.extended(relatives)) == {}
+
+    def test_through_a_package(self, tree: Tree) -> None:
+        tree(
+            {
+                "pkg/__init__.py": "from .trainer import Trainer\n",
+                "pkg/trainer.py": f"{WHOLE}\nclass Trainer:\n    fit = main\n",
+                "sub.py": "import pkg\nclass Sub(pkg.Trainer):\n    pass\n",
+            }
+        )
+        index = tree.index()
+        assert list(index.relatives(index.unit_of(tree.path("pkg/trainer.py")))) == [tree.path("sub.py")]
+
+    def test_a_base_class_is_of_the_program_although_amp_is_used_beside_it(self, tree: Tree) -> None:
+        base = SAVING + "class Base:\n    pass\n"
+        tree({"base.py": base, "trainer.py": f"{WHOLE}\nfrom base import Base\nclass Trainer(Base):\n    fit = main\n"})
+        both = (tree.path("base.py"), tree.path("trainer.py"))
+        assert tree.index().programs(Unit(both, {})) == {tree.path("trainer.py"): both}
+
+
 class TestUsers:
     def test_of_a_function(self, tree: Tree) -> None:
         tree(

@@ -114,8 +114,8 @@ class Index:
         """The scripts of a unit: each file that no other uses, with all that it uses, directly or through others.
 
         A file with amp of its own is used where its training is, not where a script borrows a function that has
-        nothing to do with it; the functions in `given` do have to do with it. Files that use each other, and that no
-        others do, are one program; the first counts as its script.
+        nothing to do with it; base classes and the functions in `given` do have to do with it. Files that use each
+        other, and that no others do, are one program; the first counts as its script.
         """
         nodes = {Node(file.resolve(), name.partition(".")[0]) for file, name in given}
         used = {file: self._used_inside(file, unit, nodes) for file in unit.files}
@@ -241,8 +241,10 @@ class Index:
         waiting = self._definitions([file])
         seen = set(waiting)
         while waiting:
-            for used in self._sources.referred(waiting.pop()):
-                if used in seen or not (used in given or self._reach.may_concern(used)):
+            node = waiting.pop()
+            concerning = given.union(self._inheritance.bases(node))
+            for used in self._sources.referred(node):
+                if used in seen or not (used in concerning or self._reach.may_concern(used)):
                     continue
                 seen.add(used)
                 waiting.append(used)

@@ -2,7 +2,8 @@
 
 The smallest unit is tried first. What prevents its migration may lie in files that belong to it after all (the
 scaler has to come from a caller, the setup is in another file), so a larger one follows. A function that gets a
-parameter takes all files along that call it. Units that would change the same file differently become one.
+parameter takes all files along that call it, a class those of its base classes and derived classes. Units that would
+change the same file differently become one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from amp_migrate.units.index import Index, Unit
 from amp_migrate.units.universe import universe_of
 
 # Refusals that more files may lift: what is asked for is not in the files at hand.
-_MAY_BE_ELSEWHERE = frozenset("AMP901 AMP902 AMP903 AMP905 AMP906 AMP908 AMP914 AMP915 AMP920 AMP921".split())
+_MAY_BE_ELSEWHERE = frozenset("AMP901 AMP902 AMP903 AMP905 AMP906 AMP908 AMP911 AMP914 AMP915 AMP920 AMP921".split())
 # Among them those that ask for a setup or a scaler: it may come from far up the chain of callers.
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915".split())
 _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
