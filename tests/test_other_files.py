@@ -189,3 +189,89 @@ def test_star_imports_and_methods_of_classes_are_read_too(tmp_path, reports, cod
     (tmp_path / "reports.py").write_text(reports)
     result = next(result for result in migrate_project(str(tmp_path)) if result.path.endswith("train.py"))
     assert [finding.code for finding in result.findings] == codes
+
+
+HIDDEN = """import torch
+from apex import amp
+
+from reports import report
+
+
+def train(model, optimizer, loader):
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    for x, y in loader:
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        report(model, optimizer)
+        optimizer.step()
+"""
+CLIPS = "from torch.nn.utils import clip_grad_norm_ as cut\n\ndef go(model):\n    cut(model.parameters(), 1.0)\n"
+COUNTS_ONLY = "def go(model):\n    print(model.training)\n"
+TWO_DEEP = "import low\n\ndef report(model, optimizer):\n    low.go(model)\n"
+PLAIN_BACKWARD = "def report(model, optimizer):\n    model.penalty().backward()\n"
+STEPS = "def report(model, optimizer):\n    model.penalty().backward()\n    optimizer.step()\n"
+SCHEDULES = "def report(model, scheduler):\n    scheduler.step()\n"
+
+
+@pytest.mark.parametrize(("low", "unscales"), [(CLIPS, True), (COUNTS_ONLY, False)])
+def test_gradients_are_unscaled_before_a_function_that_calls_one_that_looks_at_them(tmp_path, low, unscales):
+    (tmp_path / "low.py").write_text(low)
+    result = _migrated_with(tmp_path, TWO_DEEP)
+    assert result.status == "migrated"
+    assert (b"scaler.unscale_(optimizer)\n        report(model" in result.output) == unscales
+
+
+@pytest.mark.parametrize(("reports", "unscales"), [(PLAIN_BACKWARD, True), (SCHEDULES, False)])
+def test_a_plain_backward_in_a_function_of_another_file_gets_gradients_unscaled(tmp_path, reports, unscales):
+    result = _migrated_with(tmp_path, reports)
+    assert result.status == "migrated"
+    assert (b"scaler.unscale_(optimizer)\n        report(model" in result.output) == unscales
+
+
+def test_a_step_in_a_function_of_another_file_is_a_step_of_the_scaler(tmp_path):
+    result = _migrated_with(tmp_path, STEPS)
+    assert result.status == "migrated"
+    (helper,) = [one for one in migrate_project(str(tmp_path)) if one.path.endswith("reports.py")]
+    assert b"scaler.unscale_(optimizer)\n    model.penalty().backward()\n    scaler.step(optimizer)" in helper.output
+
+
+def _migrated_with(folder, reports):
+    (folder / "train.py").write_text(HIDDEN)
+    (folder / "reports.py").write_text(reports)
+    return next(result for result in migrate_project(str(folder)) if result.path.endswith("train.py"))
+
+
+OVERRIDDEN = """import torch
+from apex import amp
+
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = amp.initialize(model, optimizer, opt_level="O1")
+
+    def fit(self, loader):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(self.model(x), y)
+            with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                scaled_loss.backward()
+            self.after()
+            self.optimizer.step()
+
+    def after(self):
+        print(1)
+
+
+class Clipping(Trainer):
+    def after(self):
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+"""
+
+
+def test_a_method_counts_as_a_use_where_a_derived_class_makes_it_one(tmp_path):
+    (tmp_path / "train.py").write_text(OVERRIDDEN)
+    (result,) = migrate_project(str(tmp_path))
+    assert result.status == "migrated"
+    assert b"self.scaler.unscale_(self.optimizer)\n            self.after()" in result.output

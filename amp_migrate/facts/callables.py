@@ -48,6 +48,16 @@ class Callables(ABC):
         inits = {self._method(owner, "__init__") for owner in self.classes_made(call)}
         return inits.pop() if len(inits) == 1 else None
 
+    def candidates(self, call: cst.Call) -> set[Function]:
+        """The functions that a call may run: one where that is certain, else the methods of all classes of the
+        hierarchy that its object may be of.
+        """
+        certain = self.called_function(call)
+        if certain is not None or not isinstance(call.func, cst.Attribute) or _is_super(call.func.value):
+            return {certain} if certain is not None else set()
+        owners = [owner for owner in self.origins(call.func.value) if isinstance(owner, Class)]
+        return {method for owner in owners for method in self._methods(owner, call.func.attr.value)}
+
     def callers(self, function: Function) -> list[tuple[cst.Call, Statement]]:
         """The calls of a function, with the statements that hold them."""
         return self._callers.get(function, [])
@@ -189,17 +199,21 @@ class Callables(ABC):
 
     def _method(self, owner: Class, name: str) -> Function | None:
         """The method that an instance known by `owner` runs, if all classes below it agree on one."""
-        candidates = {
-            cls.methods[name]
-            for cls in self.tree.classes
-            if name in cls.methods and (cls is owner or self.root_class(cls) is owner)
-        }
+        candidates = self._methods(owner, name)
         defined = {method for method in candidates if not _is_abstract(method)} or candidates
         if len(defined) == 1:
             return defined.pop()
         if candidates:
             return None
         return next((found for base in self.bases(owner) if (found := self._method(base, name))), None)
+
+    def _methods(self, owner: Class, name: str) -> set[Function]:
+        """The methods of a name in the class that instances are known by, and in all below it."""
+        return {
+            cls.methods[name]
+            for cls in self.tree.classes
+            if name in cls.methods and (cls is owner or self.root_class(cls) is owner)
+        }
 
 
 def _is_super(node: cst.BaseExpression) -> bool:

@@ -34,6 +34,10 @@ class Elsewhere(Protocol):
         """True where it certainly reads gradients that somebody else computed."""
         ...
 
+    def train(self, resolved: str) -> bool:
+        """True where it certainly makes a backward or an optimizer step, itself or in what it calls."""
+        ...
+
     def spare_gradients(self, resolved: str) -> bool:
         """True where it certainly does not look at gradients."""
         ...
@@ -67,6 +71,9 @@ class Nowhere:
         return None
 
     def use_gradients(self, resolved: str) -> bool:
+        return False
+
+    def train(self, resolved: str) -> bool:
         return False
 
     def spare_gradients(self, resolved: str) -> bool:

@@ -12,10 +12,13 @@ from functools import cache
 from pathlib import Path
 
 from amp_migrate.facts.elsewhere import Nowhere
-from amp_migrate.files.imports import canonical, member, split
+from amp_migrate.files.imports import canonical, member, module_name, split
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
 _MOST_NAMES = 400
+_MOST_CALLED = 60
+# Words in the names of what is stepped, and is no optimizer.
+_NO_OPTIMIZER = ("sched", "prof", "env")
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -41,19 +44,24 @@ class Helpers:
         return None
 
     def use_gradients(self, resolved: str) -> bool:
-        """True where the function is found and reads gradients.
+        """True where the function is found and reads gradients, itself or in a function that it calls.
 
-        A function that also makes a backward or a step of its own is a training step, not a use.
+        A function that also makes a backward or a step of its own on the way is a training step, not a use.
         """
-        return any(
-            not isinstance(definition, ast.ClassDef) and _reads_gradients(definition)
-            for _, definition in _definitions(resolved)
-        )
+        called = _called_from(resolved)
+        return any(_reads_gradients(*one) for one in called) and not any(_trains(one) for _, one in called)
+
+    def train(self, resolved: str) -> bool:
+        """True where the function is found and makes a backward or a step, itself or in a function that it calls."""
+        return any(_trains(definition) for _, definition in _called_from(resolved))
 
     def spare_gradients(self, resolved: str) -> bool:
-        """True where the function is found, and neither it nor what it names says a word of gradients."""
+        """True where the function is found, and neither it nor what it names says a word of gradients, and no function
+        that it calls reads them.
+        """
         found = [definition for _, definition in _definitions(resolved, and_what_they_name=True)]
-        return bool(found) and not any(_speaks_of_gradients(definition) for definition in found)
+        speaks = any(_speaks_of_gradients(definition) for definition in found)
+        return bool(found) and not speaks and not self.use_gradients(resolved)
 
     def compute_bce(self, resolved: str) -> bool:
         """True where the function or class is found and computes a binary cross entropy, itself or by another
@@ -112,6 +120,48 @@ def _definitions(resolved: str, *, and_what_they_name: bool = False) -> Iterator
 
 
 @cache
+def _called_from(resolved: str) -> tuple[tuple[Path, _Definition], ...]:
+    """A function with the functions that it calls, in its file and through its imports. Classes are not looked into."""
+    found: dict[str, tuple[Path, _Definition]] = {}
+    waiting = [resolved]
+    while waiting and len(found) < _MOST_CALLED:
+        name = waiting.pop(0)
+        for file, definition in _definitions(name) if name not in found else ():
+            if not isinstance(definition, ast.ClassDef):
+                found[name] = file, definition
+                calls = (node for node in ast.walk(definition) if isinstance(node, ast.Call))
+                waiting += [target for call in calls if (target := _target(file, name, call.func)) is not None]
+    return tuple(found.values())
+
+
+def _target(file: Path, caller: str, function: ast.expr) -> str | None:
+    """The resolved name of what a call means, by names of the module; `self.f` is a method of the caller's class."""
+    if isinstance(function, ast.Name):
+        return _imports(file).get(function.id) or member(module_name(file), function.id)
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        if function.value.id == "self":
+            return f"{caller.rpartition('.')[0]}.{function.attr}"
+        imported = _imports(file).get(function.value.id)
+        return member(imported, function.attr) if imported is not None else None
+    return None
+
+
+@cache
+def _imports(file: Path) -> dict[str, str]:
+    """The resolved names of what a module imports by name, `as` what it is bound to."""
+    found: dict[str, str] = {}
+    for node in ast.walk(_parsed(file)):
+        if isinstance(node, ast.ImportFrom):
+            module = canonical(file, "." * node.level + (node.module or ""))
+            found |= {alias.asname or alias.name: member(module, alias.name) for alias in node.names}
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.name if alias.asname else alias.name.partition(".")[0]
+                found[alias.asname or bound] = canonical(file, bound)
+    return found
+
+
+@cache
 def _parsed(file: Path) -> ast.Module:
     try:
         return ast.parse(file.read_bytes())
@@ -147,11 +197,24 @@ def _computes_bce(definition: _Definition) -> bool:
     return bool(called & BINARY_CROSS_ENTROPIES) and "autocast" not in called
 
 
-def _reads_gradients(function: ast.AST) -> bool:
+def _trains(function: ast.AST) -> bool:
+    """True for a function with a backward, or a step of something that is no scheduler, profiler or environment."""
+    methods = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+    return any(method.attr == "backward" or _steps(method) for method in methods if isinstance(method, ast.Attribute))
+
+
+def _steps(method: ast.Attribute) -> bool:
+    receiver = ast.unparse(method.value).lower()
+    return method.attr == "step" and not any(word in receiver for word in _NO_OPTIMIZER)
+
+
+def _reads_gradients(file: Path, function: ast.AST) -> bool:
     nodes = list(ast.walk(function))
-    called = {_called(node) for node in nodes if isinstance(node, ast.Call)}
-    if called & {"backward", "step"}:
-        return False
+    called = {
+        _imports(file).get(name, name).rpartition(".")[2]
+        for node in nodes
+        if isinstance(node, ast.Call) and (name := _called(node))
+    }
     cleared = {
         id(node.value)
         for node in nodes

@@ -19,6 +19,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.steps.hidden import refuse_hidden_training
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _PARAMETER_METHODS = frozenset("parameters named_parameters".split())
@@ -96,7 +97,7 @@ class _Collector:
         self._scaled_blocks = [backward.statement for backward in found.backwards]
         self._scaling_calls = {backward.item.item for backward in found.backwards}
         self._accesses = {access.node: access for access in found.parameters}
-        self._uses_inside: dict[Function, bool] = {}
+        self._uses_inside: dict[Function, str | None] = {}
 
     def collect(self) -> Events:
         for backward in self.found.backwards:
@@ -116,6 +117,7 @@ class _Collector:
             use = self._use(statement)
             if use is not None:
                 self.events.uses.setdefault(statement, []).append(use)
+        refuse_hidden_training(self.facts, self.found, self.roles, {*self.events.backwards, *self.events.steps})
         return self.events
 
     def _is_backward_of(self, name: cst.Name) -> bool:
@@ -194,18 +196,19 @@ class _Collector:
         name = called_name(part)
         access = self._access_in(part)
         objects = self.roles.optimizers_at(access.optimizer) if access is not None else None
-        function = self.facts.objects.called_function(part)
-        if name in GRADIENT_CLIPS and function is None:
+        functions = self.facts.objects.candidates(part)
+        if name in GRADIENT_CLIPS and not functions:
             return GradientUse(statement, "clip", part, part, objects, access)
-        if name == "backward" and isinstance(part.func, cst.Attribute) and function is None:
+        if name == "backward" and isinstance(part.func, cst.Attribute) and not functions:
             dotted = self.facts.names.dotted(part.func) or ""
             return GradientUse(statement, "backward", part, part, None) if "apex" not in dotted else None
         if Object("call", part) in self.roles.optimizers:
             return None  # builds the optimizer
-        if function is not None:
-            if access is not None or self._function_uses_gradients(function):
+        if functions:
+            inside = {self._use_inside(function) for function in functions}
+            if access is not None or "helper" in inside:
                 return GradientUse(statement, "helper", part, part, objects, access)
-            return None
+            return GradientUse(statement, "backward", part, part, None) if "backward" in inside else None
         if name in ("list", "tuple", "iter", "len"):
             return None  # only hands the parameters on
         if access is not None or self._looks_like_use(part, name, statement):
@@ -270,23 +273,30 @@ class _Collector:
         dotted = self.facts.names.dotted(call.func) or ""
         return name in ("no_grad", "set_grad_enabled", "enable_grad") or dotted.startswith("torch.optim.")
 
-    def _function_uses_gradients(self, function: Function) -> bool:
-        """True where a function of this file uses gradients itself, and makes neither backward nor step."""
+    def _use_inside(self, function: Function) -> str | None:
+        """What a call of a function of the unit is: a use by a helper, or a plain backward; None for neither, and for
+        a training step of its own.
+        """
         if function not in self._uses_inside:
-            self._uses_inside[function] = False
+            self._uses_inside[function] = None
             self._uses_inside[function] = self._search(function)
         return self._uses_inside[function]
 
-    def _search(self, function: Function) -> bool:
-        found = False
+    def _search(self, function: Function) -> str | None:
+        scaling = {statement.function for statement in self.events.backwards}
+        if self.facts.calls.reaches(function, scaling.__contains__):
+            return None
+        kinds: set[str] = set()
         for statement in function.body.statements:
             for inner in statement.descendants():
                 for part in self.facts.tree.expressions(inner):
-                    if isinstance(part, cst.Call) and called_name(part) in ("step", "backward"):
-                        return False
+                    if isinstance(part, cst.Call) and called_name(part) == "step":
+                        return None
                     use = self._use_at(part, inner)
-                    found = found or (use is not None and use.kind != "backward")
-        return found
+                    kinds |= {use.kind} if use is not None else set()
+        if "backward" in kinds:
+            return "backward"
+        return "helper" if kinds else None
 
     def _is_parameter_grad(self, node: cst.Attribute) -> bool:
         """True for `p.grad` unless `p` is certainly no parameter (an input that requires gradients).

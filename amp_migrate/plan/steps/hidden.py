@@ -1,0 +1,44 @@
+"""Backwards and steps that functions of other files make with what the unit trains.
+
+    warm(model, optimizer)     in another file: loss.backward(); optimizer.step()
+
+Where gradients are unscaled depends on them as well, so the unit needs those files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import Object
+from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Recognition
+from amp_migrate.plan.roles import Roles
+
+
+def refuse_hidden_training(facts: Facts, found: Recognition, roles: Roles, training: Set[Statement]) -> None:
+    """Raise Refusal for such a call in a function with one of the `training` statements, or in one that it calls."""
+    losses = frozenset[Object]().union(*(facts.objects.objects(backward.loss) for backward in found.backwards))
+
+    def is_trained(node: cst.BaseExpression) -> bool:
+        objects = facts.objects.objects(node)
+        return roles.is_model(node) or bool(roles.optimizers_at(node)) or bool(objects & losses)
+
+    for call in _calls_below(facts, {statement.function for statement in training}):
+        if facts.objects.candidates(call) or not any(is_trained(arg.value) for arg in call.args):
+            continue
+        if any(facts.elsewhere.train(dotted) for dotted in facts.names.imported_as(call.func)):
+            text = facts.text(call.func)
+            raise Refusal("AMP911", call, f"{text} of another file makes a backward or a step of its own")
+
+
+def _calls_below(facts: Facts, functions: Set[Function]) -> Iterator[cst.Call]:
+    """The calls in some functions and in all that they call, in the order of the files."""
+    below = functions | {reached for function in functions for reached in facts.calls.reachable(function)}
+    for statement in facts.tree.all_statements():
+        for part in facts.tree.expressions(statement) if statement.function in below else ():
+            if isinstance(part, cst.Call):
+                yield part
