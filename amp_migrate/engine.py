@@ -197,8 +197,9 @@ class _Migration:
 
 def _edited(facts: Facts, edits: Edits) -> Facts:
     """The same files with the edits made. Raises Unparsable."""
+    changed = {facts.tree.root_of(node) for node in edits.nodes()}
     files = []
     for root, file in facts.files.items():
-        module = parse(apply_edits(facts.tree, root, edits).bytes)
+        module = parse(apply_edits(facts.tree, root, edits).bytes) if root in changed else file.module
         files.append(dataclasses.replace(file, module=module))
     return Facts(files, facts.elsewhere)

@@ -26,6 +26,7 @@ class Facts:
         self.elsewhere = elsewhere or Nowhere()
         self.tree = Tree([file.module for file in files])
         self.files = dict(zip(self.tree.roots, files, strict=True))
+        self._quotes: dict[Function, str] = {}
         self._positions: dict[Function, Mapping[cst.CSTNode, CodeRange]] = {}
         self.names = Names(self.tree, files, self.elsewhere)
         self.objects = Objects(self.tree, self.names)
@@ -71,9 +72,12 @@ class Facts:
 
     def quote(self, node: cst.CSTNode) -> str:
         """The quotation mark that the file around a node mostly uses; without strings, that of the whole unit."""
-        own = _without_docstrings(self.file_of(node).module.code)
-        code = own if "'" in own or '"' in own else "".join(_without_docstrings(one.code) for one in self.modules)
-        return "'" if code.count("'") > code.count('"') else '"'
+        root = self.tree.root_of(node)
+        if root not in self._quotes:
+            own = _without_docstrings(self.files[root].module.code)
+            code = own if "'" in own or '"' in own else "".join(_without_docstrings(one.code) for one in self.modules)
+            self._quotes[root] = "'" if code.count("'") > code.count('"') else '"'
+        return self._quotes[root]
 
     def line(self, node: cst.CSTNode) -> int:
         """The line (from 1) that a node starts on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
+from functools import lru_cache
 from io import BytesIO
 
 import libcst as cst
@@ -20,6 +21,7 @@ class Unparsable(Exception):
         self.finding = finding
 
 
+@lru_cache(maxsize=64)  # the scripts of a unit share files, and a unit may be tried several times
 def parse(source: bytes) -> cst.Module:
     """The module of a source file, exact to the byte. Raises Unparsable."""
     text = _decode(source)

@@ -72,13 +72,9 @@ class _Applier:
 
     def _statements_touched(self) -> set[Statement]:
         """The statements with an edit in them, and everything around those."""
-        nodes: set[cst.CSTNode] = set(self.edits.expressions) | self.edits.removed
-        nodes |= set(self.edits.before) | set(self.edits.after) | set(self.edits.unwrapped) | set(self.edits.kept_arms)
         touched: set[Statement] = set()
-        for node in nodes:
+        for node in self.edits.nodes():
             self._touch(self.tree.statement_of(node), touched)
-        for wrap in self.edits.wraps:
-            self._touch(wrap.first, touched)
         return touched
 
     def _touch(self, statement: Statement, touched: set[Statement]) -> None:

@@ -7,7 +7,7 @@ rebuilds the blocks that change and leaves every other node alone, comments and 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -66,6 +66,12 @@ class Edits:
     def keep_arm(self, node: cst.CSTNode, arm: str) -> None:
         """Put one arm of an `if` ("body" or "else") or the body of a `try` in its place."""
         self.kept_arms[node] = arm
+
+    def nodes(self) -> Iterator[cst.CSTNode]:
+        """Every node that an edit is about."""
+        for edited in (self.expressions, self.removed, self.before, self.after, self.unwrapped, self.kept_arms):
+            yield from edited
+        yield from (wrap.first.node for wrap in self.wraps)
 
     @property
     def is_empty(self) -> bool:
