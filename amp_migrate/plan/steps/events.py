@@ -191,6 +191,8 @@ class _Collector:
     def _use_at(self, part: cst.CSTNode, statement: Statement) -> GradientUse | None:
         if isinstance(part, cst.Attribute) and part.attr.value == "grad" and self._is_parameter_grad(part):
             return GradientUse(statement, "other", part, None, None)
+        if isinstance(part, cst.Yield):
+            return GradientUse(statement, "other", part, None, None)  # the caller may look at them before it goes on
         if not isinstance(part, cst.Call) or part in self._scaling_calls:
             return None
         name = called_name(part)
