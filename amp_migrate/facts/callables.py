@@ -49,14 +49,27 @@ class Callables(ABC):
         return inits.pop() if len(inits) == 1 else None
 
     def candidates(self, call: cst.Call) -> set[Function]:
-        """The functions that a call may run: one where that is certain, else the methods of all classes of the
-        hierarchy that its object may be of.
+        """The functions that a call may run: one where that is certain, else all that a variable may hold, or the
+        methods of all classes that its object may be of, and of what these inherit from.
         """
         certain = self.called_function(call)
-        if certain is not None or not isinstance(call.func, cst.Attribute) or _is_super(call.func.value):
-            return {certain} if certain is not None else set()
+        if certain is not None:
+            return {certain}
+        if isinstance(call.func, cst.Name):
+            held = self.origins(call.func)
+            return {self.tree.function_at[one] for one in held if isinstance(one, cst.FunctionDef)}
+        if not isinstance(call.func, cst.Attribute) or _is_super(call.func.value):
+            return set()
         owners = [owner for owner in self.origins(call.func.value) if isinstance(owner, Class)]
-        return {method for owner in owners for method in self._methods(owner, call.func.attr.value)}
+        found = {method for owner in owners for method in self._methods(owner, call.func.attr.value)}
+        return found | {method for owner in owners for method in self._of_siblings(owner, call.func.attr.value)}
+
+    def _of_siblings(self, owner: Class, name: str) -> Iterator[Function]:
+        """Methods that a class derived from `owner` has from another base: `class Sub(Clips, Mixin)`."""
+        for cls in self.tree.classes:
+            family = self.ancestors(cls)
+            if owner in family:
+                yield from (one.methods[name] for one in family if name in one.methods)
 
     def callers(self, function: Function) -> list[tuple[cst.Call, Statement]]:
         """The calls of a function, with the statements that hold them."""
