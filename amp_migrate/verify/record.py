@@ -168,6 +168,12 @@ class Record:
             digest="",
         )
 
+    def without_last_step(self) -> Record:
+        """For a run that was ended from outside, perhaps in the middle of a step."""
+        if not self.steps:
+            return self
+        return dataclasses.replace(self.first_steps(len(self.steps) - 1), weights=self.weights, digest=self.digest)
+
     def curves(self, until: int | None = None) -> dict[tuple[int, ...], list[Update]]:
         """The updates that were applied, of the first `until` tries, by the optimizers that they step.
 

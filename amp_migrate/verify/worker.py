@@ -68,7 +68,8 @@ class Worker:
         self._kill_group()  # what the script has left behind
         self._run = None
         if (results / "record.json").exists():
-            return Record.read(results / "record.json")
+            record = Record.read(results / "record.json")
+            return record.without_last_step() if record.outcome == "time limit" else record
         record = Record(outcome="time limit" if timed_out else "killed")
         record.notes.append(f"ended with status {status} without a record")
         return record
