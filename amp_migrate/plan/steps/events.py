@@ -191,7 +191,7 @@ class _Collector:
     def _use_at(self, part: cst.CSTNode, statement: Statement) -> GradientUse | None:
         if isinstance(part, cst.Attribute) and part.attr.value == "grad" and self._is_parameter_grad(part):
             return GradientUse(statement, "other", part, None, None)
-        if isinstance(part, cst.Yield):
+        if isinstance(part, cst.Yield) and self._scales_a_loss(statement.function):
             return GradientUse(statement, "other", part, None, None)  # the caller may look at them before it goes on
         if not isinstance(part, cst.Call) or part in self._scaling_calls:
             return None
@@ -217,6 +217,9 @@ class _Collector:
             kind = "norm" if "norm" in name.lower() else "other"
             return GradientUse(statement, kind, part, part, objects, access)
         return None
+
+    def _scales_a_loss(self, function: Function) -> bool:
+        return any(statement.function is function for statement in self.events.backwards)
 
     def _is_in_lambda(self, node: cst.CSTNode) -> bool:
         current: cst.CSTNode | None = node
@@ -292,8 +295,8 @@ class _Collector:
         for statement in function.body.statements:
             for inner in statement.descendants():
                 for part in self.facts.tree.expressions(inner):
-                    if isinstance(part, cst.Call) and called_name(part) == "step":
-                        return None
+                    if isinstance(part, cst.Call) and called_name(part) in ("step", "deepcopy"):
+                        return None  # a step of its own, or gradients of a copy
                     use = self._use_at(part, inner)
                     kinds |= {use.kind} if use is not None else set()
         if "backward" in kinds:
