@@ -30,13 +30,8 @@ def _misfits(facts: Facts) -> Iterator[tuple[_Place, CallSite, str]]:
         for site in facts.calls.callers(callee):
             problem = _problem(facts, site)
             if problem is not None:
-                place = (*_place(facts, site.caller), *_place(facts, callee))
+                place = (*facts.name_of(site.caller), *facts.name_of(callee))
                 yield place, site, problem
-
-
-def _place(facts: Facts, function: Function) -> tuple[str, str]:
-    owner = f"{function.owner.name}." if function.owner is not None else ""
-    return facts.file_of(function.node).path, f"{owner}{function.name}"
 
 
 def _problem(facts: Facts, site: CallSite) -> str | None:

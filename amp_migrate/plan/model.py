@@ -146,9 +146,7 @@ class ScaleAccess:
 @dataclasses.dataclass(eq=False)
 class HandedOn:
     """The source's handle as a value that travels: returned, an entry of a dict, or given to code that only saves and
-    loads its state. The scaler takes its place; `received` in the Recognition are the names that take it up.
-    `is_saved` where it goes to code that saves and loads. `absent` are reads of the handle where it is None,
-    `settled` tests of it that are true now.
+    loads its state (`is_saved`). The scaler takes its place.
     """
 
     node: cst.BaseExpression
@@ -158,7 +156,11 @@ class HandedOn:
 
 @dataclasses.dataclass(eq=False)
 class Recognition:
-    """Everything of one source form that a front end found in one file."""
+    """Everything of one source form that a front end found in the files of a unit.
+
+    `received` are the names that take up a handle that is handed on, `absent` the reads of the handle where it is
+    None, and `settled` the tests of it that are true now.
+    """
 
     form: str
     setups: list[Setup] = dataclasses.field(default_factory=list)

@@ -19,7 +19,7 @@ def takes_attributes(facts: Facts, cls: Class) -> bool:
 
 def _is_closed(facts: Facts, cls: Class) -> bool:
     return (
-        _has_slots(cls)
+        _has_slots(facts, cls)
         or any(facts.names.dotted(base.value) == "typing.NamedTuple" for base in cls.node.bases)
         or any(_closes(facts, decorator.decorator) for decorator in cls.node.decorators)
     )
@@ -37,13 +37,6 @@ def _closes(facts: Facts, decorator: cst.BaseExpression) -> bool:
     )
 
 
-def _has_slots(cls: Class) -> bool:
-    for line in cls.node.body.body:
-        for statement in line.body if isinstance(line, cst.SimpleStatementLine) else (line,):
-            if isinstance(statement, cst.Assign):
-                targets = [target.target for target in statement.targets]
-            else:
-                targets = [statement.target] if isinstance(statement, cst.AnnAssign) else []
-            if any(isinstance(target, cst.Name) and target.value == "__slots__" for target in targets):
-                return True
-    return False
+def _has_slots(facts: Facts, cls: Class) -> bool:
+    scope = facts.names.scopes.get(cls)
+    return scope is not None and "__slots__" in scope.variables
