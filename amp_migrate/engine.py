@@ -28,7 +28,7 @@ from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.plan.version_switch import plan_version_switch
 from amp_migrate.result import Result, Status
-from amp_migrate.sources import apex_amp
+from amp_migrate.sources.forms import recognise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class _Migration:
         self.sites: Counter[str] = Counter()
 
     def run(self) -> Outcome:
-        found, refusals = apex_amp.recognise(self.facts)
+        found, refusals = recognise(self.facts)
         self.sites = Counter(self.facts.file_of(node).path for node in found.sites)
         if not found.sites:
             return Outcome([Result(file.path, file.source, file.source, "untouched") for file in self.files])
@@ -148,8 +148,8 @@ class _Migration:
     def _problems(self, after: Facts, plans: list[TrainingPlan]) -> list[str]:
         """What is wrong with our own output; bugs of the source that are kept on purpose are not."""
         kept = {self.facts.tree.function_of(clip).name for plan in plans for clip in plan.clips_of_scaled}
-        left, _ = apex_amp.recognise(after)
-        problems = [f"{len(left.sites)} references to apex.amp are left"] if left.sites else []
+        left, _ = recognise(after)
+        problems = [f"{len(left.sites)} uses of {left.form} are left"] if left.sites else []
         for violation in check_module(after, self.facts):
             if violation.kind != "clip of scaled gradients" or violation.function not in kept:
                 problems.append(f"{violation.kind} in {violation.function}: {violation.message}")

@@ -13,7 +13,7 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.signatures import add_arguments, add_parameters
 from amp_migrate.native.spelling import Spellings
-from amp_migrate.plan.model import Backward, FormatTest, ParameterAccess, Setup
+from amp_migrate.plan.model import Backward, FormatTest, ParameterAccess, ScaledBlock, Setup
 from amp_migrate.plan.scaler.binding import Creation
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
 
@@ -55,6 +55,8 @@ class _Emitter:
             self._drop_checkpoints()
         for test in self.plan.carrier_tests:
             self._carrier_test(test)
+        for node, text in self.plan.found.replaced.items():
+            self.edits.replace(node, text)
         for node in self.plan.found.absent:
             self.edits.replace(node, "None")
         for call in self.plan.found.no_casts:
@@ -78,6 +80,8 @@ class _Emitter:
     def _setup(self, setup: Setup) -> None:
         """`amp.initialize` goes; what remains are aliases for objects under other names."""
         statement = setup.statement
+        if setup.stays:
+            return
         if isinstance(statement.node, cst.Return):
             self.edits.replace(setup.call, self._returned(setup))
             return
@@ -163,11 +167,16 @@ class _Emitter:
         """`with amp.scale_loss(loss, opt) as scaled: scaled.backward()` -> `scaler.scale(loss).backward()`"""
         loss = "loss" if backward in self._hoisted else self.facts.text(backward.loss)
         scaled = self._scaled(loss, backward)
+        block = backward.block
+        if block is None:
+            arguments = ", ".join(self.facts.text(_alone(arg)) for arg in backward.arguments)
+            self.edits.replace(backward.call, f"{scaled}.backward({arguments})")
+            return
         first = []
-        if self._is_read_once(backward):
-            self.edits.replace(backward.uses[0], scaled)
+        if self._is_read_once(block):
+            self.edits.replace(block.uses[0], scaled)
         else:
-            first = [f"{backward.scaled} = {scaled}"]
+            first = [f"{block.scaled} = {scaled}"]
         node = backward.statement.node
         assert isinstance(node, cst.With)
         if len(node.items) == 1:
@@ -175,7 +184,7 @@ class _Emitter:
         else:
             for line in first:
                 self.edits.insert_before(backward.statement, line)
-            self.edits.transform(node, lambda updated: _without_item(updated, node.items.index(backward.item)))
+            self.edits.transform(node, lambda updated: _without_item(updated, node.items.index(block.item)))
 
     def _scaled(self, loss: str, backward: Backward) -> str:
         if self.spellings.uses_scaler:
@@ -185,13 +194,17 @@ class _Emitter:
         )
         return loss if simple else f"({loss})"
 
-    def _is_read_once(self, backward: Backward) -> bool:
+    def _is_read_once(self, block: ScaledBlock) -> bool:
         """True where the scaled loss is only used to call its backward."""
-        if len(backward.uses) != 1:
+        if len(block.uses) != 1:
             return False
-        variable = self.facts.names.variable_at(backward.uses[0])
+        variable = self.facts.names.variable_at(block.uses[0])
         assert variable is not None
-        blocks = [other.statement for other in self.plan.found.backwards if other.scaled == backward.scaled]
+        blocks = [
+            other.statement
+            for other in self.plan.found.backwards
+            if other.block is not None and other.block.scaled == block.scaled
+        ]
         return all(any(self.facts.tree.statement_of(load).inside(block) for block in blocks) for load in variable.loads)
 
     def _steps(self) -> None:
@@ -404,6 +417,11 @@ def _floated(node: cst.CSTNode, simple: bool) -> cst.CSTNode:
 def _may_raise(node: cst.BaseExpression) -> bool:
     """True for expressions that need not exist where mixed precision is off: `params["amp"]["loss_scale"]`."""
     return any(isinstance(part, (cst.Subscript, cst.Call)) for part in walk(node))
+
+
+def _alone(arg: cst.Arg) -> cst.Arg:
+    """An argument without the comma and the line break after it."""
+    return arg.with_changes(comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=cst.SimpleWhitespace(""))
 
 
 def _is_discard(target: cst.BaseExpression) -> bool:

@@ -128,7 +128,7 @@ class _Comparer:
         variable = self.facts.names.variable_at(node.targets[0].target)
         if variable is None or not variable.loads or variable.importers:
             return False
-        parts = {part for backward in self.found.backwards for part in walk(backward.item.item)}
+        parts = {part for backward in self.found.backwards for part in walk(backward.call)}
         losses = {part for backward in self.found.backwards for part in walk(backward.loss)}
         return set(variable.loads) <= parts - losses
 
@@ -167,7 +167,7 @@ class _Comparer:
 
     def _scaled_below(self, statement: Statement) -> dict[str, Backward]:
         return {
-            source_key(backward.item.item): backward
+            source_key(backward.call): backward
             for backward in self.found.backwards
             if backward.statement.inside(statement)
         }
@@ -185,10 +185,10 @@ class _Plain(ast.NodeTransformer):
         kept = []
         for item in node.items:
             backward = self._scaled.get(ast.unparse(item.context_expr))
-            if backward is None:
+            if backward is None or backward.block is None:
                 kept.append(item)
             else:
-                self._losses[backward.scaled] = _parse(source_key(backward.loss))
+                self._losses[backward.block.scaled] = _parse(source_key(backward.loss))
         self.generic_visit(node)
         if kept:
             node.items = kept
@@ -199,11 +199,23 @@ class _Plain(ast.NodeTransformer):
         text = self._texts.get(ast.unparse(node))
         if text is not None:
             return _parse(text)
+        backward = self._scaled.get(ast.unparse(node))
+        if backward is not None and backward.block is None:
+            return _parse(_plain_text(backward))
         self.generic_visit(node)
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self._losses.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
+
+
+def _plain_text(backward: Backward) -> str:
+    """`loss.backward(retain_graph=True)`, for a backward that is a call of the source form."""
+    loss = source_key(backward.loss)
+    is_atom = isinstance(backward.loss, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+    named = ((f"{arg.keyword.value}=" if arg.keyword is not None else "", arg.value) for arg in backward.arguments)
+    arguments = ", ".join(name + source_key(value) for name, value in named)
+    return f"{loss if is_atom else f'({loss})'}.backward({arguments})"
 
 
 def _parse(text: str) -> ast.expr:

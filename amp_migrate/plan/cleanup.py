@@ -87,16 +87,19 @@ class _Cleaner:
         path = dotted_text(alias.name)
         if isinstance(statement.node, cst.ImportFrom) and statement.node.module is not None:
             path = f"{dotted_text(statement.node.module)}.{path}"
-        if path == "apex.amp" or path.startswith("apex.amp."):
+        if self._is_of_form(path):
             return True
         if len(variable.bindings) > 1:
             return False  # there is a substitute, which another file may import from here
-        return all(self._goes_through_amp(read) for _, read in reads_of(self.facts, {variable}))
+        return all(self._goes_through_form(read) for _, read in reads_of(self.facts, {variable}))
 
-    def _goes_through_amp(self, read: cst.BaseExpression) -> bool:
+    def _is_of_form(self, path: str) -> bool:
+        return any(path == module or path.startswith(f"{module}.") for module in self.found.modules)
+
+    def _goes_through_form(self, read: cst.BaseExpression) -> bool:
         """`apex` in `apex.amp.scale_loss(...)`: that use is rewritten."""
         parent = self.facts.tree.parents.get(read)
-        return isinstance(parent, cst.Attribute) and "apex.amp" in self.facts.objects.import_paths(parent)
+        return isinstance(parent, cst.Attribute) and any(map(self._is_of_form, self.facts.objects.import_paths(parent)))
 
     def _star_import(self, statement: Statement, node: cst.ImportFrom) -> None:
         module = dotted_text(node.module) if node.module is not None else ""

@@ -70,7 +70,8 @@ class EnabledText:
     def _is_plain(self, part: Condition) -> bool:
         """A bool that is a name or an attribute: as readable as `scaler.is_enabled()`."""
         node = negated(part.node) if part.negated else part.node
-        return isinstance(node, (cst.Name, cst.Attribute)) and not part.suffix and self.facts.values.is_bool(node)
+        is_name = isinstance(node, (cst.Name, cst.Attribute)) and not (part.prefix or part.suffix)
+        return is_name and self.facts.values.is_bool(node)
 
     def _write(self, function: Function, at: Statement | None) -> str | Unknown | None:
         texts = []
@@ -89,8 +90,8 @@ class EnabledText:
             isinstance(part.node, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)) and not part.node.lpar
         )
         several = len(self.enabling.parts) > 1
-        if part.suffix:
-            return f"({text}){part.suffix}" if loose else f"{text}{part.suffix}"
+        if part.prefix or part.suffix:
+            return f"{part.prefix}({text}){part.suffix}" if loose else f"{part.prefix}{text}{part.suffix}"
         if part.negated:
             opposite = negated(cst.parse_expression(text))
             is_bool = isinstance(opposite, (cst.Comparison, cst.UnaryOperation)) or self.facts.values.is_bool(

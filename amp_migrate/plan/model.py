@@ -19,11 +19,12 @@ from amp_migrate.findings import Finding
 class Condition:
     """A part of the `enabled` expression: `node` as written in the file, `formula` its meaning.
 
-    `suffix` is appended to the text of `node`: a level `args.opt_level` becomes `args.opt_level != "O0"`.
+    `prefix` and `suffix` stand around the text of `node`: a level `args.opt_level` becomes `args.opt_level != "O0"`.
     """
 
     node: cst.BaseExpression
     formula: Formula
+    prefix: str = ""
     suffix: str = ""
     negated: bool = False
 
@@ -50,7 +51,8 @@ class Setup:
     """Where the source turns mixed precision on for some models and optimizers.
 
     `aliases` are the assignments that remain of it: pairs of target and value that are not one object
-    under one name. `conditions` must all hold for it to be on, besides the guards around it.
+    under one name. `conditions` must all hold for it to be on, besides the guards around it. With `stays`, the
+    statement is none of the source form's own (it builds an optimizer), and is left as it is.
     """
 
     statement: Statement
@@ -62,6 +64,7 @@ class Setup:
     loss_scale: LossScale
     always_off: bool = False
     level: str | None = None
+    stays: bool = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -84,20 +87,31 @@ class Guard:
 
 @dataclasses.dataclass(eq=False)
 class Backward:
-    """A backward of a scaled loss.
+    """A backward of a loss that is scaled, or will be.
 
-    `statement` holds it (for apex: the `with amp.scale_loss(...)`), `loss` is the unscaled loss,
-    `optimizers` are those whose gradients it makes, `scaled` the name of the scaled loss in the block.
+    `call` is the source form's own: `amp.scale_loss(loss, optimizer)`, `optimizer.backward(loss)`, or a plain
+    `loss.backward()`. `statement` holds it, `loss` is the unscaled loss, and `optimizers` are those whose gradients it
+    makes. `block` is there where the call only scales, for the statements of a `with`. `arguments` are what the
+    backward itself is given.
     """
 
     statement: Statement
-    item: cst.WithItem
+    call: cst.Call
     loss: cst.BaseExpression
     optimizers: list[cst.BaseExpression]
-    scaled: str
-    uses: list[cst.Name]
+    block: ScaledBlock | None = None
+    arguments: list[cst.Arg] = dataclasses.field(default_factory=list)
     guard: Guard | None = None
     collapsed: bool = False
+
+
+@dataclasses.dataclass(eq=False)
+class ScaledBlock:
+    """`with amp.scale_loss(loss, optimizer) as scaled:`, the `item` of it, and what reads `scaled` inside (`uses`)."""
+
+    item: cst.WithItem
+    scaled: str
+    uses: list[cst.Name]
 
 
 @dataclasses.dataclass(eq=False)
@@ -158,11 +172,13 @@ class HandedOn:
 class Recognition:
     """Everything of one source form that a front end found in the files of a unit.
 
-    `received` are the names that take up a handle that is handed on, `absent` the reads of the handle where it is
-    None, and `settled` the tests of it that are true now.
+    `modules` are the dotted names of what the form consists of: imports of them go. `received` are the names that take
+    up a handle that is handed on, `absent` the reads of the handle where it is None, and `settled` the tests of it that
+    are true now. `replaced` are expressions of the form with what stands in their place natively.
     """
 
     form: str
+    modules: tuple[str, ...] = ()
     setups: list[Setup] = dataclasses.field(default_factory=list)
     backwards: list[Backward] = dataclasses.field(default_factory=list)
     parameters: list[ParameterAccess] = dataclasses.field(default_factory=list)
@@ -177,6 +193,7 @@ class Recognition:
     carriers: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     imports: list[Statement] = dataclasses.field(default_factory=list)
     removed: list[Statement] = dataclasses.field(default_factory=list)
+    replaced: dict[cst.BaseExpression, str] = dataclasses.field(default_factory=dict)
     findings: list[Finding] = dataclasses.field(default_factory=list)
     sites: list[cst.CSTNode] = dataclasses.field(default_factory=list)
 
@@ -194,6 +211,7 @@ __all__ = [
     "ParameterAccess",
     "Recognition",
     "ScaleAccess",
+    "ScaledBlock",
     "Setup",
     "StateAccess",
 ]

@@ -27,6 +27,7 @@ from amp_migrate.plan.model import (
     ParameterAccess,
     Recognition,
     ScaleAccess,
+    ScaledBlock,
     StateAccess,
 )
 from amp_migrate.sources.handed import is_only_saved
@@ -57,7 +58,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
 class _Reader:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.found = Recognition(FORM)
+        self.found = Recognition(FORM, modules=("apex.amp",))
         self.refusals: list[Refusal] = []
         self._calls: dict[str, Callable[[cst.Call, Statement], None]] = {
             "initialize": self._initialize,
@@ -250,11 +251,12 @@ class _Reader:
         self.found.backwards.append(
             Backward(
                 statement=statement,
-                item=item,
+                call=call,
                 loss=given["loss"],
                 optimizers=_elements(given["optimizers"]),
-                scaled=name.value,
-                uses=[load for load in loads if self.facts.tree.statement_of(load).inside(statement)],
+                block=ScaledBlock(
+                    item, name.value, [load for load in loads if self.facts.tree.statement_of(load).inside(statement)]
+                ),
             )
         )
 

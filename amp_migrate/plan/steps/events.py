@@ -94,14 +94,17 @@ class _Collector:
         self.roles = roles
         self.repair_clips = repair_clips
         self.events = Events()
-        self._scaled_blocks = [backward.statement for backward in found.backwards]
-        self._scaling_calls = {backward.item.item for backward in found.backwards}
+        self._scaled_blocks = [backward.statement for backward in found.backwards if backward.block is not None]
+        self._scaling_calls = {backward.call for backward in found.backwards}
         self._accesses = {access.node: access for access in found.parameters}
         self._uses_inside: dict[Function, str | None] = {}
 
     def collect(self) -> Events:
         for backward in self.found.backwards:
-            for name in backward.uses:
+            if backward.block is None:
+                self.events.backwards.setdefault(backward.statement, []).append(backward)
+                continue
+            for name in backward.block.uses:
                 if self._is_backward_of(name):
                     statement = self.facts.tree.statement_of(name)
                     found = self.events.backwards.setdefault(statement, [])
@@ -162,6 +165,7 @@ class _Collector:
         if any(
             self._scales_for(backward, objects) and statement.inside(backward.statement)
             for backward in self.found.backwards
+            if backward.block is not None
         ):
             raise Refusal("AMP923", call, f"{self.facts.text(call)} stands inside of `with amp.scale_loss`")
         step = Step(call, func.value, statement, objects)
