@@ -302,7 +302,7 @@ class TestUnits:
         parsed: list[str] = []
         summarise = sources.summarise
         monkeypatch.setattr(
-            sources, "summarise", lambda file, source: parsed.append(file.name) or summarise(file, source)
+            sources, "summarise", lambda file, source, tie: parsed.append(file.name) or summarise(file, source, tie)
         )
         index = tree.index()
         assert parsed == []

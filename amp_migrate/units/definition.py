@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from amp_migrate.units.handle import HANDLE
-
 _WITHOUT_GRADIENTS = frozenset(("no_grad", "inference_mode", "set_grad_enabled", "eval"))
 
 
@@ -14,10 +12,11 @@ class Definition:
     """A function, class or variable, or the code of a module.
 
     `references`, `bases` and `annotations` are canonical names; what stands only in annotations is no reference.
-    `called` are the names of what it calls, whatever they belong to. `takes_handle`: one of its names looks like a
-    handle, or it saves or loads whatever it is given by any name. `hands_on`: it passes something on that is one or
-    looks like one. `trains`: it computes or changes gradients, steps, or saves states. `runs_parameter`: it is a
-    function that calls one of its parameters.
+    `called` are the names of what it calls, whatever they belong to. A handle is the value that ties a unit together.
+    `takes_handle`: one of its names looks like a handle, or it saves or loads whatever it is given by any name.
+    `hands_on`: it passes something on that is one or looks like one. `holds_handle`: it is a variable of the module
+    that is the handle, holds it, or says whether there is one. `trains`: it computes or changes gradients, steps, or
+    saves states. `runs_parameter`: it is a function that calls one of its parameters.
     """
 
     references: frozenset[str]
@@ -27,9 +26,9 @@ class Definition:
     uses_handle: bool
     takes_handle: bool
     hands_on: bool
+    holds_handle: bool
     trains: bool
     runs_parameter: bool
-    is_variable: bool
 
     @property
     def is_optimizer(self) -> bool:
@@ -45,11 +44,6 @@ class Definition:
     def declares_options(self) -> bool:
         """True for what declares options of the command line."""
         return "add_argument" in self.called
-
-    @property
-    def holds_handle(self) -> bool:
-        """True for a variable of the module that is the handle, holds it, or says whether there is one."""
-        return self.is_variable and HANDLE in self.references
 
     @property
     def parses_options(self) -> bool:

@@ -15,6 +15,7 @@ from amp_migrate.units.inheritance import Inheritance
 from amp_migrate.units.links import Link, find_links
 from amp_migrate.units.reach import Reach
 from amp_migrate.units.sources import Node, Sources
+from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.universe import universe_of
 
 __all__ = ["Index", "Unit", "universe_of"]
@@ -52,8 +53,9 @@ class Index:
         universe: Iterable[Path],
         contents: Mapping[Path, bytes] | None = None,
         shown: Callable[[Path], str] | None = None,
+        tie: Tie = APEX_AMP,
     ) -> None:
-        self._sources = Sources(universe, contents or {})
+        self._sources = Sources(universe, contents or {}, tie)
         self._reach = Reach(self._sources)
         self._inheritance = Inheritance(self._sources, self._reach)
         self._shown = shown or self._below_root
@@ -67,13 +69,13 @@ class Index:
         return self._sources.source(file)
 
     def touches(self, file: Path) -> set[str]:
-        """The definitions of a file that use an amp handle directly, and the names that it imports one by."""
+        """The definitions of a file that use a handle directly, and the names that it imports one by."""
         return {node.name for node in self._reach.touching if node.file == file.resolve()}
 
     def unit_of(self, seed: Path) -> Unit:
         """The smallest set of files that can be migrated: what is linked to `seed` by the handle."""
         file = seed.resolve()
-        return self._closed({file: "uses apex.amp" if file in self._reach.files else "imports apex"})
+        return self._closed({file: f"uses {self._reach.tie.title}" if file in self._reach.files else "imports apex"})
 
     def grown(self, unit: Unit) -> Unit | None:
         """The next larger unit: with the callers of what comes to a handle, what else they use of that kind, base and
@@ -224,7 +226,7 @@ class Index:
         }
 
     def sets_up_and_scales(self, unit: Unit) -> bool:
-        """True where both halves of a training with apex.amp are in a unit."""
+        """True where both halves of a training are in a unit."""
         return self._reach.is_whole(*unit.files)
 
     def _declaring(self, files: Iterable[Path]) -> dict[Path, str]:

@@ -46,8 +46,8 @@ def _used(use: Use, reach: Reach, named: Callable[[Path], str]) -> Link:
         use.used.name,
         use.through,
         None,
-        f"uses {use.used.name} of {named(use.used.file)}, which {how} apex.amp",
-        f"its {use.used.name}, which {how} apex.amp, is used by {named(use.user.file)}",
+        f"uses {use.used.name} of {named(use.used.file)}, which {how} {reach.tie.title}",
+        f"its {use.used.name}, which {how} {reach.tie.title}, is used by {named(use.user.file)}",
     )
 
 

@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from amp_migrate.units.handle import WORDS, means_handle
 from amp_migrate.units.sources import Node, Sources
 
 
@@ -26,14 +25,15 @@ class Reach:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
+        self.tie = sources.tie
 
     @cached_property
     def touching(self) -> set[Node]:
-        """Names that mean apex.amp, and definitions that use it directly.
+        """Names that mean the handle, and definitions that use it directly.
 
-        A definition that merely has a parameter or an attribute `amp` is one if it gets its value from another.
+        A definition that merely has a parameter or an attribute named like it is one if it gets its value from another.
         """
-        found = {node for file in self._sources.holding(WORDS) for node in self._direct(file)}
+        found = {node for file in self._sources.holding(self.tie.words) for node in self._direct(file)}
         waiting = list(found)
         while waiting:
             node = waiting.pop()
@@ -85,7 +85,7 @@ class Reach:
             definition = self._sources.definition(node)
             if definition is not None and node in self.touching:
                 called |= definition.called
-        return bool(called & {"initialize", "init"}) and "scale_loss" in called
+        return all(any(half.fullmatch(name) for name in called) for half in self.tie.halves)
 
     @cached_property
     def _by_file(self) -> dict[Path, list[Node]]:
@@ -131,7 +131,7 @@ class Reach:
             if definition.uses_handle:
                 yield Node(file, name)
         for name, origins in summary.exports.items():
-            if any(map(means_handle, origins)):
+            if any(map(self.tie.means, origins)):
                 yield Node(file, name)
 
     def _means_handle(self, node: Node) -> bool:

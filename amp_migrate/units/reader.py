@@ -1,4 +1,4 @@
-"""What one definition refers to, and how it treats an amp handle, optimizers and gradients."""
+"""What one definition refers to, and how it treats a handle, optimizers and gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from amp_migrate.files.bindings import imported
 from amp_migrate.files.imports import canonical
 from amp_migrate.units.definition import Definition
-from amp_migrate.units.handle import HANDLE, ORDINARY, TELLING, is_like_handle, joins, means_handle
+from amp_migrate.units.tie import Tie
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _BUILTINS = frozenset(dir(builtins))
@@ -40,27 +40,28 @@ class Names:
             yield canonical(self.file, ".".join((dotted, *chain[1:])))
 
 
-def read_definition(node: ast.AST, names: Names) -> Definition:
+def read_definition(node: ast.AST, names: Names, tie: Tie) -> Definition:
     """Read one definition; of a module only what is not in its functions and classes."""
-    reader = _Reader(names, is_module=isinstance(node, ast.Module))
+    reader = _Reader(names, tie, is_module=isinstance(node, ast.Module))
     reader.visit(node)
     return Definition(
         frozenset(reader.references),
         frozenset(reader.bases),
         frozenset(reader.annotations),
         frozenset(reader.called),
-        reader.uses_handle or any(map(joins, reader.references)),
+        reader.uses_handle or any(map(tie.joins, reader.references)),
         reader.takes_handle or (reader.takes_any_name and not reader.called.isdisjoint(_STATES)),
         reader.hands_on,
+        isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and any(map(tie.is_itself, reader.references)),
         reader.trains,
         isinstance(node, _Function) and reader.calls_parameter,
-        isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign),
     )
 
 
 class _Reader(ast.NodeVisitor):
-    def __init__(self, names: Names, *, is_module: bool) -> None:
+    def __init__(self, names: Names, tie: Tie, *, is_module: bool) -> None:
         self.names = names
+        self.tie = tie
         self.references: set[str] = set()
         self.bases: set[str] = set()
         self.annotations: set[str] = set()
@@ -92,11 +93,11 @@ class _Reader(ast.NodeVisitor):
         self._scopes.pop()
 
     def visit_arg(self, node: ast.arg) -> None:
-        self.takes_handle |= is_like_handle(node.arg)
+        self.takes_handle |= self.tie.is_like(node.arg)
         self._annotate(node.annotation)
 
     def visit_keyword(self, node: ast.keyword) -> None:
-        self.takes_handle |= is_like_handle(node.arg or "")
+        self.takes_handle |= self.tie.is_like(node.arg or "")
         self._hand(node.value)
         self.generic_visit(node)
 
@@ -106,7 +107,7 @@ class _Reader(ast.NodeVisitor):
         chain = _chain(node.func)
         name = chain[-1] if chain else getattr(node.func, "attr", "")
         self.called.add(name)
-        if name in TELLING or name in ORDINARY:
+        if name in self.tie.telling or name in self.tie.ordinary:
             self.uses_handle |= isinstance(node.func, ast.Attribute) and self._is_on_handle(node.func, name)
         self.trains |= _trains(node.func, name)
         self.calls_parameter |= len(chain) == 1 and name in self._parameters
@@ -142,7 +143,7 @@ class _Reader(ast.NodeVisitor):
         chain = _chain(node)
         self._refer(chain)
         if not chain:
-            self.takes_handle |= is_like_handle(node.attr)
+            self.takes_handle |= self.tie.is_like(node.attr)
             self.visit(node.value)
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -167,7 +168,7 @@ class _Reader(ast.NodeVisitor):
     def _refer(self, chain: list[str]) -> None:
         meanings = self._meanings(chain)
         self.references |= meanings
-        self.takes_handle |= any(map(is_like_handle, chain)) and not any(map(_is_foreign, meanings))
+        self.takes_handle |= any(map(self.tie.is_like, chain)) and not any(map(self._is_foreign, meanings))
 
     def _annotate(self, annotation: ast.expr | None) -> None:
         for node in ast.walk(annotation) if annotation is not None else ():
@@ -191,7 +192,7 @@ class _Reader(ast.NodeVisitor):
         if any(not meaning.startswith(f"{self.names.module}.") for meaning in self._meanings(chain)):
             return False
         receiver = chain[-2] if chain else getattr(function.value, "attr", "")
-        return name in TELLING or is_like_handle(receiver)
+        return name in self.tie.telling or self.tie.is_like(receiver)
 
     def _hand(self, value: ast.expr | None) -> None:
         """Look whether a value that goes somewhere else is a handle."""
@@ -201,10 +202,14 @@ class _Reader(ast.NodeVisitor):
             return
         chain = _chain(value)
         meanings = self._meanings(chain)
-        if HANDLE in meanings:
+        if any(map(self.tie.is_itself, meanings)):
             self.hands_on = True
-        elif chain and is_like_handle(chain[-1]) and not any(map(_is_foreign, meanings)):
+        elif chain and self.tie.is_like(chain[-1]) and not any(map(self._is_foreign, meanings)):
             self.hands_on |= bool(meanings) or len(chain) == 1 or chain[0] == "self"
+
+    def _is_foreign(self, name: str) -> bool:
+        """True for what comes from other packages than the handle's own."""
+        return not os.path.isabs(name) and not self.tie.means(name)
 
 
 def _chain(node: ast.AST | None) -> list[str]:
@@ -214,11 +219,6 @@ def _chain(node: ast.AST | None) -> list[str]:
         names.append(node.attr)
         node = node.value
     return [node.id, *reversed(names)] if isinstance(node, ast.Name) else []
-
-
-def _is_foreign(name: str) -> bool:
-    """True for what comes from other packages than Apex."""
-    return not os.path.isabs(name) and not means_handle(name)
 
 
 def _arguments(function: _Function | ast.Lambda) -> list[ast.arg]:

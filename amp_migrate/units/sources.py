@@ -12,6 +12,7 @@ from typing import NamedTuple
 from amp_migrate.files.imports import module_name, split
 from amp_migrate.units.definition import Definition
 from amp_migrate.units.summary import Summary, summarise
+from amp_migrate.units.tie import Tie
 
 _NOTHING = Summary({}, {}, ())
 _WORD = re.compile(rb"[A-Za-z_]\w*")
@@ -28,10 +29,11 @@ class Node(NamedTuple):
 class Sources:
     """The universe: the files, by their resolved paths, in the order of these."""
 
-    def __init__(self, files: Iterable[Path], contents: Mapping[Path, bytes]) -> None:
+    def __init__(self, files: Iterable[Path], contents: Mapping[Path, bytes], tie: Tie) -> None:
         self.files = sorted({file.resolve() for file in files})
         self._known = frozenset(self.files)
         self._sources = dict(contents)
+        self.tie = tie
         self._summaries: dict[Path, Summary] = {}
         self._nodes_of: dict[frozenset[str], frozenset[Node]] = {}
 
@@ -48,10 +50,13 @@ class Sources:
         """The summary of a file; an empty one where it is not of the universe or does not parse."""
         if file not in self._summaries:
             try:
-                self._summaries[file] = summarise(file, self.source(file)) if file in self._known else _NOTHING
+                self._summaries[file] = self._summarised(file) if file in self._known else _NOTHING
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 self._summaries[file] = _NOTHING
         return self._summaries[file]
+
+    def _summarised(self, file: Path) -> Summary:
+        return summarise(file, self.source(file), self.tie)
 
     def definition(self, node: Node) -> Definition | None:
         """The definition behind a name; None for what is imported or unknown."""

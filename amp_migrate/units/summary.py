@@ -11,8 +11,8 @@ from pathlib import Path
 from amp_migrate.files.bindings import imported, stars_of
 from amp_migrate.files.imports import canonical, module_name
 from amp_migrate.units.definition import Definition
-from amp_migrate.units.handle import HANDLE, STARS, means_handle
 from amp_migrate.units.reader import Names, read_definition
+from amp_migrate.units.tie import Tie
 
 MODULE = "<module>"
 
@@ -35,8 +35,11 @@ class Summary:
     stars: tuple[str, ...]
 
 
-def summarise(file: Path, source: bytes) -> Summary:
-    """The summary of a file. Raises SyntaxError, ValueError and RecursionError for what `ast` does not take."""
+def summarise(file: Path, source: bytes, tie: Tie) -> Summary:
+    """The summary of a file, as to the value that ties a unit together.
+
+    Raises SyntaxError, ValueError and RecursionError for what `ast` does not take.
+    """
     tree = ast.parse(source)
     statements = list(_top_level(tree.body))
     imports: _Imports = {}
@@ -45,16 +48,16 @@ def summarise(file: Path, source: bytes) -> Summary:
             imports.setdefault(name, set()).add(dotted)
     stars = [dotted for node in statements for dotted in stars_of(node)]
     for star in stars:
-        for name in STARS.get(star, ()):
+        for name in tie.stars.get(star, ()):
             imports.setdefault(name, set()).add(f"{star}.{name}")
     parts = [*_parts(statements), (MODULE, tree)]
     names = Names(file, module_name(file), imports, {name for name, _ in parts}, bool(stars))
-    flags = {id(node) for block in statements if isinstance(block, ast.Try) for node in _flags(block)}
+    flags = {id(node) for block in statements if isinstance(block, ast.Try) for node in _flags(block, tie)}
     definitions: dict[str, Definition] = {}
     for name, node in parts:
-        found = read_definition(node, names)
+        found = read_definition(node, names, tie)
         if id(node) in flags:
-            found = dataclasses.replace(found, references=found.references | {HANDLE}, uses_handle=True)
+            found = dataclasses.replace(found, uses_handle=True, holds_handle=True)
         definitions[name] = definitions[name] | found if name in definitions else found
     exports = {name: frozenset(canonical(file, dotted) for dotted in found) for name, found in imports.items()}
     return Summary(definitions, exports, tuple(canonical(file, star) for star in stars))
@@ -93,10 +96,10 @@ def _parts(statements: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
                         yield node.id, statement
 
 
-def _flags(block: ast.Try) -> Iterator[ast.stmt]:
-    """What is set beside an import of apex.amp: it says whether there is an Apex."""
+def _flags(block: ast.Try, tie: Tie) -> Iterator[ast.stmt]:
+    """What is set beside an import of a handle: it says whether there is one."""
     inside = list(_top_level(block.body))
-    if any(means_handle(dotted) for node in inside for _, dotted in imported(node)):
+    if any(tie.means(dotted) for node in inside for _, dotted in imported(node)):
         yield from (node for node in inside if isinstance(node, ast.Assign))
         for handler in block.handlers:
             yield from (node for node in _top_level(handler.body) if isinstance(node, ast.Assign))
