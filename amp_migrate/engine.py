@@ -28,6 +28,7 @@ from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.plan.version_switch import plan_version_switch
 from amp_migrate.result import Result, Status
+from amp_migrate.selection import TITLES
 from amp_migrate.sources.forms import recognise
 
 
@@ -84,11 +85,13 @@ class _Migration:
         self.files = files
         self.options = options
         self.sites: Counter[str] = Counter()
+        self.form = ""
 
     def run(self) -> Outcome:
         found, refusals = recognise(self.facts)
+        self.form = found.form
         self.sites = Counter(self.facts.file_of(node).path for node in found.sites)
-        if not found.sites:
+        if not found.sites or not self.options.selection.has(self.form):
             return Outcome([Result(file.path, file.source, file.source, "untouched") for file in self.files])
         try:
             switch = plan_version_switch(self.facts, found)
@@ -149,7 +152,7 @@ class _Migration:
         """What is wrong with our own output; bugs of the source that are kept on purpose are not."""
         kept = {self.facts.tree.function_of(clip).name for plan in plans for clip in plan.clips_of_scaled}
         left, _ = recognise(after)
-        problems = [f"{len(left.sites)} uses of {left.form} are left"] if left.sites else []
+        problems = [f"{len(left.sites)} uses of {TITLES[left.form]} are left"] if left.sites else []
         for violation in check_module(after, self.facts):
             if violation.kind != "clip of scaled gradients" or violation.function not in kept:
                 problems.append(f"{violation.kind} in {violation.function}: {violation.message}")
@@ -172,7 +175,16 @@ class _Migration:
             changed = module.bytes != file.source
             status: Status = "migrated" if changed or self.sites[file.path] else "untouched"
             results.append(
-                Result(file.path, file.source, module.bytes, status, own, self.sites[file.path], plan=printed)
+                Result(
+                    file.path,
+                    file.source,
+                    module.bytes,
+                    status,
+                    own,
+                    self.sites[file.path],
+                    plan=printed,
+                    form=self.form if status == "migrated" else "",
+                )
             )
             printed = ""  # the plan is that of the whole unit: it goes with its first file
         return results
@@ -189,9 +201,9 @@ class _Migration:
         """A file of a unit that is not migrated: one of them holds the reason."""
         sites = self.sites[file.path]
         if finding.path == file.path:
-            return Result(file.path, file.source, file.source, status, (finding,), sites)
+            return Result(file.path, file.source, file.source, status, (finding,), sites, form=self.form)
         if sites:
-            return Result(file.path, file.source, file.source, "left", (), sites)
+            return Result(file.path, file.source, file.source, "left", (), sites, form=self.form)
         return Result(file.path, file.source, file.source, "untouched")
 
 

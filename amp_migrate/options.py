@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal, get_args
 
+from amp_migrate.selection import Selection
+
 Api = Literal["torch.cuda.amp", "torch.amp"]
 Dtype = Literal["float16", "bfloat16"]
 
@@ -15,13 +17,16 @@ class Options:
 
     `api` is the spelling: `torch.cuda.amp` for every torch since 1.6, `torch.amp` for 2.3 and newer; None
     takes it from the project (its declared torch, else the installed one). `dtype` is autocast's; bfloat16
-    needs no scaler. `repair_clip` unscales before a clip that the source applied to scaled gradients. Raises
-    ValueError for other values.
+    needs no scaler. `repair_clip` unscales before a clip that the source applied to scaled gradients. `selection` says
+    which source forms are looked for, and which findings are shown. With `reports_plain`, plain loops that are not
+    selected by their code are reported only. Raises ValueError for other values.
     """
 
     api: Api | None = None
     dtype: Dtype = "float16"
     repair_clip: bool = False
+    selection: Selection = dataclasses.field(default_factory=Selection)
+    reports_plain: bool = False
 
     def __post_init__(self) -> None:
         if self.api is not None and self.api not in get_args(Api):

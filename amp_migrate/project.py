@@ -14,7 +14,12 @@ from amp_migrate.files.write import write_atomically
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
-from amp_migrate.sources.screen import line_of_apex_import, may_hold_apex_amp
+from amp_migrate.selection import PLAIN
+from amp_migrate.sources.screen import line_of_apex_import, may_hold_apex_amp, may_train
+from amp_migrate.units.tie import APEX_AMP, TRAINING
+
+# What ties units together, with the bytes without which a file is in none; in the order of precedence (rule H1).
+_TIES = ((APEX_AMP, may_hold_apex_amp), (TRAINING, may_train))
 
 
 def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
@@ -75,7 +80,7 @@ def migrate_program(script: Path, source: bytes, options: Options) -> list[Resul
 
 def migrate_source(source: bytes, options: Options) -> Result:
     """Migrate the content of one file, about whose place and neighbours nothing is known."""
-    if not may_hold_apex_amp(source):
+    if not any(may_hold(source) for _, may_hold in _TIES):
         return _untouched("-", source)
     from amp_migrate.engine import Input, migrate
     from amp_migrate.facts.elsewhere import Nowhere
@@ -96,17 +101,31 @@ def write_result(result: Result) -> Result:
 def _migrated(
     named: list[Path], sources: dict[Path, bytes], options: Options, *, whole_units: bool = False
 ) -> dict[Path, Result]:
-    """The results of all files that have to do with apex.amp; the others are not looked at any further.
+    """The results of all files that may hold a source form; the others are not looked at any further.
 
     With `whole_units`, files that belong to a unit may be changed though they are not in `sources`.
     """
-    seeds = [file for file, source in sources.items() if may_hold_apex_amp(source)]
-    if not seeds:
-        return {}
-    # LibCST takes 0.2 seconds to import: a tree without a candidate never pays for it.
-    from amp_migrate.units.migration import migrate_units
+    found: dict[Path, Result] = {}
+    for tie, may_hold in _TIES:
+        taken = frozenset(path for result in found.values() if result.status != "untouched" for path in result.members)
+        seeds = [file for file, source in sources.items() if str(file) not in taken and may_hold(source)]
+        if seeds:
+            # LibCST takes 0.2 seconds to import: a tree without a candidate never pays for it.
+            from amp_migrate.units.migration import migrate_units
 
-    return migrate_units(named, sources, seeds, options, whole_units=whole_units)
+            results = migrate_units(named, sources, seeds, options, tie, taken, whole_units=whole_units)
+            found |= {file: result for file, result in results.items() if str(file) not in taken}
+    if options.reports_plain and not options.selection.names(PLAIN):
+        return {file: _reported(result) if result.form == PLAIN else result for file, result in found.items()}
+    return found
+
+
+def _reported(result: Result) -> Result:
+    """A plain loop that would be migrated, where nobody asked for it (rule H7)."""
+    if result.status != "migrated":
+        return result
+    finding = Finding(result.path, result.first_line, PLAIN, "plain float32 training could run in mixed precision")
+    return dataclasses.replace(result, output=result.source, status="left", findings=(finding,), plan="")
 
 
 def _untouched(path: str, source: bytes) -> Result:

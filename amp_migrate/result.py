@@ -18,7 +18,7 @@ class Result:
     "error" where the file could not be processed; `output` differs from `source` only if it is "migrated".
     `sites` counts the uses of the source form. `unit` holds the paths of the files that belong together with this one,
     itself included, each with the reason; it is empty for files with nothing to do. `plan` is the printed TrainingPlan,
-    empty without one.
+    empty without one. `form` is the code of the source form that was found, empty without one.
     """
 
     path: str
@@ -29,6 +29,18 @@ class Result:
     sites: int = 0
     unit: tuple[tuple[str, str], ...] = ()
     plan: str = ""
+    form: str = ""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The paths of the files of the unit, this one alone where it belongs to none."""
+        return tuple(path for path, _ in self.unit) or (self.path,)
+
+    @property
+    def first_line(self) -> int:
+        """The line (from 1) of the source where the first change would be made."""
+        lines = zip(self.source.splitlines(), self.output.splitlines(), strict=False)
+        return next((number for number, (old, new) in enumerate(lines, 1) if old != new), 1)
 
     @property
     def changed(self) -> bool:

@@ -1,7 +1,7 @@
 """Every finding: its code, what it is about, why it matters, and what to do by hand.
 
-Codes are stable and never reused: AMP1xx go with a unit that is migrated, AMP9xx with one that is left alone,
-AMP99x with a file that could not be processed.
+Codes are stable and never reused: AMP0xx are source forms (`selection.py`), AMP1xx go with a unit that is migrated,
+AMP9xx with one that is left alone, AMP99x with a file that could not be processed.
 """
 
 from __future__ import annotations
@@ -28,6 +28,13 @@ class Rule:
 
 
 _RULES = (
+    Rule(
+        "AMP050",
+        "note",
+        "a plain float32 loop",
+        "autocast and a GradScaler train it in half precision: less memory, and often twice the speed",
+        "`amp-migrate --select AMP050 --write` migrates it, `--ignore AMP050` leaves plain loops out",
+    ),
     Rule(
         "AMP101",
         "note",

@@ -220,3 +220,23 @@ def test_version_and_help(tmp_path):
     assert run("--version", cwd=tmp_path).stdout.startswith(b"amp-migrate")
     assert b"--write" in run("--help", cwd=tmp_path).stdout
     assert run(cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "migrates"),
+    [(["--ignore", "AMP010"], False), (["--select", "AMP05"], False), (["--select", "AMP010,AMP050"], True)],
+)
+def test_forms_are_chosen_by_their_codes(repository, arguments, migrates):
+    assert bool(run(*arguments, ".", cwd=repository).stdout) is migrates
+
+
+def test_an_ignored_finding_is_not_shown(repository):
+    (repository / "pkg/train.py").write_bytes(SCRIPT.replace(b"O1", b"O2"))
+    assert b"AMP101" in run(".", cwd=repository).stderr
+    assert b"AMP101" not in run("--ignore", "AMP101", ".", cwd=repository).stderr
+
+
+def test_an_unknown_code_is_bad_usage(repository):
+    result = run("--select", "E501", ".", cwd=repository)
+    assert result.returncode == 2
+    assert b"E501 is no code of amp-migrate" in result.stderr

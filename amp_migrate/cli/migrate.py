@@ -15,6 +15,8 @@ from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin, w
 from amp_migrate.report.diff import coloured, unified_diff
 from amp_migrate.report.text import finding_lines, summary, unit_lines, units
 from amp_migrate.result import Result
+from amp_migrate.rules import RULES
+from amp_migrate.selection import TITLES, Selection
 
 
 @dataclasses.dataclass
@@ -47,6 +49,10 @@ class _Run:
     help="autocast's dtype; bfloat16 needs no GradScaler.",
 )
 @click.option("--repair-clip", is_flag=True, help="Unscale before clips that Apex applied to scaled gradients.")
+@click.option(
+    "--select", multiple=True, metavar="CODES", help="Only these source forms, by their codes: AMP010,AMP050."
+)
+@click.option("--ignore", multiple=True, metavar="CODES", help="Not these source forms or findings: AMP050, AMP1.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no findings and no summary.")
 @click.option("-v", "--verbose", count=True, help="Name untouched files, too; -vv prints the plan of each unit.")
 def migrate(
@@ -56,13 +62,18 @@ def migrate(
     api: Api | None,
     dtype: Dtype,
     repair_clip: bool,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Migrate files and folders from apex.amp to native AMP.
+    """Migrate files and folders to native AMP.
 
     Prints a diff on standard output that `git apply` takes, findings and a summary on standard error.
     PATH - reads standard input; with --write the result goes to standard output.
+
+    Source forms: AMP010 apex.amp, AMP020 apex's old amp handle, AMP030 apex.fp16_utils, AMP040 .half() training,
+    AMP050 plain float32 loops (under --check reported only, unless selected), AMP060 other parts of apex.
 
     Exit codes: 0 nothing to do, shown or written; 1 something would change under --check; 2 a file could not
     be read, parsed or written, bad usage, or an internal error.
@@ -71,20 +82,32 @@ def migrate(
         raise click.UsageError("--write and --check exclude each other")
     if "" in paths:
         raise click.UsageError("an empty path; write . for the current folder")
-    options = Options(api=api, dtype=dtype, repair_clip=repair_clip)
+    selection = Selection(_codes(select, "--select"), _codes(ignore, "--ignore"))
+    options = Options(api=api, dtype=dtype, repair_clip=repair_clip, selection=selection, reports_plain=check)
     run = _Run()
     try:
         for result in _results(paths, options):
             run.results.append(_handle(result, write=write))
         if not quiet:
-            _tell(run.results, verbose)
+            _tell(run.results, verbose, selection)
             folders = [Path(path) for path in paths if os.path.isdir(path)]
-            _echo(finding_lines(findings_beside(folders, run.results)))
-            _echo([summary(run.results, written=write)])
+            beside = findings_beside(folders, run.results)
+            _echo(finding_lines(one for one in beside if selection.shows(one.code)))
+            _echo(summary(run.results, written=write))
     except KeyboardInterrupt:
-        click.echo(f"interrupted; {summary(run.results, written=write)}", err=True)
+        _echo(["interrupted", *summary(run.results, written=write)])
         sys.exit(130)
     sys.exit(run.exit_code(check=check))
+
+
+def _codes(given: tuple[str, ...], option: str) -> tuple[str, ...]:
+    """The codes of an option that may be repeated, and may hold several; each is the beginning of a known one."""
+    codes = tuple(code.strip().upper() for text in given for code in text.split(",") if code.strip())
+    known = (*TITLES, *RULES)
+    for code in codes:
+        if not any(one.startswith(code) for one in known):
+            raise click.BadParameter(f"{code} is no code of amp-migrate", param_hint=option)
+    return codes
 
 
 def _results(paths: tuple[str, ...], options: Options) -> Iterator[Result]:
@@ -118,12 +141,12 @@ def _handle(result: Result, *, write: bool) -> Result:
     return result
 
 
-def _tell(results: list[Result], verbose: int) -> None:
+def _tell(results: list[Result], verbose: int, selection: Selection) -> None:
     """What was found, unit by unit."""
     for unit in units(results):
         if verbose:
             _echo(unit_lines(unit))
-        _echo(finding_lines([finding for result in unit for finding in result.findings]))
+        _echo(finding_lines(one for result in unit for one in result.findings if selection.shows(one.code)))
         for result in unit:
             if verbose and result.status == "untouched":
                 _echo([f"{result.path}: nothing to migrate"])

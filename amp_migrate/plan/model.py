@@ -170,7 +170,7 @@ class HandedOn:
 
 @dataclasses.dataclass(eq=False)
 class Recognition:
-    """Everything of one source form that a front end found in the files of a unit.
+    """Everything of one source form that a front end found in the files of a unit; `form` is its code.
 
     `modules` are the dotted names of what the form consists of: imports of them go. `received` are the names that take
     up a handle that is handed on, `absent` the reads of the handle where it is None, and `settled` the tests of it that

@@ -8,6 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.plan.training_plan import Scaler, TrainingPlan
+from amp_migrate.selection import TITLES
 
 
 def print_plans(facts: Facts, plans: list[TrainingPlan]) -> str:
@@ -22,7 +23,7 @@ class _Printer:
 
     def lines(self) -> Iterator[str]:
         found = self.plan.found
-        yield f"training plan ({found.form})"
+        yield f"training plan ({TITLES[found.form]})"
         for setup in found.setups:
             models = ", ".join(self._text(node) for node in setup.models)
             optimizers = ", ".join(self._text(node) for node in setup.optimizers) or "none"

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from amp_migrate.findings import Finding
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
+from amp_migrate.selection import PLAIN, TITLES
+
+_LEAVING_OUT = "; --ignore AMP050 leaves them out"
 
 
 def units(results: Sequence[Result]) -> list[list[Result]]:
@@ -46,8 +49,8 @@ def _shown(path: str) -> str:
     return "<stdin>" if path == "-" else min(path, os.path.relpath(path), key=len)
 
 
-def summary(results: Sequence[Result], *, written: bool) -> str:
-    """One line in which every file and every use of apex.amp is counted once."""
+def summary(results: Sequence[Result], *, written: bool) -> Iterator[str]:
+    """A line in which every file is counted once, and a line for each source form that was found."""
     files = Counter(result.status for result in results)
     parts = []
     if files["migrated"]:
@@ -56,13 +59,33 @@ def summary(results: Sequence[Result], *, written: bool) -> str:
         parts.append(f"{_files(files['left'])} left alone")
     if files["error"]:
         parts.append(f"{_files(files['error'])} not processed")
-    parts.append(f"{_files(files['untouched'])} without apex.amp")
-    sites = sum(result.sites for result in results)
-    if not sites:
-        return ", ".join(parts) + "."
-    done = sum(result.sites for result in results if result.status == "migrated")
-    return f"{', '.join(parts)}; uses of apex.amp: {sites}, migrated {done}, left {sites - done}."
+    parts.append(f"{_files(files['untouched'])} with nothing to migrate")
+    yield f"{', '.join(parts)}."
+    for form, title in TITLES.items():
+        own = [unit for unit in units(results) if any(result.form == form for result in unit)]
+        if own:
+            yield f"    {form} {title}: {_counts(own)}{_LEAVING_OUT if form == PLAIN else ''}"
+
+
+def _counts(found: Sequence[Sequence[Result]]) -> str:
+    """Units, files and uses of one source form: those migrated, and the others."""
+    counts = []
+    for status, word in (("migrated", "migrated"), ("left", "left alone"), ("error", "not processed")):
+        some = [unit for unit in found if _status(unit) == status]
+        own = [result for unit in some for result in unit if result.form]
+        sites = sum(result.sites for result in own)
+        if some:
+            counts.append(f"{_number(len(some), 'unit')} {word} ({_files(len(own))}, {_number(sites, 'use')})")
+    return ", ".join(counts)
+
+
+def _status(unit: Sequence[Result]) -> str:
+    return next(result.status for result in unit if result.form)
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _files(count: int) -> str:
-    return f"{count} file" if count == 1 else f"{count} files"
+    return _number(count, "file")

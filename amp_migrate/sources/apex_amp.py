@@ -30,10 +30,9 @@ from amp_migrate.plan.model import (
     ScaledBlock,
     StateAccess,
 )
+from amp_migrate.selection import APEX_AMP
 from amp_migrate.sources.handed import is_only_saved
 from amp_migrate.sources.initialize import read_setup
-
-FORM = "apex.amp"
 
 _AVAILABILITY = frozenset(("is_apex_available",))
 
@@ -58,7 +57,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
 class _Reader:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.found = Recognition(FORM, modules=("apex.amp",))
+        self.found = Recognition(APEX_AMP, modules=("apex.amp",))
         self.refusals: list[Refusal] = []
         self._calls: dict[str, Callable[[cst.Call, Statement], None]] = {
             "initialize": self._initialize,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+_BACKWARD = re.compile(rb"\.backward\s*\(")
 _IMPORT = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bapex\b|import_module\([^)]*apex")
 
 
@@ -14,6 +15,11 @@ def line_of_apex_import(source: bytes) -> int | None:
     """The line (from 1) of the first import of apex, as far as bytes tell; None without one."""
     found = _IMPORT.search(source) if b"apex" in source else None
     return source.count(b"\n", 0, found.start()) + 1 if found is not None else None
+
+
+def may_train(source: bytes) -> bool:
+    """False only for files that certainly hold no backward of a loss."""
+    return b"backward" in source and _BACKWARD.search(source) is not None
 
 
 def may_hold_apex_amp(source: bytes) -> bool:

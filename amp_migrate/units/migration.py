@@ -1,4 +1,4 @@
-"""From files that use apex.amp to the units that are migrated: grown as far as a migration needs it.
+"""From files that hold a source form to the units that are migrated: grown as far as a migration needs it.
 
 The smallest unit is tried first. What prevents its migration may lie in files that belong to it after all (the
 scaler has to come from a caller, the setup is in another file), so a larger one follows. A function that gets a
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from amp_migrate.options import Options
 from amp_migrate.result import Result
 from amp_migrate.units.attempt import Attempt, attempt_of, reasons_of
 from amp_migrate.units.index import Index, Unit
+from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.universe import universe_of
 
 # Refusals that more files may lift: what is asked for is not in the files at hand.
@@ -33,14 +34,22 @@ _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated ha
 
 
 def migrate_units(
-    named: list[Path], sources: Mapping[Path, bytes], seeds: list[Path], options: Options, *, whole_units: bool = False
+    named: list[Path],
+    sources: Mapping[Path, bytes],
+    seeds: list[Path],
+    options: Options,
+    tie: Tie,
+    taken: Collection[str] = (),
+    *,
+    whole_units: bool = False,
 ) -> dict[Path, Result]:
-    """The results of the files that use apex.amp and of those that belong to them.
+    """The results of some files that may hold a source form and of those that belong to them, by what ties them.
 
     `named` are the files and folders that were asked for, `sources` the files in them. Only those are changed, unless
-    `whole_units` are asked for: a unit that would need others is left alone.
+    `whole_units` are asked for: a unit that would need others is left alone. So is one with files that are `taken`,
+    which belong to a unit of another source form.
     """
-    units = _Units(named, sources, options, whole_units)
+    units = _Units(named, sources, options, tie, taken, whole_units)
     results: dict[Path, Result] = {}
     # A unit that was refused may have grown into files of another one, which is migrated: that one has the last word.
     for done in sorted(units.done(seeds), key=lambda done: not done.attempt.reasons):
@@ -63,13 +72,23 @@ class _Done:
 
 
 class _Units:
-    def __init__(self, named: list[Path], sources: Mapping[Path, bytes], options: Options, whole_units: bool) -> None:
+    def __init__(
+        self,
+        named: list[Path],
+        sources: Mapping[Path, bytes],
+        options: Options,
+        tie: Tie,
+        taken: Collection[str],
+        whole_units: bool,
+    ) -> None:
         self.options = options
+        self.tie = tie
+        self.taken = {Path(os.path.realpath(path)) for path in taken}
         self.whole_units = whole_units
         self.given = {Path(os.path.realpath(path)): path for path in sources}
         contents = {real: sources[path] for real, path in self.given.items()}
         self._outcomes: dict[tuple[Path, ...], Outcome] = {}
-        self.index = Index(universe_of(named, contents), contents, _in_words)
+        self.index = Index(universe_of(named, contents), contents, _in_words, tie)
 
     def done(self, seeds: list[Path]) -> list[_Done]:
         """What came of the units of some files, each unit with all that it needs."""
@@ -129,6 +148,8 @@ class _Units:
             units.append(larger)
             larger = self.index.grown(larger) if codes & _MAY_BE_FAR else None
         for unit in (*units[:1], *units[1:][-1:]):
+            if not self.taken.isdisjoint(unit.files):
+                continue
             if "AMP901" not in codes or self.index.sets_up_and_scales(unit):
                 yield unit
 
@@ -172,7 +193,7 @@ class _Units:
         return done if stands else following
 
     def _unless_casts_need_apex(self, done: _Done) -> _Done:
-        for result in done.attempt.results if done.attempt.changed else ():
+        for result in done.attempt.results if done.attempt.changed and self.tie is APEX_AMP else ():
             casts = casts_that_need_apex(Path(os.path.abspath(result.path)), result.source)
             if casts is not None:
                 file, what = casts
@@ -185,6 +206,8 @@ class _Units:
     ) -> Attempt:
         """Migrate a unit, program by program; only as far as until one of some known reasons prevents it again."""
         members = {self._shown(file): reason for file, reason in unit.reasons.items()}
+        if not self.taken.isdisjoint(unit.files):
+            return Attempt(())  # a unit has one source form, and that one has the precedence (rule H1)
         programs = self.index.programs(unit, given)
         outcomes: dict[str, Outcome] = {}
         for script, files in programs.items():

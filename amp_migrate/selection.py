@@ -1,0 +1,49 @@
+"""What `--select` and `--ignore` choose: source forms, rule groups and findings, by the beginnings of their codes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+APEX_AMP = "AMP010"
+HANDLE = "AMP020"
+FP16_UTILS = "AMP030"
+HALF = "AMP040"
+PLAIN = "AMP050"
+COMPANIONS = "AMP060"
+MODERNISE = "AMP300"
+NATIVE = "AMP400"
+
+# In the order in which the summary counts them.
+TITLES = {
+    APEX_AMP: "apex.amp",
+    HANDLE: "apex's old amp handle",
+    FP16_UTILS: "apex.fp16_utils",
+    HALF: ".half() training",
+    PLAIN: "plain float32 loops",
+    COMPANIONS: "other parts of apex",
+    MODERNISE: "torch.cuda.amp",
+    NATIVE: "native AMP",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """Codes of source forms (`AMP050`), of findings (`AMP104`), or the beginnings of some (`AMP4`).
+
+    With `select`, only those forms are looked for. What is in `ignore` is not, and its findings are not shown.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def has(self, form: str) -> bool:
+        """True for a form that is to be migrated or reported."""
+        return (not self.select or self.names(form)) and not form.startswith(self.ignore or ("?",))
+
+    def names(self, form: str) -> bool:
+        """True for a form that is selected by its code, not only by default."""
+        return form.startswith(self.select or ("?",))
+
+    def shows(self, code: str) -> bool:
+        """True for a finding that is to be shown."""
+        return not code.startswith(self.ignore or ("?",))
