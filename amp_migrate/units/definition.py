@@ -36,6 +36,11 @@ class Definition:
         return any(base.endswith("Optimizer") for base in self.bases)
 
     @property
+    def is_scheduler(self) -> bool:
+        """True for a class of learning rate schedulers: they are given an optimizer, and leave its steps alone."""
+        return any(base.endswith(("Scheduler", "LR")) for base in self.bases)
+
+    @property
     def evaluates(self) -> bool:
         """True for a function that runs what it is given, and without gradients."""
         return self.runs_parameter and not self.called.isdisjoint(_WITHOUT_GRADIENTS)

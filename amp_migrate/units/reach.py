@@ -145,5 +145,5 @@ class Reach:
         if definition is not None and definition.hands_on:
             for used in self._sources.origins(self._sources.referred(node)):
                 taker = self._sources.definition(used)
-                if taker is not None and taker.takes_handle:
+                if taker is not None and taker.takes_handle and not taker.is_scheduler:
                     yield used

@@ -73,7 +73,10 @@ APEX_AMP = Tie(
     halves=(re.compile("initialize|init"), re.compile("scale_loss")),
 )
 
-_OPTIMIZER = r"(?:\w*Adam\w*|\w*SGD\w*|\w*LAMB|\w*Lamb|RMSprop\w*|Ada\w+|\w*Optimizer\w*|\w+Optim)"
+_OPTIMIZER = (
+    r"(?:\w*Adam\w*|\w*SGD\w*|\w*LAMB|\w*Lamb|RMSprop\w*|\w*Optimizer\w*|\w+Optim"
+    r"|Ada(?:[Bb]elief|[Bb]ound|delta|[Ff]actor|grad|max|[Hh]essian)\w*)"
+)
 _OPTIMIZERS = re.compile(
     rf"torch\.optim\.[A-Z]\w*|apex\.(?:fp16_utils|optimizers|contrib\.optimizers)\..*|.*\.{_OPTIMIZER}"
 )
