@@ -13,6 +13,7 @@ from amp_migrate.files.imports import module_name
 from amp_migrate.units.context import evaluations, options
 from amp_migrate.units.inheritance import Inheritance
 from amp_migrate.units.links import Link, find_links
+from amp_migrate.units.nearby import Nearby
 from amp_migrate.units.reach import Reach
 from amp_migrate.units.sources import Node, Sources
 from amp_migrate.units.tie import APEX_AMP, Tie
@@ -57,7 +58,8 @@ class Index:
     ) -> None:
         self._sources = Sources(universe, contents or {}, tie)
         self._reach = Reach(self._sources)
-        self._inheritance = Inheritance(self._sources, self._reach)
+        self._concern = Nearby(self._sources) if tie.common else self._reach
+        self._inheritance = Inheritance(self._sources, self._concern)
         self._shown = shown or self._below_root
 
     def name_of(self, file: Path) -> str:
@@ -75,6 +77,8 @@ class Index:
     def unit_of(self, seed: Path) -> Unit:
         """The smallest set of files that can be migrated: what is linked to `seed` by the handle."""
         file = seed.resolve()
+        if self._sources.tie.common:
+            return Unit((file,), {file: "trains"})
         return self._closed({file: f"uses {self._reach.tie.title}" if file in self._reach.files else "imports apex"})
 
     def grown(self, unit: Unit) -> Unit | None:
@@ -84,7 +88,9 @@ class Index:
         reasons = dict(unit.reasons)
         for file, reason in (*self._callers(unit), *self._used(unit), *self._helpers(unit)):
             reasons.setdefault(file, reason)
-        return self._closed(reasons) if len(reasons) > len(unit.reasons) else None
+        if len(reasons) == len(unit.reasons):
+            return None
+        return Unit((), {}).extended(reasons) if self._sources.tie.common else self._closed(reasons)
 
     def relatives(self, unit: Unit) -> dict[Path, str]:
         """Files outside with classes that decide, too, what the classes of the unit do that touch or reach a handle:
@@ -182,6 +188,10 @@ class Index:
 
     def _callers(self, unit: Unit) -> Iterator[tuple[Path, str]]:
         """Files outside that use something of the unit that touches or reaches a handle."""
+        if self._sources.tie.common:
+            for node in (node for file in unit.files for node in self._concern.definitions(file)):
+                yield from self.users_of(node.name, node.file, unit).items()
+            return
         for file in self._reach.reaching_files:
             for use in self._reach.uses_of(file) if file not in unit.files else ():
                 if use.used.file in unit.files:
@@ -191,7 +201,7 @@ class Index:
 
     def _used(self, unit: Unit) -> Iterator[tuple[Path, str]]:
         """Files outside with something that touches or reaches a handle and is used in the unit."""
-        for file in unit.files:
+        for file in unit.files if not self._sources.tie.common else ():
             for use in self._reach.uses_of(file):
                 if use.used.file not in unit.files:
                     yield use.used.file, f"its {use.used.name} is used by {self._shown(file)}"
@@ -199,7 +209,7 @@ class Index:
 
     def _helpers(self, unit: Unit) -> Iterator[tuple[Path, str]]:
         """Files outside whose definitions do a part of the training of the unit, or are bases of its classes."""
-        waiting = [node for file in unit.files for node in self._reach.definitions(file)]
+        waiting = [node for file in unit.files for node in self._concern.definitions(file)]
         seen = set(waiting)
         while waiting:
             node = waiting.pop(0)
@@ -227,7 +237,7 @@ class Index:
 
     def sets_up_and_scales(self, unit: Unit) -> bool:
         """True where both halves of a training are in a unit."""
-        return self._reach.is_whole(*unit.files)
+        return self._concern.is_whole(*unit.files)
 
     def _declaring(self, files: Iterable[Path]) -> dict[Path, str]:
         """The files that declare the options of the command line that some files use."""
@@ -246,7 +256,7 @@ class Index:
             node = waiting.pop()
             concerning = given.union(self._inheritance.bases(node))
             for used in self._sources.referred(node):
-                if used in seen or not (used in concerning or self._reach.may_concern(used)):
+                if used in seen or not (used in concerning or self._concern.may_concern(used)):
                     continue
                 seen.add(used)
                 waiting.append(used)

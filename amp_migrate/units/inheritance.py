@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
 from pathlib import Path
 
+from amp_migrate.units.nearby import Nearby
 from amp_migrate.units.reach import Reach
 from amp_migrate.units.sources import Node, Sources, node_of
 
@@ -15,9 +15,10 @@ _Related = Callable[[Node], Iterable[Node]]
 class Inheritance:
     """The local base classes and derived classes of whatever touches or reaches a handle."""
 
-    def __init__(self, sources: Sources, reach: Reach) -> None:
+    def __init__(self, sources: Sources, reach: Reach | Nearby) -> None:
         self._sources = sources
         self._reach = reach
+        self._derived: dict[Node, list[Node]] = {}
 
     def bases(self, node: Node) -> list[Node]:
         """The local base classes of a class; nothing for other definitions."""
@@ -30,20 +31,26 @@ class Inheritance:
         inherit from: a class, the one it was found by, and whether it is derived from that one. Siblings do not count.
         """
         own = [node for file in files for node in self._reach.definitions(file)]
-        below = list(_closure(own, lambda node: self._derived.get(node, ())))
+        below = list(_closure(own, self._derived_from))
         yield from ((derived, base, True) for derived, base in below)
         lines = [*own, *(derived for derived, _ in below)]
         yield from ((base, derived, False) for base, derived in _closure(lines, self.bases))
 
-    @cached_property
-    def _derived(self) -> dict[Node, list[Node]]:
-        """What inherits directly from a class that touches or reaches a handle, and so reaches it as well."""
-        derived: dict[Node, list[Node]] = {}
-        for file in self._reach.reaching_files:
-            for node in self._reach.definitions(file):
-                for base in self.bases(node):
-                    derived.setdefault(base, []).append(node)
-        return derived
+    def _derived_from(self, node: Node) -> list[Node]:
+        """What inherits directly from a class, under whatever name it is imported."""
+        if node not in self._derived:
+            users = {user for name in self._names_of(node) for user in self._sources.referring(name)}
+            self._derived[node] = sorted(user for user in users if node in self.bases(user))
+        return self._derived[node]
+
+    def _names_of(self, node: Node) -> set[Node]:
+        """A definition, and the names that other modules only have from an import of it."""
+        waiting, names = [node], {node}
+        while waiting:
+            new = {user for user in self._sources.referring(waiting.pop()) if self._sources.definition(user) is None}
+            waiting += new - names
+            names |= new
+        return names
 
 
 def _closure(start: list[Node], related: _Related) -> Iterator[tuple[Node, Node]]:

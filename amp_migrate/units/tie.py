@@ -17,7 +17,8 @@ class Tie:
     `title` names it in reasons. Without one of the `words` no definition of a file uses it by itself. `origins` match
     the canonical names of what it is made of or by; `joining` those of them that bind their user into a unit. `names`
     match what scripts call it. `telling` are methods that nothing else has, `ordinary` those that other things have,
-    too. `stars` is what `from MODULE import *` binds. A training is whole that calls something of both `halves`.
+    too. `stars` is what `from MODULE import *` binds. A training is whole that calls something of both `halves`. Where
+    it is `common`, files that share it need not belong together: a unit starts with one file.
     """
 
     title: str
@@ -30,6 +31,7 @@ class Tie:
     ordinary: frozenset[str]
     stars: Mapping[str, tuple[str, ...]]
     halves: tuple[re.Pattern[str], re.Pattern[str]]
+    common: bool = False
 
     def is_like(self, name: str) -> bool:
         """True for names that scripts give to such a value."""
@@ -93,4 +95,5 @@ TRAINING = Tie(
     ordinary=frozenset(("step", "zero_grad", "state_dict", "load_state_dict")),
     stars={},
     halves=(re.compile(_OPTIMIZER), re.compile("backward")),
+    common=True,
 )
