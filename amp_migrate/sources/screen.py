@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 
 _BACKWARD = re.compile(rb"\.backward\s*\(")
+_GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
+_NATIVE = re.compile(rb"^[^#\n]*\b(?:cuda\.amp|torch\.amp|torch\.autocast|GradScaler)\b", re.MULTILINE)
 _IMPORT = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bapex\b|import_module\([^)]*apex")
 
 
@@ -18,8 +20,10 @@ def line_of_apex_import(source: bytes) -> int | None:
 
 
 def may_train(source: bytes) -> bool:
-    """False only for files that certainly hold no backward of a loss."""
-    return b"backward" in source and _BACKWARD.search(source) is not None
+    """False for files without a backward of a loss, without a word of a GPU, or with native AMP in their code."""
+    if b"backward" not in source or _BACKWARD.search(source) is None:
+        return False
+    return _GPU.search(source) is not None and _NATIVE.search(source) is None
 
 
 def may_hold_apex_amp(source: bytes) -> bool:
