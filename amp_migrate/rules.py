@@ -85,7 +85,7 @@ _RULES = (
         "attention",
         "a checkpoint is loaded without a test of its format",
         "apex saved {'loss_scaler0': ...}; GradScaler.load_state_dict raises KeyError for it",
-        'guard the load with `if "scale" in ...`, or resume old checkpoints without the state of amp; new ones work',
+        'convert old ones with `amp-migrate checkpoint FILE --write`, or guard the load with `if "scale" in ...`',
     ),
     Rule(
         "AMP108",

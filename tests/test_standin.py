@@ -8,24 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from amp_migrate.verify import standin
-
-
-@pytest.fixture(scope="module")
-def apex():
-    """The stand-in, imported as a script would, and gone from the process afterwards."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(standin.DIRECTORY))
-    import apex
-
-    yield apex
-    if hasattr(apex.amp._amp_state, "handle"):
-        apex.amp._amp_state.handle._deactivate()
-    sys.path.remove(str(standin.DIRECTORY))
-    for name in set(sys.modules) - before:
-        if name.partition(".")[0] == "apex":
-            del sys.modules[name]
-
 
 @pytest.fixture
 def amp(apex):

@@ -9,6 +9,7 @@ import sys
 import click
 
 from amp_migrate import __version__
+from amp_migrate.cli.checkpoint import checkpoint
 from amp_migrate.cli.migrate import migrate
 from amp_migrate.cli.verify import verify
 
@@ -29,12 +30,14 @@ def _commands() -> None:
 
     `amp-migrate PATH...` shows what would change as a diff; `amp-migrate PATH... --write` changes the files.
     `amp-migrate verify SCRIPT` runs both and shows that they train the same.
+    `amp-migrate checkpoint FILE` converts what the original script has saved.
     `amp-migrate COMMAND --help` lists all options.
     """
 
 
 _commands.add_command(migrate)
 _commands.add_command(verify)
+_commands.add_command(checkpoint)
 
 
 def main() -> None:
