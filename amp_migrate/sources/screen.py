@@ -9,6 +9,8 @@ import re
 
 _IMPORT = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bapex\b|import_module\([^)]*apex")
 
+_DEVICES = (b"cuda", b".to(", b"device", b"DataParallel")
+
 
 def line_of_apex_import(source: bytes) -> int | None:
     """The line (from 1) of the first import of apex, as far as bytes tell; None without one."""
@@ -19,3 +21,8 @@ def line_of_apex_import(source: bytes) -> int | None:
 def may_hold_apex_amp(source: bytes) -> bool:
     """False only for files that certainly use no apex.amp."""
     return b"apex" in source and b"amp" in source and _IMPORT.search(source) is not None
+
+
+def may_hold_plain_loop(source: bytes) -> bool:
+    """False only for files that certainly hold no training loop on a GPU, or say how it is to run."""
+    return b"torch" in source and b"backward(" in source and any(word in source for word in _DEVICES)

@@ -218,7 +218,7 @@ class UnscalePlanner:
         for backwards in self.events.backwards.values():
             for backward in backwards:
                 for optimizer in backward.optimizers:
-                    visible = backward.statement.function is candidate.function
+                    visible = self.facts.tree.function_of(optimizer) is candidate.function
                     if visible and self.graph.objects_of([optimizer]) & members:
                         return Unscale(candidate, optimizer)
         for use in uses:
