@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Statement, children
+from amp_migrate.facts.tree import Statement, children, names_in
 
 Path = tuple[str, ...]
 
@@ -55,8 +55,18 @@ def reads(node: cst.CSTNode) -> Iterator[Path]:
         for arg in node.args:
             yield from reads(arg.value)
         return
-    for child in children(node):
-        yield from reads(child)
+    found = (path for child in children(node) for path in reads(child))
+    if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+        own = set(_comprehension_names(node.for_in))
+        found = (path for path in found if path[0] not in own)
+    yield from found
+
+
+def _comprehension_names(loop: cst.CompFor | None) -> Iterator[str]:
+    """The names that a comprehension binds for itself."""
+    while loop is not None:
+        yield from names_in(loop.target)
+        loop = loop.inner_for_in
 
 
 def writes(statement: Statement) -> list[Path]:

@@ -31,12 +31,12 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
         if not objects & optimizers:
             continue
         if called_name(call) == "state_dict":
-            place = _place_in_dict(facts, call)
+            place = _place_in_dict(facts, call) or _place_of_name(facts, call)
             holder = facts.tree.parents.get(place) if isinstance(place, cst.DictElement) else place
             if place is not None and holder not in seen:
                 assert holder is not None
                 seen.add(holder)
-                found.added.append(AddedState(statement, key, saved_in=place))
+                found.added.append(AddedState(facts.tree.statement_of(place), key, saved_in=place))
         elif call.args and isinstance(statement.node, cst.Expr):
             checkpoint = _checkpoint(call.args[0].value)
             if checkpoint is not None and statement.block.node not in seen:
@@ -54,9 +54,9 @@ def _state_calls(facts: Facts) -> Iterator[tuple[cst.Call, Statement, cst.BaseEx
                     yield part, statement, part.func.value
 
 
-def _place_in_dict(facts: Facts, call: cst.Call) -> cst.DictElement | cst.Arg | cst.Assign | None:
+def _place_in_dict(facts: Facts, state: cst.BaseExpression) -> cst.DictElement | cst.Arg | cst.Assign | None:
     """The entry of a display, the keyword of `dict(...)`, or the assignment to an element, that the state is for."""
-    parent = facts.tree.parents.get(call)
+    parent = facts.tree.parents.get(state)
     if isinstance(parent, cst.DictElement) and isinstance(literal_value(parent.key), str):
         return parent
     if isinstance(parent, cst.Arg) and parent.keyword is not None:
@@ -66,6 +66,16 @@ def _place_in_dict(facts: Facts, call: cst.Call) -> cst.DictElement | cst.Arg | 
         target = parent.targets[0].target
         return parent if isinstance(target, cst.Subscript) and _string_index(target) is not None else None
     return None
+
+
+def _place_of_name(facts: Facts, call: cst.Call) -> cst.DictElement | cst.Arg | cst.Assign | None:
+    """The same for `state = optimizer.state_dict()`, where the name goes into one dict."""
+    parent = facts.tree.parents.get(call)
+    if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
+        return None
+    variable = facts.names.variable_at(parent.targets[0].target)
+    places = [_place_in_dict(facts, load) for load in variable.loads] if variable is not None else []
+    return places[0] if len(places) == 1 else None
 
 
 def _checkpoint(state: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -210,6 +210,8 @@ class _Finder:
             for method in owner.methods.values():
                 if method is function or not method.parameters:
                     continue
+                if method.name == "__init__" and not self.found.evaluates:
+                    continue  # made once and for all, in float32
                 target = (method.parameters[0].name.value, path[1])
                 for statement in method.body.statements:
                     for inner in statement.descendants():
@@ -351,6 +353,11 @@ class _Finder:
             between = anchor.block.statements[region.last.index + 1 : anchor.index]
             if region.block is anchor.block and region.last.index < anchor.index:
                 if not any(self.barriers.blocks(statement) for statement in between):
+                    made = [
+                        path for statement in between for inner in statement.descendants() for path in writes(inner)
+                    ]
+                    if any(overlaps(path, own) for path in reads(backward.loss) for own in made):
+                        region.last = between[-1]
                     region.hoisted = backward
                     return
         yield Region(anchor.block, anchor, anchor, hoisted=backward, only_hoisted=True)

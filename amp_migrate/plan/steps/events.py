@@ -204,7 +204,7 @@ class _Collector:
         objects = self.roles.optimizers_at(access.optimizer) if access is not None else None
         functions = self.facts.objects.candidates(part)
         if name in GRADIENT_CLIPS and not functions:
-            return GradientUse(statement, "clip", part, part, objects, access)
+            return GradientUse(statement, "clip", part, part, objects or self._holders(part), access)
         if name == "backward" and isinstance(part.func, cst.Attribute) and not functions:
             dotted = self.facts.names.dotted(part.func) or ""
             return GradientUse(statement, "backward", part, part, None) if "apex" not in dotted else None
@@ -230,6 +230,13 @@ class _Collector:
         while current is not None and not isinstance(current, (cst.Lambda, cst.BaseSuite)):
             current = self.facts.tree.parents.get(current)
         return isinstance(current, cst.Lambda)
+
+    def _holders(self, clip: cst.Call) -> ObjectSet | None:
+        """The optimizers of X in `clip_grad_norm_(X.parameters(), ...)`, where there are several."""
+        given = clip.args[0].value if clip.args else None
+        if not isinstance(given, cst.Call) or not isinstance(given.func, cst.Attribute):
+            return None
+        return self.roles.holders(given.func.value) if given.func.attr.value in _PARAMETER_METHODS else None
 
     def _access_in(self, call: cst.Call) -> ParameterAccess | None:
         """The optimizer's parameters among the arguments of a call, as such or under a name."""

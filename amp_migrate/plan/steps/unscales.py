@@ -96,6 +96,12 @@ class UnscalePlanner:
                 self._note_micro_use(relevant[0])
             else:
                 uses.append(relevant[0])
+        for use in uses:
+            if use in self.micro_uses:
+                text = " ".join(self.facts.text(use.node).split())
+                raise Refusal(
+                    "AMP904", use.node, f"{text} may use gradients of an optimizer that steps later than another one"
+                )
         for cluster in self._clusters(members, uses):
             unscale = self._place(members, cluster, sources)
             if unscale not in self.unscales:

@@ -61,14 +61,12 @@ class Devices:
         self.losses = losses
         self._open: set[cst.CSTNode] = set()
         moves = list(self._moves())
-        models = frozenset(
-            one
-            for call in optimizers.built
-            for node in optimizers.models_of(call)
-            for one in facts.objects.objects(node)
-        )
-        of_models = [move for move in moves if move.what is not None and facts.objects.may_be(move.what, models)]
-        self.moves = of_models or [move for move in moves if self._is_near_a_loss(move)]
+        of_models = [
+            move for move in moves if move.what is not None and facts.objects.may_be(move.what, optimizers.models)
+        ]
+        found = of_models or [move for move in moves if self._is_near_a_loss(move)]
+        # Wrapping for several GPUs shows that there is one; who goes there is moved there as well.
+        self.moves = [move for move in found if called_name(move.call) not in _PARALLEL] or found
 
     @property
     def is_gpu(self) -> bool:
@@ -77,14 +75,20 @@ class Devices:
     def conditions(self) -> list[Condition]:
         """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
         certain = [move for move in self.moves if move.decision is None]
-        guards = {move: self._guards(move) for move in certain}
-        if any(not found for found in guards.values()):
+        guards = [self._guards(move) for move in certain]
+        if any(not found for found in guards):
             return []
         chosen = next((move for move in self.moves if move.decision is not None), None)
         if chosen is not None:
             assert chosen.decision is not None
             return [self._condition(chosen.decision, chosen)]
-        return self._of_guards(list(guards.values()), certain[0])
+        of_device = [[guard for guard in found if self._is_about_device(guard)] for found in guards]
+        paths = [found for found in of_device if found]
+        conditions = self._one_test(paths) if paths else []  # `if args.resume:` is about what is moved
+        if conditions is None:
+            call = certain[0].call
+            raise Refusal("AMP966", call, "the conditions under which the models are on a GPU are not one")
+        return conditions
 
     # -- moves ------------------------------------------------------------------------------------------
 
@@ -287,27 +291,25 @@ class Devices:
             guard
             for guard in enclosing_guards(self.facts, move.statement)
             if not any(statement.arm_of(guard.statement.node) == guard.arm for statement in inner)
-            and not _is_main_guard(self.facts, guard)
         ]
 
-    def _of_guards(self, found: list[list[Guard]], move: Move) -> list[Condition]:
-        """One test that says when something is moved: all arms of it do, or it is the only condition there is."""
-        formulas = [conjunction([guard.formula for guard in guards]) for guards in found]
+    def _one_test(self, paths: list[list[Guard]]) -> list[Condition] | None:
+        """A test that holds exactly on the paths; none needed where they are all there are."""
+        formulas = [conjunction([guard.formula for guard in guards]) for guards in paths]
         moved = negation(conjunction([negation(formula) for formula in formulas]))
         if self.facts.conditions.constant(moved) is True:
             return []
-        for guard in dict.fromkeys(guard for guards in found for guard in reversed(guards)):
+        for guard in dict.fromkeys(guard for guards in paths for guard in reversed(guards)):
             formula = self.facts.conditions.compile(guard.test)
             for candidate, negated in ((formula, False), (negation(formula), True)):
                 if self.facts.conditions.equivalent(moved, candidate):
                     return [Condition(guard.test, candidate, negated=negated)]
-        if len(found) == 1:
-            return [Condition(guard.test, guard.formula, negated=guard.arm != "body") for guard in reversed(found[0])]
-        raise Refusal("AMP966", move.call, "the conditions under which the models are on a GPU are not one")
+        if len(paths) == 1:
+            return [Condition(guard.test, guard.formula, negated=guard.arm != "body") for guard in reversed(paths[0])]
+        return None
 
-
-def _is_main_guard(facts: Facts, guard: Guard) -> bool:
-    return "__name__" in facts.text(guard.test)
+    def _is_about_device(self, guard: Guard) -> bool:
+        return any(word in self.facts.text(guard.test).lower() for word in ("cuda", "gpu", "cpu", "device"))
 
 
 def _argument(call: cst.Call, name: str, position: int | None) -> cst.BaseExpression | None:

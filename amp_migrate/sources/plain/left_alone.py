@@ -155,15 +155,13 @@ class _Finder:
     # -- numbers ----------------------------------------------------------------------------------------
 
     def double(self) -> Refusal | None:
-        models = [node for call in self.optimizers.built for node in self.optimizers.models_of(call)]
-        objects = frozenset(one for node in models for one in self.facts.objects.objects(node))
         for call, _ in self._calls():
             name = called_name(call)
             asked = any(self._is_double(arg.value) for arg in call.args)
             if name in ("set_default_dtype", "set_default_tensor_type") and asked:
                 return Refusal("AMP954", call, f"{self.facts.text(call)} makes everything float64")
             if isinstance(call.func, cst.Attribute) and (name == "double" or (name in ("to", "type") and asked)):
-                if self.facts.objects.may_be(call.func.value, objects):
+                if self.facts.objects.may_be(call.func.value, self.optimizers.models):
                     return Refusal("AMP954", call, f"{self.facts.text(call)} trains in float64")
         return None
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import Path, backward_slice, own_reads, reads
+from amp_migrate.facts.dataflow import Path, backward_slice, own_reads, path_of, reads
 from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
@@ -97,20 +97,22 @@ def _single(facts: Facts, one: Loss) -> cst.BaseExpression:
 
 
 def _fed(facts: Facts, optimizers: Optimizers, one: Loss) -> list[cst.BaseExpression]:
-    """The optimizers, as they are named where they step, that hold parameters of the models behind a loss."""
-    run = _Behind(facts, one).models()
-    fed: list[cst.BaseExpression] = []
-    named: ObjectSet = frozenset()
-    here = one.statement.function
-    for call, _ in sorted(optimizers.steps, key=lambda step: step[1].function is not here):
+    """The optimizers, as they are named where they step, that hold parameters of the models behind a loss.
+
+    Where none is known to, or the trail is lost, all of them count; those that step beside the backward come alone.
+    """
+    run = _Behind(facts, optimizers, one).models()
+    steps = [step for step in optimizers.steps if step[1].function is one.statement.function] or optimizers.steps
+    named: dict[ObjectSet, cst.BaseExpression] = {}
+    for call, _ in steps:
         assert isinstance(call.func, cst.Attribute)
-        objects = optimizers.optimizers_at(call.func.value)
-        if objects <= named:
-            continue
-        if run is None or any(_may_hold(facts, optimizers, obj, run) for obj in objects):
-            fed.append(call.func.value)
-            named |= objects
-    return fed
+        named.setdefault(optimizers.optimizers_at(call.func.value), call.func.value)
+    fed = [
+        node
+        for objects, node in named.items()
+        if run is not None and any(_may_hold(facts, optimizers, obj, run) for obj in objects)
+    ]
+    return fed or list(named.values())
 
 
 def _may_hold(facts: Facts, optimizers: Optimizers, optimizer: object, run: ObjectSet) -> bool:
@@ -136,9 +138,17 @@ def _is_self(node: cst.BaseExpression) -> bool:
 class _Behind:
     """The models behind a loss, inside of the function of its backward."""
 
-    def __init__(self, facts: Facts, one: Loss) -> None:
+    def __init__(self, facts: Facts, optimizers: Optimizers, one: Loss) -> None:
         self.facts = facts
         self.one = one
+        self.trained = optimizers.models
+        self._model_paths = {
+            path_of(part.func)
+            for statement in one.statement.function.body.statements
+            for inner in statement.descendants()
+            for part in facts.tree.expressions(inner)
+            if isinstance(part, cst.Call) and facts.objects.may_be(part.func, self.trained)
+        }
 
     def models(self) -> ObjectSet | None:
         """What is called on the way to the loss; None where the trail leaves the function."""
@@ -161,13 +171,19 @@ class _Behind:
         return called
 
     def _leaves(self, paths: set[Path], function: Function) -> bool:
-        """True where the loss is made of what another function or round hands over."""
+        """True where the loss is made of what another function or method hands over."""
         names = {param.name.value for param in function.parameters}
         return any(path[0] in names for path in paths)
 
     def _ignored(self, path: Path) -> bool:
-        variable = self.facts.names.visible(path[0], self.one.statement.function)
-        return variable is None or any(binding.kind in ("import", "def", "class") for binding in variable.bindings)
+        """Models, and `self` as such, are no values that flow."""
+        function = self.one.statement.function
+        variable = self.facts.names.visible(path[0], function)
+        if variable is None or any(binding.kind in ("import", "def", "class") for binding in variable.bindings):
+            return True
+        if function.is_method and path == (function.parameters[0].name.value,):
+            return True
+        return path in self._model_paths or bool(self.facts.objects.variable_objects(variable) & self.trained)
 
     def _reads(self, statement: Statement) -> list[Path]:
         return [] if self._has_no_graph(statement) else list(_with_graph(statement.node, own_reads(statement)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -43,6 +44,12 @@ class Optimizers:
                 self.unknown.append(call)
         self.objects: ObjectSet = frozenset(stepped)
         self.built = [call for call in self._constructions() if facts.objects.objects(call) & self.objects]
+
+    @cached_property
+    def models(self) -> ObjectSet:
+        """What has its parameters in them."""
+        nodes = [node for call in self.built for node in self.models_of(call)]
+        return frozenset(one for node in nodes for one in self.facts.objects.objects(node))
 
     def optimizers_at(self, node: cst.BaseExpression) -> ObjectSet:
         """The optimizers that an expression may mean; elements, for a list of them."""
