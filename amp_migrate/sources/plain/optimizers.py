@@ -17,7 +17,7 @@ _OPTIMIZER_CLASS = re.compile(
     r"(?:Adam|SGD|RMSprop|Adagrad|Adadelta|Adafactor|Lamb|LAMB|LARS|Ranger|Lion|NovoGrad|Yogi|AdaBelief|AdaBound|"
     r"Lookahead|Shampoo|Optimizer)"
 )
-_OPTIMIZER_FACTORY = re.compile(r"(?:^|_)(?:create|build|make|get|init|configure|setup)_optim(?:izer)?s?(?:_|$)")
+_OPTIMIZER_FACTORY = re.compile(r"(?:^|_)(?:create|build|make|get|init|configure|setup|set)_optim(?:izer)?s?(?:_|$)")
 _WRAPS_OPTIMIZER = re.compile(r"Schedul|Warmup|LR$|Noam")
 
 
