@@ -492,6 +492,20 @@ _RULES = (
         'decide the device once, as in device = torch.device("cuda" if ... else "cpu")',
     ),
     Rule(
+        "AMP967",
+        "refusal",
+        "a binary cross entropy takes probabilities from somewhere",
+        "CUDA autocast refuses it, and a sigmoid in half saturates from logit 8.5 on: its gradient is NaN",
+        "use BCEWithLogitsLoss on what the sigmoid is given, then run again",
+    ),
+    Rule(
+        "AMP968",
+        "refusal",
+        "a gradient penalty shares its graph with a loss, or is computed out of sight",
+        "its gradients of gradients belong into float32, the forward of the loss does not",
+        "give the penalty a forward of its own on .float() inputs, outside of autocast",
+    ),
+    Rule(
         "AMP990",
         "error",
         "the file cannot be decoded",

@@ -70,6 +70,7 @@ class _Emitter:
         for name in self.plan.floats:
             self.edits.replace(name, f"{name.value}.float()")
         self._binary_cross_entropies()
+        self._logits()
         for statement in self.plan.found.removed:
             self.edits.remove(statement)
 
@@ -431,6 +432,17 @@ class _Emitter:
                 autocast = self.spellings.at(site.island.node).autocast("False")
                 self.edits.wraps.append(Wrap(site.island, site.island, f"with {autocast}"))
 
+    def _logits(self) -> None:
+        """A sigmoid leaves its container, and the loss takes what it was given (rule E4)."""
+        logits = self.plan.logits
+        for sigmoid in logits.sigmoids:
+            container = self.facts.tree.parents[self.facts.tree.parents[sigmoid]]
+            self.edits.transform(container, _without_last)
+        for criterion in logits.criteria:
+            self.edits.replace(criterion.func, self.facts.text(criterion.func).replace("BCELoss", "BCEWithLogitsLoss"))
+        for name in logits.probabilities:
+            self.edits.replace(name, f"{name.value}.sigmoid()")
+
     # -- regions ----------------------------------------------------------------------------------------
 
     def _region(self, found: AutocastRegion) -> None:
@@ -512,6 +524,14 @@ def _inserted(items: Sequence[_Item], index: int, added: _Item) -> list[_Item]:
     previous: Any = items[index - 1]
     between = previous.comma if index else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     return [*items[:index], before.with_changes(comma=between), added.with_changes(comma=before.comma)]
+
+
+def _without_last(node: cst.CSTNode) -> cst.CSTNode:
+    """A call without its last argument: what stood behind that one stands behind the one before."""
+    assert isinstance(node, cst.Call)
+    *kept, before, last = node.args
+    before = before.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+    return node.with_changes(args=[*kept, before])
 
 
 def _with_item(node: cst.CSTNode, text: str) -> cst.CSTNode:

@@ -12,7 +12,7 @@ it saturates from 8.5 on and its gradient is NaN.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -42,9 +42,12 @@ class BceSite:
     sigmoid_in_sight: bool
 
 
-def plan_bce(facts: Facts, forwards: Forwards, regions: list[Region]) -> list[BceSite]:
-    """The binary cross entropies that the regions reach; regions that can are cut before theirs."""
-    return _Finder(facts, forwards, regions).find()
+def plan_bce(facts: Facts, forwards: Forwards, regions: list[Region], with_logits: list[cst.Call]) -> list[BceSite]:
+    """The binary cross entropies that the regions reach; regions that can are cut before theirs.
+
+    Those of the criteria `with_logits` are none any more.
+    """
+    return _Finder(facts, forwards, regions, with_logits).find()
 
 
 def bce_of_other_files(facts: Facts, forwards: Forwards, regions: list[Region]) -> dict[str, cst.Call]:
@@ -53,11 +56,14 @@ def bce_of_other_files(facts: Facts, forwards: Forwards, regions: list[Region]) 
 
 
 class _Finder:
-    def __init__(self, facts: Facts, forwards: Forwards, regions: list[Region]) -> None:
+    def __init__(
+        self, facts: Facts, forwards: Forwards, regions: list[Region], with_logits: Sequence[cst.Call] = ()
+    ) -> None:
         self.facts = facts
         self.forwards = forwards
         self.regions = regions
         self.sigmoids = Sigmoids(facts)
+        self.with_logits = with_logits
 
     def find(self) -> list[BceSite]:
         found = [(call, statement, region) for call, statement, region in self._calls() if self._is_bce(call)]
@@ -100,7 +106,12 @@ class _Finder:
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
-        return any(isinstance(origin, cst.Call) and called_name(origin) in BINARY_CROSS_ENTROPIES for origin in origins)
+        return any(
+            isinstance(origin, cst.Call)
+            and called_name(origin) in BINARY_CROSS_ENTROPIES
+            and origin not in self.with_logits
+            for origin in origins
+        )
 
     def _reached(self, statements: list[Statement]) -> Iterator[Statement]:
         """The statements of the functions and loss classes of this file that the region runs."""

@@ -250,7 +250,7 @@ class _Collector:
         """A function of another file that may look at gradients: it gets parameters, or it gets a model or an
         optimizer and its body, or some name, speaks of gradients (`norm = check(model, args.grad_clip)`).
         """
-        if self._is_neutral(call, name) or name[:1].isupper():
+        if self._is_neutral(call, name) or name[:1].isupper() or "penalty" in name:
             return False
         imported = self.facts.names.imported_as(call.func)
         return self._may_look(call, name, statement, imported) and not any(

@@ -36,6 +36,7 @@ def reasons_to_leave_alone(facts: Facts, optimizers: Optimizers, losses: list[Lo
         finder.closure,
         finder.double,
         finder.second_order,
+        finder.hidden_penalty,
         finder.shared_processes,
         finder.hooks,
         finder.other_gradients,
@@ -194,6 +195,13 @@ class _Finder:
             return False
         body = self.facts.text(statement.function.node)
         return any(word in body for word in (".norm(", "linalg.norm", "pow(2)", "** 2", "**2", "square(", "torch.sum("))
+
+    def hidden_penalty(self) -> Refusal | None:
+        for call, _ in self._calls():
+            name = called_name(call).lower()
+            if "penalty" in name and "grad" in name and not self.facts.objects.candidates(call):
+                return Refusal("AMP968", call, f"{self.facts.text(call.func)} is not in the files at hand")
+        return None
 
     def shared_processes(self) -> Refusal | None:
         for call, _ in self._calls():
