@@ -203,6 +203,14 @@ _RULES = (
         "say that mixed precision needs nothing but torch; keep what is about other parts of apex",
     ),
     Rule(
+        "AMP190",
+        "attention",
+        "a model returns logits now",
+        "its last Sigmoid would saturate in half, and CUDA autocast refuses the binary cross entropy after it; "
+        "BCEWithLogitsLoss computes both together, in float32",
+        "nothing for the files at hand; other code that runs the model has to apply the sigmoid",
+    ),
+    Rule(
         "AMP901",
         "refusal",
         "the files of a unit are migrated together or not at all",

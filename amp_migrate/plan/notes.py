@@ -24,6 +24,7 @@ def notes(
     """The findings of a plan; `clips` are those inside of `with amp.scale_loss`."""
     writer = _Notes(facts, options, plan, forwards)
     yield from writer.binary_cross_entropies()
+    yield from writer.logits()
     yield from writer.optional_losses()
     yield from writer.clips_of_scaled(clips)
     yield from writer.replicas()
@@ -52,6 +53,10 @@ class _Notes:
             yield self._finding(
                 call, "AMP119", f"{shown(name)} computes a binary cross entropy inside the autocast region"
             )
+
+    def logits(self) -> Iterator[Finding]:
+        for sigmoid in self.plan.logits.sigmoids:
+            yield self._finding(sigmoid, "AMP190", "this Sigmoid is part of the loss now: the model returns logits")
 
     def optional_losses(self) -> Iterator[Finding]:
         for step in self.plan.steps.configured:

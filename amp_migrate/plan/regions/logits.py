@@ -24,7 +24,7 @@ from amp_migrate.plan.regions.sigmoids import Trail
 
 _LOSS = "BCELoss"
 # What may be done with the model itself without looking at what it returns.
-_HANDED_TO = frozenset("print DataParallel DistributedDataParallel DDP len summary isinstance".split())
+_HANDED_TO = frozenset("super print DataParallel DistributedDataParallel DDP len summary isinstance".split())
 
 
 @dataclasses.dataclass
