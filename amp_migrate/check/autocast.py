@@ -43,7 +43,7 @@ def _criteria_on(facts: Facts, statement: Statement, made: set[str]) -> Iterator
         for part in facts.tree.expressions(inner):
             if isinstance(part, cst.Call) and part.args and _is_loss(facts, part):
                 given = part.args[0].value
-                if isinstance(given, cst.Name) and given.value in made:
+                if isinstance(given, cst.Name) and given.value in made - _rebound_before(inner, statement):
                     message = f"{facts.text(part.func)} gets {given.value} in half, outside of autocast"
                     yield Violation("criterion on half", facts.line(part), inner.function.name, message)
 
@@ -70,6 +70,13 @@ def _is_loss(facts: Facts, call: cst.Call) -> bool:
             if made.startswith("torch.nn.") and made.endswith("Loss"):
                 return True
     return False
+
+
+def _rebound_before(inner: Statement, outer: Statement) -> set[str]:
+    """What the blocks between a statement and one inside of it certainly give another value before it."""
+    between = inner.path()[len(outer.path()) :]
+    earlier = (one for place in between for one in place.block.statements[: place.index])
+    return {name for one in earlier for name in _rebound(one)}
 
 
 def _rebound(statement: Statement) -> set[str]:

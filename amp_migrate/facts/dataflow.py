@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Statement, children
+from amp_migrate.facts.tree import Statement, children, names_in
 
 Path = tuple[str, ...]
 
@@ -55,8 +55,18 @@ def reads(node: cst.CSTNode) -> Iterator[Path]:
         for arg in node.args:
             yield from reads(arg.value)
         return
-    for child in children(node):
-        yield from reads(child)
+    found = (path for child in children(node) for path in reads(child))
+    if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+        own = set(_comprehension_names(node.for_in))
+        found = (path for path in found if path[0] not in own)
+    yield from found
+
+
+def _comprehension_names(loop: cst.CompFor | None) -> Iterator[str]:
+    """The names that a comprehension binds for itself."""
+    while loop is not None:
+        yield from names_in(loop.target)
+        loop = loop.inner_for_in
 
 
 def writes(statement: Statement) -> list[Path]:
@@ -110,41 +120,54 @@ class Slice:
     open_paths: set[Path] = dataclasses.field(default_factory=set)
 
 
-def backward_slice(at: Statement, wanted: Iterable[Path], ignored: Callable[[Path], bool]) -> Slice:
+def backward_slice(
+    at: Statement,
+    wanted: Iterable[Path],
+    ignored: Callable[[Path], bool],
+    reads_of: Callable[[Statement], list[Path]] = own_reads,
+) -> Slice:
     """The simple statements of the function before `at` that the wanted values are made by.
 
-    Paths that `ignored` accepts (models, `self`) are not followed: they are no values that flow.
+    Paths that `ignored` accepts (models, `self`) are not followed: they are no values that flow. `reads_of` says what
+    of a statement's reads is followed.
     """
     found = Slice(open_paths={path for path in wanted if not ignored(path)})
     current: Statement | None = at
     while current is not None:
         for sibling in reversed(current.block.statements[: current.index]):
-            _take(sibling, found, ignored, certain=True)
+            _take(sibling, found, ignored, reads_of, certain=True)
         owner = current.block.owner
         if owner is not None and isinstance(owner.node, (cst.For, cst.With)):
             bound = writes(owner)
             kept = {path for path in found.open_paths if path[:1] not in bound}
             if isinstance(owner.node, cst.For) and len(kept) < len(found.open_paths):
-                kept.update(path for path in own_reads(owner) if not ignored(path))
+                kept.update(path for path in reads_of(owner) if not ignored(path))
             found.open_paths = kept
         current = owner
     return found
 
 
-def _take(statement: Statement, found: Slice, ignored: Callable[[Path], bool], *, certain: bool) -> None:
+def _take(
+    statement: Statement,
+    found: Slice,
+    ignored: Callable[[Path], bool],
+    reads_of: Callable[[Statement], list[Path]],
+    *,
+    certain: bool,
+) -> None:
     """Add what `statement` contributes; `certain` is false where it does not always run."""
     always = certain and isinstance(statement.node, (cst.With, cst.Try))
     for block in reversed(statement.blocks):
         if not isinstance(statement.node, cst.ClassDef):
             for inner in reversed(block.statements):
-                _take(inner, found, ignored, certain=always)
+                _take(inner, found, ignored, reads_of, certain=always)
     written = writes(statement)
     if not any(overlaps(path, want) for path in written for want in found.open_paths):
         return
     found.statements.add(statement)  # a `for` as well: what its body wants of the target comes from what it loops over
     if certain and isinstance(statement.node, (cst.Assign, cst.AnnAssign)):
         found.open_paths = {want for want in found.open_paths if not any(want[: len(p)] == p for p in written)}
-    found.open_paths.update(path for path in own_reads(statement) if not ignored(path))
+    found.open_paths.update(path for path in reads_of(statement) if not ignored(path))
 
 
 def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

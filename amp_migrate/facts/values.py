@@ -126,10 +126,16 @@ class Values:
         )
 
     def _is_own_attribute(self, node: cst.BaseExpression) -> bool:
-        """True for attributes of instances of the unit's classes: every value that they get is in sight."""
+        """True for attributes of instances of the unit's classes, and for those that a script adds to its parsed
+        arguments (`args.cuda = not args.no_cuda`): every value that they get is in sight.
+        """
         if not isinstance(node, cst.Attribute):
             return False
-        return all(base.kind == "instance" for base in self.objects.objects(node.value))
+        is_added = node.attr.value not in self.options
+        return all(
+            base.kind == "instance" or (is_added and _is_parsed(_outermost(base).origin))
+            for base in self.objects.objects(node.value)
+        )
 
     def _is_bool_elsewhere(self, node: cst.BaseExpression) -> bool:
         """True for `config.FP16` of a module outside of the unit that sets it to True or False."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import libcst as cst
 
@@ -16,6 +17,8 @@ from amp_migrate.native.spelling import Spellings
 from amp_migrate.plan.model import Backward, FormatTest, ParameterAccess, ScaledBlock, Setup
 from amp_migrate.plan.scaler.binding import Creation
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
+
+_Item = TypeVar("_Item", bound=cst.CSTNode)
 
 
 def emit(facts: Facts, plans: list[TrainingPlan], spellings: Spellings) -> Edits:
@@ -51,6 +54,7 @@ class _Emitter:
             self._steps()
             self._micro_uses()
             self._checkpoints()
+            self._added_states()
         else:
             self._drop_checkpoints()
         for test in self.plan.carrier_tests:
@@ -66,6 +70,7 @@ class _Emitter:
         for name in self.plan.floats:
             self.edits.replace(name, f"{name.value}.float()")
         self._binary_cross_entropies()
+        self._logits()
         for statement in self.plan.found.removed:
             self.edits.remove(statement)
 
@@ -165,7 +170,7 @@ class _Emitter:
 
     def _backward(self, backward: Backward) -> None:
         """`with amp.scale_loss(loss, opt) as scaled: scaled.backward()` -> `scaler.scale(loss).backward()`"""
-        loss = "loss" if backward in self._hoisted else self.facts.text(backward.loss)
+        loss = "loss" if backward in self._hoisted else self.facts.text(_bare(backward.loss))
         scaled = self._scaled(loss, backward)
         block = backward.block
         if block is None:
@@ -321,6 +326,45 @@ class _Emitter:
         for node in found.received:
             self.edits.replace(node, self._scaler(self.facts.tree.function_of(node)))
 
+    def _added_states(self) -> None:
+        """The scaler's state beside the optimizer's, and a load that old checkpoints pass by (rule F)."""
+        for one in self.plan.found.added:
+            scaler = self._scaler(one.statement.function)
+            quote = self.facts.quote(one.statement.node)
+            state = f"{scaler}.state_dict()"
+            if one.checkpoint is not None:
+                checkpoint = self.facts.text(one.checkpoint)
+                load = f"{scaler}.load_state_dict({checkpoint}[{quote}{one.key}{quote}])"
+                line = f"if {checkpoint}.get({quote}{one.key}{quote}):\n    {load}"
+                self.edits.insert_after(one.statement, line)
+            elif isinstance(one.saved_in, cst.Assign):
+                target = one.saved_in.targets[0].target
+                assert isinstance(target, cst.Subscript)
+                holder = self.facts.text(target.value)
+                self.edits.insert_after(one.statement, f"{holder}[{quote}{one.key}{quote}] = {state}")
+            elif isinstance(one.saved_in, cst.DictElement):
+                self._add_entry(one.saved_in, one.key, state)
+            else:
+                assert one.saved_in is not None
+                self._add_keyword(one.saved_in, one.key, state)
+
+    def _add_entry(self, element: cst.DictElement, key: str, state: str) -> None:
+        """An entry after another one, in its style: its quotes, and its spaces around the colon."""
+        assert isinstance(element.key, cst.SimpleString)
+        quote = element.key.quote
+        whole = self.facts.tree.parents[element]
+        assert isinstance(whole, cst.Dict)
+        index = whole.elements.index(element)
+        added = element.with_changes(key=cst.SimpleString(f"{quote}{key}{quote}"), value=cst.parse_expression(state))
+        self.edits.transform(whole, lambda node: _with_element(node, index, added))
+
+    def _add_keyword(self, arg: cst.Arg, key: str, state: str) -> None:
+        whole = self.facts.tree.parents[arg]
+        assert isinstance(whole, cst.Call)
+        index = whole.args.index(arg)
+        added = arg.with_changes(keyword=cst.Name(key), value=cst.parse_expression(state))
+        self.edits.transform(whole, lambda node: _with_arg(node, index, added))
+
     def _format_test(self, test: FormatTest, state: cst.BaseExpression) -> None:
         """A state that apex wrote counts as none: GradScaler cannot load it. It is asked about last: where the other
         tests are false, there may be None in its place.
@@ -388,6 +432,17 @@ class _Emitter:
                 autocast = self.spellings.at(site.island.node).autocast("False")
                 self.edits.wraps.append(Wrap(site.island, site.island, f"with {autocast}"))
 
+    def _logits(self) -> None:
+        """A sigmoid leaves its container, and the loss takes what it was given (rule E4)."""
+        logits = self.plan.logits
+        for sigmoid in logits.sigmoids:
+            container = self.facts.tree.parents[self.facts.tree.parents[sigmoid]]
+            self.edits.transform(container, _without_last)
+        for criterion in logits.criteria:
+            self.edits.replace(criterion.func, self.facts.text(criterion.func).replace("BCELoss", "BCEWithLogitsLoss"))
+        for name in logits.probabilities:
+            self.edits.replace(name, f"{name.value}.sigmoid()")
+
     # -- regions ----------------------------------------------------------------------------------------
 
     def _region(self, found: AutocastRegion) -> None:
@@ -419,6 +474,11 @@ def _may_raise(node: cst.BaseExpression) -> bool:
     return any(isinstance(part, (cst.Subscript, cst.Call)) for part in walk(node))
 
 
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An expression without parentheses around the whole of it: `a + b` of `(a + b).backward()`."""
+    return node.with_changes(lpar=[], rpar=[]) if node.lpar and not isinstance(node, cst.Tuple) else node
+
+
 def _alone(arg: cst.Arg) -> cst.Arg:
     """An argument without the comma and the line break after it."""
     return arg.with_changes(comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=cst.SimpleWhitespace(""))
@@ -443,6 +503,35 @@ def _without_key(node: cst.CSTNode, key: cst.BaseExpression) -> cst.CSTNode:
     if kept and node.elements[-1] not in kept:
         kept[-1] = kept[-1].with_changes(comma=node.elements[-1].comma)
     return node.with_changes(elements=kept)
+
+
+def _with_element(node: cst.CSTNode, index: int, added: cst.DictElement) -> cst.CSTNode:
+    assert isinstance(node, cst.Dict)
+    return node.with_changes(elements=_inserted(node.elements, index, added))
+
+
+def _with_arg(node: cst.CSTNode, index: int, added: cst.Arg) -> cst.CSTNode:
+    assert isinstance(node, cst.Call)
+    return node.with_changes(args=_inserted(node.args, index, added))
+
+
+def _inserted(items: Sequence[_Item], index: int, added: _Item) -> list[_Item]:
+    """A list with one more item after `index`; commas as between the items before, the last one's as it was."""
+    before: Any = items[index]
+    if index + 1 < len(items):
+        added = added.with_changes(comma=before.comma)
+        return [*items[: index + 1], added, *items[index + 1 :]]
+    previous: Any = items[index - 1]
+    between = previous.comma if index else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    return [*items[:index], before.with_changes(comma=between), added.with_changes(comma=before.comma)]
+
+
+def _without_last(node: cst.CSTNode) -> cst.CSTNode:
+    """A call without its last argument: what stood behind that one stands behind the one before."""
+    assert isinstance(node, cst.Call)
+    *kept, before, last = node.args
+    before = before.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+    return node.with_changes(args=[*kept, before])
 
 
 def _with_item(node: cst.CSTNode, text: str) -> cst.CSTNode:

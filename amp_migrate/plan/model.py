@@ -150,6 +150,20 @@ class StateAccess:
 
 
 @dataclasses.dataclass(eq=False)
+class AddedState:
+    """Where the scaler's state joins the optimizer's in a checkpoint that held none, under `key`.
+
+    It is saved after the entry `saved_in` (of a dict display, of `dict(...)`, or an assignment to an element), or
+    loaded from `checkpoint` after `statement`, if it is there.
+    """
+
+    statement: Statement
+    key: str
+    saved_in: cst.DictElement | cst.Arg | cst.Assign | None = None
+    checkpoint: cst.BaseExpression | None = None
+
+
+@dataclasses.dataclass(eq=False)
 class ScaleAccess:
     """A read of the current loss scale."""
 
@@ -174,16 +188,19 @@ class Recognition:
 
     `modules` are the dotted names of what the form consists of: imports of them go. `received` are the names that take
     up a handle that is handed on, `absent` the reads of the handle where it is None, and `settled` the tests of it that
-    are true now. `replaced` are expressions of the form with what stands in their place natively.
+    are true now. `replaced` are expressions of the form with what stands in their place natively. `evaluates` tells
+    whether forwards without gradients were in mixed precision as well.
     """
 
     form: str
     modules: tuple[str, ...] = ()
+    evaluates: bool = True
     setups: list[Setup] = dataclasses.field(default_factory=list)
     backwards: list[Backward] = dataclasses.field(default_factory=list)
     parameters: list[ParameterAccess] = dataclasses.field(default_factory=list)
     saves: list[StateAccess] = dataclasses.field(default_factory=list)
     loads: list[StateAccess] = dataclasses.field(default_factory=list)
+    added: list[AddedState] = dataclasses.field(default_factory=list)
     scale_reads: list[ScaleAccess] = dataclasses.field(default_factory=list)
     handed: list[HandedOn] = dataclasses.field(default_factory=list)
     received: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
@@ -199,6 +216,7 @@ class Recognition:
 
 
 __all__ = [
+    "AddedState",
     "Backward",
     "Block",
     "Class",

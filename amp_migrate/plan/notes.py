@@ -24,6 +24,7 @@ def notes(
     """The findings of a plan; `clips` are those inside of `with amp.scale_loss`."""
     writer = _Notes(facts, options, plan, forwards)
     yield from writer.binary_cross_entropies()
+    yield from writer.logits()
     yield from writer.optional_losses()
     yield from writer.clips_of_scaled(clips)
     yield from writer.replicas()
@@ -53,6 +54,10 @@ class _Notes:
                 call, "AMP119", f"{shown(name)} computes a binary cross entropy inside the autocast region"
             )
 
+    def logits(self) -> Iterator[Finding]:
+        for sigmoid in self.plan.logits.sigmoids:
+            yield self._finding(sigmoid, "AMP190", "this Sigmoid is part of the loss now: the model returns logits")
+
     def optional_losses(self) -> Iterator[Finding]:
         for step in self.plan.steps.configured:
             message = f"{self.facts.text(step.call)} is reached without a backward where the options switch it off"
@@ -78,7 +83,11 @@ class _Notes:
 
     def levels(self) -> Iterator[Finding]:
         for setup in self.found.setups:
-            if setup.level is None and (setup.optimizers or (self.plan.regions and not self.found.backwards)):
+            if (
+                setup.level is None
+                and not setup.stays
+                and (setup.optimizers or (self.plan.regions and not self.found.backwards))
+            ):
                 message = "the level is known at run time only: O1, O2 and O3 all become autocast"
                 yield self._finding(setup.call, "AMP118", message)
 

@@ -28,6 +28,7 @@ from amp_migrate.plan.regions.bce import plan_bce
 from amp_migrate.plan.regions.evaluation import Evaluation, asks_anew
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.leaving import halves_leaving
+from amp_migrate.plan.regions.logits import Logits, plan_logits
 from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.before_setup import is_of_another_program, reached_without_setup, runs_before_setup
@@ -120,11 +121,22 @@ class _Planner:
             floats=halves_leaving(self.facts, forwards, regions),
             bce=[],
         )
-        plan.bce = plan_bce(self.facts, forwards, regions)
+        plan.logits = Logits() if self.found.evaluates else plan_logits(self.facts)
+        plan.bce = plan_bce(self.facts, forwards, regions, plan.logits.criteria)
+        self._check_sigmoids(plan)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
-        self._evaluation(plan, forwards, text)
+        if self.found.evaluates:
+            self._evaluation(plan, forwards, text)
         plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))
         return plan
+
+    def _check_sigmoids(self, plan: TrainingPlan) -> None:
+        """Other forms prove that the training survives half probabilities, a plain loop does not (rules E4, H4)."""
+        for site in plan.bce if not self.found.evaluates else ():
+            if not site.sigmoid_in_sight:
+                text = self.facts.text(site.call.args[0].value if site.call.args else site.call)
+                message = f"the sigmoid that makes {text} is not in sight, or ends a container whose output is used"
+                raise Refusal("AMP967", site.call, message)
 
     # -- uses of the scaler -----------------------------------------------------------------------------
 
@@ -165,6 +177,7 @@ class _Planner:
         statements += [step.statement for step in steps.steps]
         statements += [use.statement for use in steps.micro_uses]
         statements += [access.statement for access in (*found.saves, *found.loads)]
+        statements += [one.statement for one in found.added]
         statements += [read.statement for read in found.scale_reads]
         statements += [one.statement for one in found.handed]
         statements += [self.facts.tree.statement_of(test) for test in tests]

@@ -77,6 +77,26 @@ class Roles:
             return False  # many models carry theirs along
         return isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)) and self.is_model(func)
 
+    def holders(self, model: cst.BaseExpression) -> ObjectSet | None:
+        """The optimizers that are built from parameters of a model, and no others; None where that cannot be said."""
+        wanted = self.facts.objects.objects(model)
+        given = {one: list(self._given(one)) for one in self.optimizers}
+        if not all(given.values()):
+            return None
+        found = {one for one, nodes in given.items() if any(self.facts.objects.may_be(node, wanted) for node in nodes)}
+        others = [node for one, nodes in given.items() if one not in found for node in nodes]
+        if not found or any(self._is_part(node, wanted) for node in others):
+            return None
+        return frozenset(found)
+
+    def _is_part(self, node: cst.BaseExpression, wholes: ObjectSet) -> bool:
+        """True where the call that makes one of the models is given another one: `Net(backbone)`."""
+        objects = self.facts.objects.objects(node)
+        made = [one.origin for one in wholes if isinstance(one.origin, cst.Call)]
+        return len(made) < len(wholes) or any(
+            self.facts.objects.may_be(arg.value, objects) for call in made for arg in call.args
+        )
+
     def _contents(self, nodes: Iterable[cst.BaseExpression]) -> ObjectSet:
         """The objects of expressions; a list stands for its elements as well."""
         found: set[Object] = set()
@@ -90,22 +110,26 @@ class Roles:
     def _trained(self) -> Iterator[cst.BaseExpression]:
         """X in `SGD(list(model.parameters()) + list(X.parameters()))`: apex patched torch for all of them."""
         for one in self.optimizers:
-            waiting = [arg.value for arg in one.origin.args] if isinstance(one.origin, cst.Call) else []
-            seen: set[cst.BaseExpression] = set()
-            while waiting:
-                node = waiting.pop()
-                if node in seen:
-                    continue
-                seen.add(node)
-                for part in walk(node):
-                    if isinstance(part, cst.Name):
-                        waiting += self.facts.objects.values_of(part)
-                    elif (
-                        isinstance(part, cst.Call)
-                        and isinstance(part.func, cst.Attribute)
-                        and part.func.attr.value in ("parameters", "named_parameters")
-                    ):
-                        yield part.func.value
+            yield from self._given(one)
+
+    def _given(self, optimizer: Object) -> Iterator[cst.BaseExpression]:
+        """The models whose parameters the call that builds an optimizer is given."""
+        waiting = [arg.value for arg in optimizer.origin.args] if isinstance(optimizer.origin, cst.Call) else []
+        seen: set[cst.BaseExpression] = set()
+        while waiting:
+            node = waiting.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            for part in walk(node):
+                if isinstance(part, cst.Name):
+                    waiting += self.facts.objects.values_of(part)
+                elif (
+                    isinstance(part, cst.Call)
+                    and isinstance(part.func, cst.Attribute)
+                    and part.func.attr.value in ("parameters", "named_parameters")
+                ):
+                    yield part.func.value
 
     def _namesakes(self, models: list[cst.BaseExpression]) -> ObjectSet:
         """Parameters of functions that nothing in the file calls, named like a model: scripts and trainers

@@ -12,6 +12,7 @@ from amp_migrate.plan.arms import Collapse
 from amp_migrate.plan.model import LossScale, Recognition, Setup
 from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions.bce import BceSite
+from amp_migrate.plan.regions.logits import Logits
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Binding
@@ -81,6 +82,7 @@ class TrainingPlan:
     clips_of_scaled: list[cst.Call]
     floats: list[cst.Name]
     bce: list[BceSite]
+    logits: Logits = dataclasses.field(default_factory=Logits)
 
     def scaler_for(self, function: Function) -> Scaler | None:
         """The scaler that a function sees."""

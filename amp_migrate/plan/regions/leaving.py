@@ -51,9 +51,22 @@ def loads_after(facts: Facts, name: str, region: Region) -> Iterator[cst.Name]:
     variable = facts.names.visible(name, region.function)
     loads = variable.loads if variable is not None else []
     for statement in what_follows(region.last):
-        yield from (load for load in loads if facts.tree.statement_of(load).inside(statement))
+        for load in loads:
+            at = facts.tree.statement_of(load)
+            if at.inside(statement) and not _is_rebound(name, statement, at):
+                yield load
         if (name,) in writes(statement) and isinstance(statement.node, cst.Assign):
             return
+
+
+def _is_rebound(name: str, outer: Statement, at: Statement) -> bool:
+    """True where the blocks between a statement and one inside of it certainly give the name another value before."""
+    inner = at.path()[len(outer.path()) :]
+    return any(
+        (name,) in writes(earlier) and isinstance(earlier.node, cst.Assign)
+        for place in inner
+        for earlier in place.block.statements[: place.index]
+    )
 
 
 def what_follows(statement: Statement) -> Iterator[Statement]:

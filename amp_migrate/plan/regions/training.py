@@ -68,6 +68,7 @@ class _Finder:
         for backward in self.found.backwards:
             wanted = list(reads(backward.loss))
             found = self._slice(backward.statement, wanted, by_name=True) or self._forward_in(backward)
+            found = found or self._is_penalty(backward, wanted)
             if not found and not self._slice(backward.statement, wanted, by_name=False):
                 raise Refusal(
                     "AMP908",
@@ -78,7 +79,21 @@ class _Finder:
                 anchor = _before_guard(backward)
                 self._hoists[anchor] = backward
                 self._needed.setdefault(anchor.function, set())
-        return [region for function in self._needed for region in self._regions_of(function)]
+        regions = [region for function in self._needed for region in self._regions_of(function)]
+        self._check_penalties(regions)
+        return regions
+
+    def _check_penalties(self, regions: list[Region]) -> None:
+        """The outputs of `autograd.grad(outputs, inputs, create_graph=True)` must not come from a region (rule H5)."""
+        for region in regions if not self.found.evaluates else ():
+            made = {path[0] for one in region.statements() for inner in one.descendants() for path in writes(inner)}
+            for statement in region.function.body.statements:
+                for inner in statement.descendants():
+                    if self.barriers.takes_gradient(inner) and inner.order > region.first.order:
+                        outputs = {path[0] for call in own_calls(self.facts, inner) for path in _outputs(call)}
+                        if outputs & made:
+                            names = ", ".join(sorted(outputs & made))
+                            raise Refusal("AMP968", inner.node, f"{names} is made under autocast, for a loss as well")
 
     # -- from the loss back to the forward --------------------------------------------------------------
 
@@ -92,7 +107,7 @@ class _Finder:
         if key in self._sliced:
             return self._sliced[key]
         self._sliced[key] = False
-        found = backward_slice(at, wanted, lambda path: self._is_no_value(path, at.function))
+        found = backward_slice(at, wanted, lambda path: self._is_no_value(path, at.function), self._reads_of)
         forwards = [statement for statement in found.statements if self.forwards.runs_model(statement)]
         reached = False
         if not forwards and not by_name:
@@ -113,6 +128,17 @@ class _Finder:
                 self._needed.setdefault(at.function, set()).update(users)
         self._sliced[key] = reached
         return reached
+
+    def _reads_of(self, statement: Statement) -> list[Path]:
+        """Behind a gradient of its own, a penalty is in float32 (rule H5); O1 had no such place."""
+        if not self.found.evaluates and self.barriers.takes_gradient(statement):
+            return []
+        return own_reads(statement)
+
+    def _is_penalty(self, backward: Backward, wanted: list[Path]) -> bool:
+        """True for a loss that is made of gradients alone: its forward stays in float32."""
+        made = backward_slice(backward.statement, wanted, lambda path: False, self._reads_of).statements
+        return not self.found.evaluates and any(self.barriers.takes_gradient(statement) for statement in made)
 
     def _slice_attribute(self, statement: Statement, path: Path) -> bool:
         """An attribute that another method of the class sets: its forward is in that method."""
@@ -210,6 +236,8 @@ class _Finder:
             for method in owner.methods.values():
                 if method is function or not method.parameters:
                     continue
+                if method.name == "__init__" and not self.found.evaluates:
+                    continue  # made once and for all, in float32
                 target = (method.parameters[0].name.value, path[1])
                 for statement in method.body.statements:
                     for inner in statement.descendants():
@@ -351,6 +379,11 @@ class _Finder:
             between = anchor.block.statements[region.last.index + 1 : anchor.index]
             if region.block is anchor.block and region.last.index < anchor.index:
                 if not any(self.barriers.blocks(statement) for statement in between):
+                    made = [
+                        path for statement in between for inner in statement.descendants() for path in writes(inner)
+                    ]
+                    if any(overlaps(path, own) for path in reads(backward.loss) for own in made):
+                        region.last = between[-1]
                     region.hoisted = backward
                     return
         yield Region(anchor.block, anchor, anchor, hoisted=backward, only_hoisted=True)
@@ -384,6 +417,10 @@ class Barriers:
                     return True
         return False
 
+    def takes_gradient(self, statement: Statement) -> bool:
+        """True for `g = torch.autograd.grad(...)`."""
+        return any(self._is_autograd_grad(call) for call in own_calls(self.facts, statement))
+
     def _is_autograd_grad(self, call: cst.Call) -> bool:
         dotted = self.facts.names.dotted(call.func) or self.facts.text(call.func)
         return dotted.endswith("autograd.grad")
@@ -395,6 +432,14 @@ class Barriers:
                 self._own(inner) for statement in function.body.statements for inner in statement.descendants()
             )
         return self._functions[function]
+
+
+def _outputs(call: cst.Call) -> Iterator[Path]:
+    """What the first argument of `autograd.grad` reads."""
+    if called_name(call) == "grad":
+        named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "outputs"]
+        for value in named or [arg.value for arg in call.args[:1]]:
+            yield from reads(value)
 
 
 def lowest_block(statements: list[Statement]) -> Block:

@@ -38,7 +38,8 @@ class Creations:
             return Creation(function, loop, before=True)
         lifted = [statement for place in setups for statement in place.path() if statement.block is block]
         at = max(lifted, key=lambda statement: statement.index)
-        calls_user = self.home is not function and any(place in self.uses_in(function) for place in setups)
+        may_call = self.home is not function or any(setup.stays for setup in self.setups)
+        calls_user = may_call and any(place in self.uses_in(function) for place in setups)
         if calls_user or any(use.inside(holder) for use in uses for holder in lifted):
             first = min(lifted, key=lambda statement: statement.index)
             return Creation(function, first, before=True)  # what sets up uses the scaler, too

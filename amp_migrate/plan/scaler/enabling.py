@@ -188,7 +188,12 @@ def _runs_with_setup(found: Recognition, backward: Backward) -> bool:
 
 
 def _setup_guards(facts: Facts, found: Recognition, setup: Setup, backward_guard: Guard | None) -> list[Guard]:
-    """The ifs around a setup that are about mixed precision, not about the program's structure."""
+    """The ifs around a setup that are about mixed precision, not about the program's structure.
+
+    None of those around a statement that only builds an optimizer is.
+    """
+    if setup.stays:
+        return []
     statement: Statement | None = setup.statement
     guards: list[Guard] = []
     seen = set()

@@ -204,7 +204,7 @@ class _Collector:
         objects = self.roles.optimizers_at(access.optimizer) if access is not None else None
         functions = self.facts.objects.candidates(part)
         if name in GRADIENT_CLIPS and not functions:
-            return GradientUse(statement, "clip", part, part, objects, access)
+            return GradientUse(statement, "clip", part, part, objects or self._holders(part), access)
         if name == "backward" and isinstance(part.func, cst.Attribute) and not functions:
             dotted = self.facts.names.dotted(part.func) or ""
             return GradientUse(statement, "backward", part, part, None) if "apex" not in dotted else None
@@ -231,6 +231,13 @@ class _Collector:
             current = self.facts.tree.parents.get(current)
         return isinstance(current, cst.Lambda)
 
+    def _holders(self, clip: cst.Call) -> ObjectSet | None:
+        """The optimizers of X in `clip_grad_norm_(X.parameters(), ...)`, where there are several."""
+        given = clip.args[0].value if clip.args else None
+        if not isinstance(given, cst.Call) or not isinstance(given.func, cst.Attribute):
+            return None
+        return self.roles.holders(given.func.value) if given.func.attr.value in _PARAMETER_METHODS else None
+
     def _access_in(self, call: cst.Call) -> ParameterAccess | None:
         """The optimizer's parameters among the arguments of a call, as such or under a name."""
         for arg in call.args:
@@ -243,7 +250,7 @@ class _Collector:
         """A function of another file that may look at gradients: it gets parameters, or it gets a model or an
         optimizer and its body, or some name, speaks of gradients (`norm = check(model, args.grad_clip)`).
         """
-        if self._is_neutral(call, name) or name[:1].isupper():
+        if self._is_neutral(call, name) or name[:1].isupper() or "penalty" in name:
             return False
         imported = self.facts.names.imported_as(call.func)
         return self._may_look(call, name, statement, imported) and not any(

@@ -96,6 +96,12 @@ class UnscalePlanner:
                 self._note_micro_use(relevant[0])
             else:
                 uses.append(relevant[0])
+        for use in uses:
+            if use in self.micro_uses:
+                text = " ".join(self.facts.text(use.node).split())
+                raise Refusal(
+                    "AMP904", use.node, f"{text} may use gradients of an optimizer that steps later than another one"
+                )
         for cluster in self._clusters(members, uses):
             unscale = self._place(members, cluster, sources)
             if unscale not in self.unscales:
@@ -218,7 +224,7 @@ class UnscalePlanner:
         for backwards in self.events.backwards.values():
             for backward in backwards:
                 for optimizer in backward.optimizers:
-                    visible = backward.statement.function is candidate.function
+                    visible = self.facts.tree.function_of(optimizer) is candidate.function
                     if visible and self.graph.objects_of([optimizer]) & members:
                         return Unscale(candidate, optimizer)
         for use in uses:

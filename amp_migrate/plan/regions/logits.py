@@ -1,0 +1,190 @@
+"""A Sigmoid that is the last module of a container: the loss takes the logits instead (rule E4).
+
+    nn.Sequential(..., nn.Linear(16, 1), nn.Sigmoid())           nn.Sequential(..., nn.Linear(16, 1))
+    criterion = nn.BCELoss()                             =>      criterion = nn.BCEWithLogitsLoss()
+    output = netD(real)                                          output = netD(real)
+    loss = criterion(output, label)                              loss = criterion(output, label)
+    print(output.mean().item())                                  print(output.sigmoid().mean().item())
+
+The sigmoid cannot be given float32 inputs inside of the container, and in half it saturates. This changes what the
+model returns, so every use of that has to be in sight.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.tree import Class, Statement, called_name
+from amp_migrate.plan.regions.sigmoids import Trail
+
+_LOSS = "BCELoss"
+# What may be done with the model itself without looking at what it returns.
+_HANDED_TO = frozenset("super print DataParallel DistributedDataParallel DDP len summary isinstance".split())
+
+
+@dataclasses.dataclass
+class Logits:
+    """What changes: `sigmoids` leave their containers, `criteria` take logits, `probabilities` are made of them."""
+
+    sigmoids: list[cst.Call] = dataclasses.field(default_factory=list)
+    criteria: list[cst.Call] = dataclasses.field(default_factory=list)
+    probabilities: list[cst.Name] = dataclasses.field(default_factory=list)
+
+
+class _Endings(Trail):
+    """Finds the sigmoids at the end of the containers that make a value."""
+
+    def origin(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """`nn.Sigmoid()` in the container that a call runs, itself or by `data_parallel(container, ...)`."""
+        if not isinstance(node, cst.Call) or not isinstance(node.func, (cst.Name, cst.Attribute)):
+            return None
+        run = node.args[0].value if called_name(node) == "data_parallel" and node.args else node.func
+        return _ending(self.facts, run)
+
+
+def plan_logits(facts: Facts) -> Logits:
+    """The criteria that can take logits, with all that it needs; nothing where some use is not understood."""
+    plan = Logits()
+    for statement, made in _criteria(facts):
+        planned = _Planner(facts, made).plan(statement)
+        if planned is not None:
+            plan.sigmoids += [one for one in planned.sigmoids if one not in plan.sigmoids]
+            plan.criteria += planned.criteria
+            plan.probabilities += [one for one in planned.probabilities if one not in plan.probabilities]
+    return plan
+
+
+def _criteria(facts: Facts) -> Iterator[tuple[Statement, cst.Call]]:
+    """Every `nn.BCELoss(...)`."""
+    for statement in facts.tree.all_statements():
+        for part in facts.tree.expressions(statement):
+            if isinstance(part, cst.Call) and called_name(part) == _LOSS and isinstance(part.func, cst.Attribute):
+                yield statement, part
+
+
+class _Planner:
+    def __init__(self, facts: Facts, criterion: cst.Call) -> None:
+        self.facts = facts
+        self.criterion = criterion
+        self.endings = _Endings(facts)
+
+    def plan(self, statement: Statement) -> Logits | None:
+        """None where a loss of this criterion takes anything but the outputs of such models, or those go astray."""
+        losses = [call for call in self._calls() if self._means(call.func, {self.criterion})]
+        sigmoids: list[cst.Call] = []
+        models: ObjectSet = frozenset()
+        for call in losses:
+            found = self.endings.behind(call.args[0].value, self.facts.tree.statement_of(call)) if call.args else None
+            if found is None:
+                return None
+            sigmoids += [one for one in found if isinstance(one, cst.Call) and one not in sigmoids]
+        if not sigmoids or not all(self._is_used_once(sigmoid) for sigmoid in sigmoids):
+            return None
+        models = frozenset(one for sigmoid in sigmoids for one in self._models_of(sigmoid))
+        probabilities = self._probabilities(models, losses)
+        if probabilities is None or not self._stays_in_sight(models):
+            return None
+        return Logits(sigmoids, [self.criterion], probabilities)
+
+    def _calls(self) -> Iterator[cst.Call]:
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call):
+                    yield part
+
+    def _means(self, node: cst.BaseExpression, origins: set[cst.Call]) -> bool:
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
+        return any(one.origin in origins for one in self.facts.objects.objects(node) if one.kind == "call")
+
+    def _is_used_once(self, sigmoid: cst.Call) -> bool:
+        """True where the class around the container has a forward that returns what the container makes."""
+        owner = self.facts.tree.function_of(sigmoid).owner
+        return owner is None or "forward" in owner.methods
+
+    def _models_of(self, sigmoid: cst.Call) -> ObjectSet:
+        """The container itself, or the instances of the class that builds it."""
+        owner = self.facts.tree.function_of(sigmoid).owner
+        if owner is None:
+            argument = self.facts.tree.parents[sigmoid]
+            container = self.facts.tree.parents[argument]
+            assert isinstance(container, cst.Call)
+            return self.facts.objects.objects(container)
+        made = (call for call in self._calls() if owner in self.facts.objects.classes_made(call))
+        return frozenset(one for call in made for one in self.facts.objects.objects(call))
+
+    def _probabilities(self, models: ObjectSet, losses: list[cst.Call]) -> list[cst.Name] | None:
+        """The loads of outputs that are no input of a loss; None for an output that is not kept under a name."""
+        found: list[cst.Name] = []
+        for call in self._calls():
+            if not isinstance(call.func, (cst.Name, cst.Attribute)) or not self._is_run(call, models):
+                continue
+            target = self._target(call)
+            if target is None:
+                if not self._feeds_loss(call, losses):
+                    return None
+                continue
+            variable = self.facts.names.variable_at(target)
+            if variable is None or not all(self._is_output(one.value, models) for one in variable.bindings):
+                return None
+            found += [load for load in variable.loads if not self._feeds_loss(load, losses) and load not in found]
+        return found
+
+    def _is_run(self, call: cst.Call, models: ObjectSet) -> bool:
+        objects = self.facts.objects.objects(call.func)
+        inside = self.facts.tree.function_of(call).owner
+        own = inside is not None and any(one.origin is inside for one in models)
+        return bool(objects & models) and not own
+
+    def _is_output(self, value: cst.BaseExpression | None, models: ObjectSet) -> bool:
+        while isinstance(value, cst.Call) and not self._is_run(value, models):
+            if not isinstance(value.func, cst.Attribute):
+                return False
+            value = value.func.value
+        return isinstance(value, cst.Call)
+
+    def _target(self, call: cst.Call) -> cst.Name | None:
+        """The name that `output = netD(real).view(-1)` binds."""
+        node: cst.CSTNode = call
+        parent = self.facts.tree.parents.get(node)
+        while isinstance(parent, (cst.Attribute, cst.Call)) and not isinstance(parent, cst.Arg):
+            node, parent = parent, self.facts.tree.parents.get(parent)
+        if isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
+            target = parent.targets[0].target
+            return target if isinstance(target, cst.Name) else None
+        return None
+
+    def _feeds_loss(self, node: cst.CSTNode, losses: list[cst.Call]) -> bool:
+        """True for `output` in `criterion(output.view(-1), label)`."""
+        parent = self.facts.tree.parents.get(node)
+        while isinstance(parent, (cst.Attribute, cst.Call)):
+            node, parent = parent, self.facts.tree.parents.get(parent)
+        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
+        return any(call is loss and parent is loss.args[0] for loss in losses)
+
+    def _stays_in_sight(self, models: ObjectSet) -> bool:
+        """False where a model is given to a function of another file, which may run it."""
+        return not any(
+            self.facts.objects.objects(arg.value) & models
+            and called_name(call) not in _HANDED_TO
+            and not self.facts.objects.candidates(call)
+            for call in self._calls()
+            for arg in call.args
+            if isinstance(arg.value, (cst.Name, cst.Attribute))
+        )
+
+
+def _ending(facts: Facts, container: cst.BaseExpression) -> cst.Call | None:
+    """The `nn.Sigmoid()` that ends the one `nn.Sequential(...)` that an expression means."""
+    origins = [one.origin for one in facts.objects.objects(container) if not isinstance(one.origin, Class)]
+    if len(origins) != 1 or not isinstance(origins[0], cst.Call) or called_name(origins[0]) != "Sequential":
+        return None
+    last = origins[0].args[-1] if origins[0].args else None
+    if last is None or last.star or not isinstance(last.value, cst.Call) or called_name(last.value) != "Sigmoid":
+        return None
+    return last.value if len(origins[0].args) > 1 else None

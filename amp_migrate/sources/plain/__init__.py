@@ -1,0 +1,89 @@
+"""The front end for plain float32 training loops (rules H).
+
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    loss = criterion(model(x.cuda()), y)
+    loss.backward()
+    optimizer.step()
+
+Nobody asked these scripts for mixed precision, so a loop counts only where the values show a GPU, and is migrated only
+where all of it is understood. What is known not to fit (rule H6) is left alone with a finding of its own; a loop
+without a GPU is none of our business.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import called_name
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import LossScale, Recognition, Setup
+from amp_migrate.selection import PLAIN
+from amp_migrate.sources.plain.devices import Devices
+from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
+from amp_migrate.sources.plain.losses import find_losses, read_backwards
+from amp_migrate.sources.plain.optimizers import Optimizers
+from amp_migrate.sources.states import add_states
+
+_NATIVE = (
+    *("torch.cuda.amp", "torch.amp", "torch.autocast", "torch.cpu.amp", "torch.GradScaler"),
+    *("torch.half", "torch.float16", "torch.bfloat16", "torch.HalfTensor", "torch.cuda.HalfTensor"),
+)
+
+
+def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
+    """The training loops of a unit that uses a GPU, and every reason why they stay as they are.
+
+    Nothing is found where native AMP is used anywhere in the unit: its author has decided.
+    """
+    found = Recognition(PLAIN, evaluates=False)
+    losses = find_losses(facts)
+    if not losses or _chooses_precision(facts):
+        return found, []
+    optimizers = Optimizers(facts)
+    devices = Devices(facts, optimizers, losses)
+    if not devices.is_gpu:
+        return found, []
+    found.sites.extend(loss.call for loss in losses)
+    refusals = reasons_to_leave_alone(facts, optimizers, losses)
+    if refusals:
+        return found, refusals
+    try:
+        conditions = devices.conditions()
+        found.setups.extend(_setups(facts, optimizers))
+        found.backwards.extend(read_backwards(facts, optimizers, losses))
+    except Refusal as refusal:
+        return found, [refusal]
+    for setup in found.setups:
+        setup.conditions = conditions
+    add_states(facts, found, optimizers.objects)
+    return found, []
+
+
+def _setups(facts: Facts, optimizers: Optimizers) -> list[Setup]:
+    return [
+        Setup(
+            statement=facts.tree.statement_of(call),
+            call=call,
+            models=optimizers.models_of(call),
+            optimizers=[call],
+            aliases=[],
+            conditions=[],
+            loss_scale=LossScale(),
+            stays=True,
+        )
+        for call in optimizers.built
+    ]
+
+
+def _chooses_precision(facts: Facts) -> bool:
+    """True for native AMP, half or bfloat16 anywhere: the author has decided about precision."""
+    for statement in facts.tree.all_statements():
+        for part in facts.tree.expressions(statement):
+            if isinstance(part, cst.Call) and called_name(part) in ("half", "bfloat16") and not part.args:
+                return True
+            if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
+                dotted = facts.names.dotted(part)
+                if dotted is not None and dotted.startswith(_NATIVE):
+                    return True
+    return False

@@ -1,0 +1,322 @@
+"""Does a training loop use a GPU, and by which decision of its own? (rules H2, H3)
+
+    model.cuda()                                        always
+    if args.cuda: model.cuda()                          args.cuda
+    device = torch.device("cuda" if use_cuda else "cpu")
+    model.to(device)                                    use_cuda, or device.type == "cuda" without a flag
+
+What counts is where the models go; where that is out of sight, where their inputs go.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Literal
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import conjunction, negation, unknown
+from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Condition, Guard
+from amp_migrate.plan.scaler.enabling import enclosing_guards
+from amp_migrate.plan.scaler.visible import Visible
+from amp_migrate.sources.plain.losses import Loss
+from amp_migrate.sources.plain.optimizers import Optimizers
+
+_PARALLEL = frozenset("DataParallel DistributedDataParallel DDP".split())
+_GPU_NUMBERS = frozenset("rank local_rank gpu gpu_id gpuid cuda_id device_id".split())
+Place = Literal["cuda", "elsewhere", "unknown"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """A device that is chosen at run time: by a `flag`, and under the name `device`, a string or a torch.device."""
+
+    flag: cst.BaseExpression | None
+    negated: bool
+    device: cst.BaseExpression | None
+    is_string: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """Something goes to a device: `what` it is, None where it is made there, and the decision, None for always."""
+
+    call: cst.Call
+    statement: Statement
+    what: cst.BaseExpression | None
+    decision: Decision | None
+
+
+class Devices:
+    """The moves of models and inputs to the GPU in a unit."""
+
+    def __init__(self, facts: Facts, optimizers: Optimizers, losses: list[Loss]) -> None:
+        self.facts = facts
+        self.optimizers = optimizers
+        self.losses = losses
+        self._open: set[cst.CSTNode] = set()
+        moves = list(self._moves())
+        of_models = [
+            move for move in moves if move.what is not None and facts.objects.may_be(move.what, optimizers.models)
+        ]
+        found = of_models or [move for move in moves if self._is_near_a_loss(move)]
+        # Wrapping for several GPUs shows that there is one; who goes there is moved there as well.
+        self.moves = [move for move in found if called_name(move.call) not in _PARALLEL] or found
+
+    @property
+    def is_gpu(self) -> bool:
+        return bool(self.moves)
+
+    def conditions(self) -> list[Condition]:
+        """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
+        certain = [move for move in self.moves if move.decision is None]
+        guards = [self._guards(move) for move in certain]
+        if any(not found for found in guards):
+            return []
+        chosen = next((move for move in self.moves if move.decision is not None), None)
+        if chosen is not None:
+            assert chosen.decision is not None
+            return [self._condition(chosen.decision, chosen)]
+        of_device = [[guard for guard in found if self._is_about_device(guard)] for found in guards]
+        paths = [found for found in of_device if found]
+        conditions = self._one_test(paths) if paths else []  # `if args.resume:` is about what is moved
+        if conditions is None:
+            call = certain[0].call
+            raise Refusal("AMP966", call, "the conditions under which the models are on a GPU are not one")
+        return conditions
+
+    # -- moves ------------------------------------------------------------------------------------------
+
+    def _moves(self) -> Iterator[Move]:
+        for statement in self.facts.tree.all_statements():
+            for call in self.facts.tree.expressions(statement):
+                if isinstance(call, cst.Call):
+                    yield from self._move(call, statement)
+
+    def _move(self, call: cst.Call, statement: Statement) -> Iterator[Move]:
+        func, name = call.func, called_name(call)
+        if name == "cuda" and isinstance(func, cst.Attribute):
+            if self.facts.names.dotted(func) is None:
+                yield Move(call, statement, func.value, None)
+            return
+        if name in _PARALLEL:
+            ids = _argument(call, "device_ids", 1)
+            if ids is not None and literal_value(ids) is UNKNOWN and call.args:
+                yield Move(call, statement, call.args[0].value, None)
+            return
+        if name in ("set_default_tensor_type", "set_default_device") and call.args:
+            if "cuda" in self.facts.text(call.args[0].value):
+                yield Move(call, statement, None, None)
+            return
+        dotted = self.facts.names.dotted(func) or ""
+        if dotted.startswith("torch.cuda.") and dotted.endswith("Tensor"):
+            yield Move(call, statement, None, None)
+            return
+        device = _argument(call, "device", 0 if name == "to" else None)
+        if (
+            device is None
+            or (name == "to" and not isinstance(func, cst.Attribute))
+            or name in ("load", "memory_allocated")
+        ):
+            return
+        place = self._place(device)
+        if place == "cuda" or isinstance(place, Decision):
+            what = func.value if name == "to" and isinstance(func, cst.Attribute) else None
+            yield Move(call, statement, what, place if isinstance(place, Decision) else None)
+
+    def _is_near_a_loss(self, move: Move) -> bool:
+        """True in a function that a loss is computed in, or that it calls, or that calls it."""
+        calls = self.facts.calls
+        return any(
+            move.statement.function in calls.reachable(loss.statement.function)
+            or loss.statement.function in calls.reachable(move.statement.function)
+            or (
+                move.statement.function.owner is not None
+                and move.statement.function.owner is loss.statement.function.owner
+            )
+            for loss in self.losses
+        )
+
+    # -- where a device is ------------------------------------------------------------------------------
+
+    def _place(self, node: cst.BaseExpression) -> Place | Decision:
+        """Where an expression puts things: a device, its name, the number of a GPU."""
+        if node in self._open:
+            return "unknown"
+        self._open.add(node)
+        try:
+            return self._look(node)
+        finally:
+            self._open.discard(node)
+
+    def _look(self, node: cst.BaseExpression) -> Place | Decision:
+        value = literal_value(node)
+        if isinstance(value, str):
+            return "cuda" if value.startswith("cuda") else "elsewhere"
+        if isinstance(value, int) and not isinstance(value, bool):
+            return "cuda"
+        if isinstance(node, (cst.FormattedString, cst.BinaryOperation)):
+            return "cuda" if "cuda" in self.facts.text(node) else "unknown"
+        if isinstance(node, cst.IfExp):
+            return self._either(node)
+        if isinstance(node, cst.Call):
+            return self._made(node)
+        if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+            return self._named(node)
+        return "unknown"
+
+    def _either(self, node: cst.IfExp) -> Place | Decision:
+        body, orelse = self._place(node.body), self._place(node.orelse)
+        if body == "cuda" and orelse == "elsewhere":
+            return Decision(node.test, False, None, False)
+        if body == "elsewhere" and orelse == "cuda":
+            return Decision(node.test, True, None, False)
+        if "elsewhere" not in (body, orelse) and "cuda" in (body, orelse):
+            return "cuda"
+        return next((place for place in (body, orelse) if isinstance(place, Decision)), "unknown")
+
+    def _made(self, call: cst.Call) -> Place | Decision:
+        dotted = self.facts.names.dotted(call.func) or ""
+        if dotted == "torch.device" and call.args:
+            place = self._place(call.args[0].value)
+            return dataclasses.replace(place, device=None) if isinstance(place, Decision) else place
+        if dotted == "torch.cuda.current_device":
+            return "cuda"
+        if (
+            isinstance(call.func, cst.Attribute)
+            and called_name(call) == "format"
+            and "cuda" in self.facts.text(call.func)
+        ):
+            return "cuda"
+        function = self.facts.objects.called_function(call)
+        if function is None:
+            return "unknown"
+        returned = [
+            inner.node.value
+            for statement in function.body.statements
+            for inner in statement.descendants()
+            if isinstance(inner.node, cst.Return) and inner.node.value is not None
+        ]
+        return self._together([self._place(value) for value in returned], None)
+
+    def _named(self, node: cst.BaseExpression) -> Place | Decision:
+        option = self.facts.values.option(node)
+        name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+        if name in _GPU_NUMBERS:
+            return "cuda"
+        values = [value for value in self.facts.objects.values_of(node) if literal_value(value) is not None]
+        places = [self._place(value) for value in values]
+        if option is not None:
+            known = [option.default, *(option.choices or ())]
+            if any(isinstance(one, str) and one.startswith("cuda") for one in known):
+                places.append(Decision(None, False, node, True))
+        found = self._together(places, node)
+        if isinstance(found, Decision) and not isinstance(node, cst.Subscript):
+            is_string = any(self._is_string(value) for value in values) or (option is not None and not values)
+            return dataclasses.replace(found, device=node, is_string=is_string)
+        return found
+
+    def _together(self, places: list[Place | Decision], node: cst.BaseExpression | None) -> Place | Decision:
+        decisions = [place for place in places if isinstance(place, Decision)]
+        plain = {place for place in places if not isinstance(place, Decision)}
+        if decisions and not plain - {"unknown"}:
+            return decisions[0] if len(decisions) == 1 else Decision(None, False, node, decisions[0].is_string)
+        if "cuda" in plain and ("elsewhere" in plain or decisions):
+            return Decision(None, False, node, False)
+        if decisions:
+            return Decision(None, False, node, False)
+        return "cuda" if "cuda" in plain else "elsewhere" if plain == {"elsewhere"} else "unknown"
+
+    def _is_string(self, node: cst.BaseExpression) -> bool:
+        """True for a value that is no torch.device."""
+        if isinstance(node, cst.Call):
+            return (self.facts.names.dotted(node.func) or "") == "str"
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            if node in self._open:
+                return False
+            self._open.add(node)
+            try:
+                values = self.facts.objects.values_of(node)
+                return (
+                    any(self._is_string(value) for value in values)
+                    if values
+                    else self.facts.values.option(node) is not None
+                )
+            finally:
+                self._open.discard(node)
+        return isinstance(node, (cst.IfExp, cst.BaseString))
+
+    # -- the condition ----------------------------------------------------------------------------------
+
+    def _condition(self, decision: Decision, move: Move) -> Condition:
+        """The flag where it is a name that the optimizer's function knows, else a test of the device."""
+        flag = decision.flag
+        visible = Visible(self.facts)
+        homes = [self.facts.tree.function_of(call) for call in self.optimizers.built]
+        if isinstance(flag, (cst.Name, cst.Attribute)) and not decision.negated:
+            if all(visible.express(flag, home) is not None for home in homes):
+                return Condition(flag, self.facts.conditions.compile(flag))
+        device = decision.device
+        if device is not None and (flag is None or not self._is_flag(flag)):
+            return self._device_test(device, is_string=decision.is_string)
+        if flag is None:
+            raise Refusal("AMP966", move.call, f"which device {self.facts.text(move.call)} means is not known")
+        if device is not None and any(visible.express(flag, home) is None for home in homes):
+            return self._device_test(device, is_string=decision.is_string)
+        formula = self.facts.conditions.compile(flag)
+        return Condition(flag, negation(formula) if decision.negated else formula, negated=decision.negated)
+
+    def _is_flag(self, node: cst.BaseExpression) -> bool:
+        return isinstance(node, (cst.Name, cst.Attribute, cst.UnaryOperation))
+
+    def _device_test(self, device: cst.BaseExpression, *, is_string: bool) -> Condition:
+        quote = self.facts.quote(device)
+        formula = unknown(("device", self.facts.identity.key(device) or device))
+        test = f".type == {quote}cuda{quote}"
+        if is_string:
+            return Condition(device, formula, prefix="torch.device(", suffix=f"){test}")
+        return Condition(device, formula, suffix=test)
+
+    def _guards(self, move: Move) -> list[Guard]:
+        """The ifs around a move that do not also hold the training."""
+        inner = [loss.statement for loss in self.losses] + [
+            self.facts.tree.statement_of(call) for call in self.optimizers.built
+        ]
+        return [
+            guard
+            for guard in enclosing_guards(self.facts, move.statement)
+            if not any(statement.arm_of(guard.statement.node) == guard.arm for statement in inner)
+        ]
+
+    def _one_test(self, paths: list[list[Guard]]) -> list[Condition] | None:
+        """A test that holds exactly on the paths; none needed where they are all there are."""
+        formulas = [conjunction([guard.formula for guard in guards]) for guards in paths]
+        moved = negation(conjunction([negation(formula) for formula in formulas]))
+        if self.facts.conditions.constant(moved) is True:
+            return []
+        for guard in dict.fromkeys(guard for guards in paths for guard in reversed(guards)):
+            formula = self.facts.conditions.compile(guard.test)
+            for candidate, negated in ((formula, False), (negation(formula), True)):
+                if self.facts.conditions.equivalent(moved, candidate):
+                    return [Condition(guard.test, candidate, negated=negated)]
+        if len(paths) == 1:
+            return [Condition(guard.test, guard.formula, negated=guard.arm != "body") for guard in reversed(paths[0])]
+        return None
+
+    def _is_about_device(self, guard: Guard) -> bool:
+        return any(word in self.facts.text(guard.test).lower() for word in ("cuda", "gpu", "cpu", "device"))
+
+
+def _argument(call: cst.Call, name: str, position: int | None) -> cst.BaseExpression | None:
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == name:
+            return arg.value
+    if position is not None and len(call.args) > position:
+        arg = call.args[position]
+        return arg.value if arg.keyword is None and not arg.star else None
+    return None

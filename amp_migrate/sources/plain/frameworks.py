@@ -1,0 +1,57 @@
+"""Frameworks that own the training loop, with the switch of their own that turns mixed precision on (rule H6)."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.findings import Refusal
+from amp_migrate.sources.plain.losses import Loss
+from amp_migrate.sources.plain.optimizers import Optimizers
+
+# What is used of a package, as its resolved name begins, and how mixed precision is asked for there.
+_SWITCHES = (
+    (("accelerate.Accelerator",), "Accelerate", 'Accelerator(mixed_precision="fp16")'),
+    (
+        ("pytorch_lightning.", "lightning.", "lightning_fabric."),
+        "Lightning",
+        'Trainer(precision="16-mixed"), or precision=16 before 2.0',
+    ),
+    (("deepspeed.",), "DeepSpeed", '"fp16": {"enabled": true} in its configuration'),
+    (("fairseq.",), "fairseq", "--fp16"),
+    (("mmcv.runner.", "mmengine.", "mmcv.engine."), "OpenMMLab's runner", "Fp16OptimizerHook, or AmpOptimWrapper"),
+    (("ignite.engine.",), "ignite", 'create_supervised_trainer(amp_mode="amp")'),
+    (("horovod.",), "Horovod", "a GradScaler with optimizer.synchronize() before scaler.unscale_, by its own guide"),
+    (("catalyst.",), "Catalyst", "fp16=True"),
+    (("fastai.",), "fastai", "learner.to_fp16()"),
+    (
+        ("transformers.Trainer", "transformers.Seq2SeqTrainer"),
+        "the Trainer of transformers",
+        "TrainingArguments(fp16=True)",
+    ),
+    (("colossalai.",), "Colossal-AI", "Booster(mixed_precision=...)"),
+    (("torch_xla.",), "PyTorch/XLA", "torch_xla.amp"),
+    (("torch.distributed.fsdp.",), "FSDP", "MixedPrecision(param_dtype=...) with a ShardedGradScaler"),
+)
+_ENGINES = frozenset("accelerator fabric engine model_engine booster trainer".split())
+
+
+def owned_by_framework(facts: Facts, optimizers: Optimizers, losses: list[Loss]) -> Refusal | None:
+    """The first use of a framework in a file that trains, or a backward that is a method of one."""
+    files = {facts.tree.root_of(loss.call) for loss in losses}
+    for statement in facts.tree.all_statements():
+        if statement.function.root not in files or isinstance(statement.node, (cst.Import, cst.ImportFrom)):
+            continue
+        for part in facts.tree.expressions(statement):
+            if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
+                dotted = facts.names.dotted(part)
+                for prefixes, name, switch in _SWITCHES if dotted is not None else ():
+                    if dotted is not None and dotted.startswith(prefixes):
+                        return Refusal("AMP960", part, f"{name} runs this training; mixed precision there is {switch}")
+    for loss in losses:
+        receiver = facts.text(loss.loss).split(".")[-1].lower()
+        given = [facts.text(arg.value) for arg in loss.arguments if arg.keyword is None]
+        if receiver in _ENGINES or optimizers.optimizers_at(loss.loss) or any("loss" in text.lower() for text in given):
+            text = facts.text(loss.call)
+            return Refusal("AMP960", loss.call, f"{text} is a backward of something that owns the training")
+    return None

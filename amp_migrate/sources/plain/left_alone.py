@@ -1,0 +1,247 @@
+"""Plain loops that are known not to fit mixed precision, or not to be ours: each is left alone by name (rule H6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.findings import Refusal
+from amp_migrate.sources.plain.frameworks import owned_by_framework
+from amp_migrate.sources.plain.losses import Loss
+from amp_migrate.sources.plain.optimizers import Optimizers
+
+_TEST_FOLDERS = frozenset(("test", "tests", "testing", "unittests"))
+_HOOKS = frozenset("register_hook register_backward_hook register_full_backward_hook retain_grad".split())
+_IN_PLACE = frozenset("add_ sub_ mul_ copy_ addcmul_ addcdiv_ set_".split())
+_DOUBLES = frozenset(("torch.float64", "torch.double", "torch.DoubleTensor", "torch.cuda.DoubleTensor"))
+_PYTHON_2 = frozenset(("xrange", "raw_input", "unicode"))
+_PARAMETERS = re.compile(r"param|weight|theta|fast|named_|\bphi\b", re.IGNORECASE)
+
+
+def reasons_to_leave_alone(facts: Facts, optimizers: Optimizers, losses: list[Loss]) -> list[Refusal]:
+    """The reasons that hold, the most telling one first."""
+    finder = _Finder(facts, optimizers, losses)
+    checks: list[Callable[[], Refusal | None]] = [
+        lambda: owned_by_framework(facts, optimizers, losses),
+        finder.test,
+        finder.sibling,
+        finder.too_old,
+        finder.manual_update,
+        finder.no_optimizer,
+        finder.closure,
+        finder.double,
+        finder.second_order,
+        finder.hidden_penalty,
+        finder.shared_processes,
+        finder.hooks,
+        finder.other_gradients,
+    ]
+    return [refusal for check in checks if (refusal := check()) is not None]
+
+
+class _Finder:
+    def __init__(self, facts: Facts, optimizers: Optimizers, losses: list[Loss]) -> None:
+        self.facts = facts
+        self.optimizers = optimizers
+        self.losses = losses
+
+    def _calls(self) -> Iterator[tuple[cst.Call, Statement]]:
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call):
+                    yield part, statement
+
+    # -- whose code it is -------------------------------------------------------------------------------
+
+    def test(self) -> Refusal | None:
+        for loss in self.losses:
+            path = PurePath(self.facts.file_of(loss.call).path)
+            in_folder = bool(_TEST_FOLDERS & set(path.parts[:-1]))
+            named = path.name.startswith("test_") or path.stem.endswith("_test")
+            if in_folder or named or self._is_in_test_case(loss.statement.function):
+                return Refusal("AMP950", loss.call, f"{self.facts.text(loss.call)} is part of a test")
+        return None
+
+    def _is_in_test_case(self, function: Function) -> bool:
+        owner = function.owner
+        if owner is not None:
+            return any("TestCase" in self.facts.text(base.value) for base in owner.node.bases)
+        return function.name.startswith("test_")
+
+    def sibling(self) -> Refusal | None:
+        """A copy of the script in mixed precision lies beside it: `train_amp.py` beside `train.py`."""
+        for loss in self.losses:
+            name = PurePath(self.facts.file_of(loss.call).name)
+            for word in ("amp", "apex", "fp16"):
+                for other in (f"{name.name}_{word}", f"{word}_{name.name}"):
+                    if self.facts.elsewhere.source_of(str(name.with_name(other))) is not None:
+                        return Refusal("AMP962", loss.call, f"{other}.py beside this file trains in mixed precision")
+        return None
+
+    def too_old(self) -> Refusal | None:
+        """What raises with every torch (1.6) and Python (3) that has native AMP."""
+        scalars = {self.facts.text(loss.loss) for loss in self.losses}
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Name) and part.value in _PYTHON_2 and not self.facts.tree.is_label(part):
+                    if self.facts.names.variable_at(part) is None and not self.facts.names.star_imports:
+                        return Refusal("AMP961", part, f"{part.value} is Python 2")
+                if isinstance(part, cst.Subscript) and isinstance(part.value, cst.Attribute):
+                    text = self.facts.text(part)
+                    if part.value.attr.value == "data" and text.endswith("[0]"):
+                        if self.facts.text(part.value.value) in scalars:
+                            return Refusal("AMP961", part, f"{text} raises IndexError for a loss since torch 0.5")
+        return None
+
+    # -- what steps -------------------------------------------------------------------------------------
+
+    def no_optimizer(self) -> Refusal | None:
+        if self.optimizers.unknown:
+            call = self.optimizers.unknown[0]
+            assert isinstance(call.func, cst.Attribute)
+            text = self.facts.text(call.func.value)
+            objects = self.facts.objects.objects(call.func.value)
+            if objects and all(one.kind in ("parameter", "field") for one in objects):
+                return Refusal("AMP951", call, f"{text} comes from a caller that is not known")
+            return Refusal("AMP952", call, f"{text} is built where it cannot be seen")
+        if self.optimizers.steps:
+            return None
+        loss = self.losses[0]
+        return Refusal("AMP957", loss.call, f"no optimizer steps after {self.facts.text(loss.call)}")
+
+    def manual_update(self) -> Refusal | None:
+        """`p.data.add_(p.grad, alpha=-lr)` and `w -= lr * w.grad`."""
+        for statement in self.facts.tree.all_statements():
+            node = statement.node
+            if self._is_inside_optimizer(statement.function):
+                continue
+            if isinstance(node, cst.AugAssign) and _reads_grad(node.value) and not _reads_grad(node.target):
+                if isinstance(node.target, (cst.Name, cst.Attribute)) and self._is_own_grad(node.target, node.value):
+                    return Refusal("AMP959", node, f"{self.facts.text(node)} updates a parameter by hand")
+            if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+                call = node.value
+                if called_name(call) in _IN_PLACE and isinstance(call.func, cst.Attribute):
+                    if not _reads_grad(call.func.value) and any(_reads_grad(arg.value) for arg in call.args):
+                        return Refusal("AMP959", node, f"{self.facts.text(node)} updates a parameter by hand")
+        return None
+
+    def _is_own_grad(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
+        own = self.facts.text(target).removesuffix(".data")
+        return any(
+            isinstance(part, cst.Attribute) and part.attr.value == "grad" and self.facts.text(part.value) == own
+            for part in walk(value)
+        )
+
+    def _is_inside_optimizer(self, function: Function) -> bool:
+        owner = function.owner
+        return owner is not None and any("Optim" in self.facts.text(base.value) for base in owner.node.bases)
+
+    def closure(self) -> Refusal | None:
+        for call, _ in self.optimizers.steps:
+            if call.args:
+                return Refusal("AMP953", call, f"{self.facts.text(call)} gives the optimizer a closure")
+        for call in self.optimizers.built:
+            if called_name(call) == "LBFGS":
+                return Refusal("AMP953", call, "LBFGS evaluates the loss several times in one step")
+        for call, _ in self._calls():
+            if called_name(call) in ("first_step", "second_step") and isinstance(call.func, cst.Attribute):
+                return Refusal("AMP953", call, f"{self.facts.text(call)} makes two backwards for one step")
+        return None
+
+    # -- numbers ----------------------------------------------------------------------------------------
+
+    def double(self) -> Refusal | None:
+        for call, _ in self._calls():
+            name = called_name(call)
+            asked = any(self._is_double(arg.value) for arg in call.args)
+            if name in ("set_default_dtype", "set_default_tensor_type") and asked:
+                return Refusal("AMP954", call, f"{self.facts.text(call)} makes everything float64")
+            if isinstance(call.func, cst.Attribute) and (name == "double" or (name in ("to", "type") and asked)):
+                if self.facts.objects.may_be(call.func.value, self.optimizers.models):
+                    return Refusal("AMP954", call, f"{self.facts.text(call)} trains in float64")
+        return None
+
+    def _is_double(self, node: cst.BaseExpression) -> bool:
+        return (self.facts.names.dotted(node) or self.facts.text(node).strip("'\"")) in _DOUBLES
+
+    def second_order(self) -> Refusal | None:
+        """Gradients of gradients, a gradient penalty left out: that is a loss of its own."""
+        for call in self.optimizers.built:
+            if "kfac" in called_name(call).lower() or "kfac" in (self.facts.names.dotted(call.func) or "").lower():
+                return Refusal(
+                    "AMP955", call, f"{self.facts.text(call.func)} preconditions with second-order statistics"
+                )
+        for call, statement in self._calls():
+            if not any(_is_true(arg, "create_graph") for arg in call.args):
+                continue
+            if called_name(call) == "backward":
+                return Refusal("AMP955", call, f"{self.facts.text(call)} makes gradients that are differentiated again")
+            if called_name(call) == "grad" and not self._is_penalty(call, statement):
+                text = self.facts.text(call.func)
+                return Refusal("AMP955", call, f"{text}(..., create_graph=True) is no gradient penalty")
+        return None
+
+    def _is_penalty(self, call: cst.Call, statement: Statement) -> bool:
+        """The gradient is for an input, and only its size counts."""
+        inputs = next((arg.value for arg in call.args if arg.keyword and arg.keyword.value == "inputs"), None)
+        if inputs is None and len(call.args) > 1:
+            inputs = call.args[1].value
+        if inputs is None or _PARAMETERS.search(self.facts.text(inputs)):
+            return False
+        body = self.facts.text(statement.function.node)
+        return any(word in body for word in (".norm(", "linalg.norm", "pow(2)", "** 2", "**2", "square(", "torch.sum("))
+
+    def hidden_penalty(self) -> Refusal | None:
+        for call, _ in self._calls():
+            name = called_name(call).lower()
+            if "penalty" in name and "grad" in name and not self.facts.objects.candidates(call):
+                return Refusal("AMP968", call, f"{self.facts.text(call.func)} is not in the files at hand")
+        return None
+
+    def shared_processes(self) -> Refusal | None:
+        for call, _ in self._calls():
+            if called_name(call) == "share_memory" and isinstance(call.func, cst.Attribute):
+                return Refusal("AMP956", call, f"{self.facts.text(call)} lets several processes train the same weights")
+        return None
+
+    # -- gradients of other things ----------------------------------------------------------------------
+
+    def hooks(self) -> Refusal | None:
+        for call, _ in self._calls():
+            if called_name(call) in _HOOKS and isinstance(call.func, cst.Attribute):
+                return Refusal("AMP958", call, f"{self.facts.text(call.func)} looks at gradients during the backward")
+        return None
+
+    def other_gradients(self) -> Refusal | None:
+        """`x.grad` of an input: it stays scaled, since only the optimizer's gradients are unscaled."""
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Attribute) and part.attr.value == "grad":
+                    dotted = self.facts.names.dotted(part) or ""
+                    if not dotted.startswith("torch.") and not self._is_parameter(part.value):
+                        return Refusal("AMP958", part, f"{self.facts.text(part)} is no gradient of a parameter")
+        return None
+
+    def _is_parameter(self, node: cst.BaseExpression) -> bool:
+        """A loop variable over parameters, a weight of a layer, or something named like one."""
+        if isinstance(node, cst.Name):
+            variable = self.facts.names.variable_at(node)
+            kinds = {binding.kind for binding in variable.bindings} if variable is not None else set()
+            return bool(kinds & {"for", "comprehension", "param"})
+        return (
+            isinstance(node, (cst.Attribute, cst.Subscript)) and _PARAMETERS.search(self.facts.text(node)) is not None
+        )
+
+
+def _reads_grad(node: cst.CSTNode) -> bool:
+    return any(isinstance(part, cst.Attribute) and part.attr.value == "grad" for part in walk(node))
+
+
+def _is_true(arg: cst.Arg, name: str) -> bool:
+    named = arg.keyword is not None and arg.keyword.value == name
+    return named and not (isinstance(arg.value, cst.Name) and arg.value.value == "False")

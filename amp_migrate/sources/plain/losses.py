@@ -1,0 +1,221 @@
+"""The losses that a plain loop calls `backward()` on, and the optimizers that their gradients are for.
+
+    errD = criterion(netD(fake.detach()), label)
+    errD.backward()                                 gradients for netD's optimizer, none for netG's
+
+Whose gradients a backward makes decides where the scaler is updated and whether a step has any. It is followed from
+the loss back to the models that run, without what is detached or runs under `no_grad`; where the trail ends in a
+function, every optimizer counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.dataflow import Path, backward_slice, own_reads, path_of, reads
+from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Backward
+from amp_migrate.plan.regions.forwards import is_no_grad
+from amp_migrate.sources.plain.optimizers import Optimizers
+
+_CUTS = frozenset(("detach", "item", "numpy", "tolist"))
+
+
+@dataclasses.dataclass(eq=False)
+class Loss:
+    """One backward: its `call`, the `loss`, and what else the backward is given."""
+
+    call: cst.Call
+    statement: Statement
+    loss: cst.BaseExpression
+    arguments: list[cst.Arg]
+
+
+def find_losses(facts: Facts) -> list[Loss]:
+    """Every `loss.backward(...)` and `torch.autograd.backward(loss, ...)` of the unit."""
+    found = []
+    for statement in facts.tree.all_statements():
+        for part in facts.tree.expressions(statement):
+            if isinstance(part, cst.Call) and called_name(part) == "backward" and isinstance(part.func, cst.Attribute):
+                loss = _read(facts, part, part.func, statement)
+                if loss is not None:
+                    found.append(loss)
+    return found
+
+
+def _read(facts: Facts, call: cst.Call, func: cst.Attribute, statement: Statement) -> Loss | None:
+    dotted = facts.names.dotted(func)
+    if dotted == "torch.autograd.backward" and call.args:
+        return Loss(call, statement, call.args[0].value, list(call.args[1:]))
+    if dotted is not None and not _is_value(facts, func.value):
+        return None
+    if facts.objects.candidates(call) or _is_super_or_self(func.value, statement.function):
+        return None
+    return Loss(call, statement, func.value, list(call.args))
+
+
+def _is_value(facts: Facts, node: cst.BaseExpression) -> bool:
+    return not isinstance(node, (cst.Name, cst.Attribute)) or facts.names.dotted(node) is None
+
+
+def _is_super_or_self(node: cst.BaseExpression, function: Function) -> bool:
+    if isinstance(node, cst.Call) and called_name(node) == "super":
+        return True
+    own = function.parameters[:1] if function.is_method else ()
+    return isinstance(node, cst.Name) and any(node.value == param.name.value for param in own)
+
+
+def read_backwards(facts: Facts, optimizers: Optimizers, losses: list[Loss]) -> list[Backward]:
+    """The backwards with the optimizers that they make gradients for. Raises Refusal for one of several losses."""
+    return [
+        Backward(
+            statement=one.statement,
+            call=one.call,
+            loss=_single(facts, one),
+            optimizers=_fed(facts, optimizers, one),
+            arguments=one.arguments,
+        )
+        for one in losses
+    ]
+
+
+def _single(facts: Facts, one: Loss) -> cst.BaseExpression:
+    """The loss of `torch.autograd.backward`, which takes lists and tensors for the gradients as well."""
+    if one.call.func is not None and (facts.names.dotted(one.call.func) or "") == "torch.autograd.backward":
+        plain = all(arg.keyword is not None and arg.keyword.value == "retain_graph" for arg in one.arguments)
+        if isinstance(one.loss, (cst.List, cst.Tuple)) or not plain:
+            text = facts.text(one.call)
+            raise Refusal("AMP964", one.call, f"{text} is given more than one loss, or gradients of its own")
+    return one.loss
+
+
+def _fed(facts: Facts, optimizers: Optimizers, one: Loss) -> list[cst.BaseExpression]:
+    """The optimizers, as they are named where they step, that hold parameters of the models behind a loss.
+
+    Where none is known to, or the trail is lost, all of them count; those that step beside the backward come alone.
+    """
+    run = _Behind(facts, optimizers, one).models()
+    steps = [step for step in optimizers.steps if step[1].function is one.statement.function] or optimizers.steps
+    named: dict[ObjectSet, cst.BaseExpression] = {}
+    for call, _ in steps:
+        assert isinstance(call.func, cst.Attribute)
+        named.setdefault(optimizers.optimizers_at(call.func.value), call.func.value)
+    fed = [
+        node
+        for objects, node in named.items()
+        if run is not None and any(_may_hold(facts, optimizers, obj, run) for obj in objects)
+    ]
+    return fed or list(named.values())
+
+
+def _may_hold(facts: Facts, optimizers: Optimizers, optimizer: object, run: ObjectSet) -> bool:
+    """True unless all models whose parameters an optimizer holds are known and none of them runs."""
+    origin = getattr(optimizer, "origin", None)
+    if not isinstance(origin, cst.Call):
+        return True
+    models = optimizers.models_of(origin)
+    return not models or any(facts.objects.may_be(_whole(model), run) for model in models)
+
+
+def _whole(model: cst.BaseExpression) -> cst.BaseExpression:
+    """`model` of `model.encoder`, and of `model.module`."""
+    while isinstance(model, cst.Attribute) and not _is_self(model.value):
+        model = model.value
+    return model
+
+
+def _is_self(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "self"
+
+
+class _Behind:
+    """The models behind a loss, inside of the function of its backward."""
+
+    def __init__(self, facts: Facts, optimizers: Optimizers, one: Loss) -> None:
+        self.facts = facts
+        self.one = one
+        self.trained = optimizers.models
+        self._model_paths = {
+            path_of(part.func)
+            for statement in one.statement.function.body.statements
+            for inner in statement.descendants()
+            for part in facts.tree.expressions(inner)
+            if isinstance(part, cst.Call) and facts.objects.may_be(part.func, self.trained)
+        }
+
+    def models(self) -> ObjectSet | None:
+        """What is called on the way to the loss; None where the trail leaves the function."""
+        at = self.one.statement
+        wanted = list(_with_graph(self.one.loss, reads(self.one.loss)))
+        found = backward_slice(at, wanted, self._ignored, reads_of=self._reads)
+        if self._leaves(found.open_paths, at.function):
+            return None
+        called: ObjectSet = frozenset()
+        own = [(None, self.one.loss)]
+        parts = [(statement, statement.node) for statement in found.statements]
+        for statement, node in [*own, *parts]:
+            if statement is not None and self._has_no_graph(statement):
+                continue
+            for call in _calls_with_graph(self.facts, statement, node):
+                if self.facts.objects.candidates(call):
+                    return None
+                if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
+                    called |= self.facts.objects.objects(_whole(call.func))
+        return called
+
+    def _leaves(self, paths: set[Path], function: Function) -> bool:
+        """True where the loss is made of what another function or method hands over."""
+        names = {param.name.value for param in function.parameters}
+        return any(path[0] in names for path in paths)
+
+    def _ignored(self, path: Path) -> bool:
+        """Models, and `self` as such, are no values that flow."""
+        function = self.one.statement.function
+        variable = self.facts.names.visible(path[0], function)
+        if variable is None or any(binding.kind in ("import", "def", "class") for binding in variable.bindings):
+            return True
+        if function.is_method and path == (function.parameters[0].name.value,):
+            return True
+        return path in self._model_paths or bool(self.facts.objects.variable_objects(variable) & self.trained)
+
+    def _reads(self, statement: Statement) -> list[Path]:
+        return [] if self._has_no_graph(statement) else list(_with_graph(statement.node, own_reads(statement)))
+
+    def _has_no_graph(self, statement: Statement) -> bool:
+        return any(is_no_grad(self.facts, outer) for outer in statement.path())
+
+
+def _with_graph(node: cst.CSTNode, paths: Iterator[Path] | list[Path]) -> Iterator[Path]:
+    """The paths that are not only read to be detached."""
+    detached = Counter(path for part in _detached(node) for path in reads(part))
+    yield from (Counter(paths) - detached).elements()
+
+
+def _detached(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The outermost `x.detach()` and `x.data` below a node."""
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        if _cuts(current):
+            yield current
+        elif not isinstance(current, cst.BaseSuite):
+            waiting.extend(current.children)
+
+
+def _cuts(node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value in _CUTS
+    return isinstance(node, cst.Attribute) and node.attr.value == "data"
+
+
+def _calls_with_graph(facts: Facts, statement: Statement | None, node: cst.CSTNode) -> Iterator[cst.Call]:
+    detached = {part for cut in _detached(node) for part in walk(cut)}
+    parts = facts.tree.expressions(statement) if statement is not None else walk(node)
+    yield from (part for part in parts if isinstance(part, cst.Call) and part not in detached)

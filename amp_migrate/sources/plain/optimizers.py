@@ -1,0 +1,143 @@
+"""The optimizers of a plain training loop: where they are built, and where they step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.tree import Class, Statement, called_name, walk
+
+# Classes of other packages by their names: timm's AdamP, transformers' AdamW, BertAdam, Ranger ...
+_OPTIMIZER_CLASS = re.compile(
+    r"(?:Adam|SGD|RMSprop|Adagrad|Adadelta|Adafactor|Lamb|LAMB|LARS|Ranger|Lion|NovoGrad|Yogi|AdaBelief|AdaBound|"
+    r"Lookahead|Shampoo|Optimizer)"
+)
+_OPTIMIZER_FACTORY = re.compile(r"(?:^|_)(?:create|build|make|get|init|configure|setup|set)_optim(?:izer)?s?(?:_|$)")
+_WRAPS_OPTIMIZER = re.compile(r"Schedul|Warmup|LR$|Noam")
+
+
+class Optimizers:
+    """What the unit steps.
+
+    `built` are the calls that build the stepped optimizers, in the order of the files, `objects` the optimizers by
+    their origin, and `steps` the calls of `step()` with their statements. `unknown` are steps of what may be an
+    optimizer that is built out of sight.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.steps: list[tuple[cst.Call, Statement]] = []
+        self.unknown: list[cst.Call] = []
+        stepped: set[Object] = set()
+        for call, statement in _step_calls(facts):
+            assert isinstance(call.func, cst.Attribute)
+            objects = self.optimizers_at(call.func.value)
+            if objects:
+                self.steps.append((call, statement))
+                stepped |= objects
+            elif self._may_be_optimizer(call.func.value):
+                self.unknown.append(call)
+        self.objects: ObjectSet = frozenset(stepped)
+        self.built = [call for call in self._constructions() if facts.objects.objects(call) & self.objects]
+
+    @cached_property
+    def models(self) -> ObjectSet:
+        """What has its parameters in them."""
+        nodes = [node for call in self.built for node in self.models_of(call)]
+        return frozenset(one for node in nodes for one in self.facts.objects.objects(node))
+
+    def optimizers_at(self, node: cst.BaseExpression) -> ObjectSet:
+        """The optimizers that an expression may mean; elements, for a list of them."""
+        objects = self.facts.objects.objects(node)
+        if any(one.kind == "display" for one in objects):
+            objects |= self.facts.objects.elements(node)
+        return frozenset(one for one in objects if self._is_optimizer(one))
+
+    def models_of(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """X in `SGD(X.parameters())`, also through names that were bound to the parameters."""
+        found: list[cst.BaseExpression] = []
+        waiting: list[cst.BaseExpression] = [arg.value for arg in call.args]
+        seen: set[cst.BaseExpression] = set()
+        while waiting:
+            node = waiting.pop(0)
+            if node in seen:
+                continue
+            seen.add(node)
+            for part in walk(node):
+                if isinstance(part, cst.Name):
+                    waiting += self.facts.objects.values_of(part)
+                elif (
+                    isinstance(part, cst.Call)
+                    and called_name(part) in ("parameters", "named_parameters")
+                    and isinstance(part.func, cst.Attribute)
+                ):
+                    found.append(part.func.value)
+        return found
+
+    def _constructions(self) -> Iterator[cst.Call]:
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and any(
+                    one.origin is part or one.kind == "instance" for one in self.facts.objects.objects(part)
+                ):
+                    if self._builds(part):
+                        yield part
+
+    def _is_optimizer(self, one: Object) -> bool:
+        if one.kind == "instance" and isinstance(one.origin, Class):
+            return self._derives_from_optimizer(one.origin)
+        while one.kind == "field" and one.holder is not None and str(one.origin).startswith("["):
+            one = one.holder  # `optimizer, scheduler = get_optimizer(model)`
+        return one.kind == "call" and isinstance(one.origin, cst.Call) and self._builds(one.origin)
+
+    def _builds(self, call: cst.Call) -> bool:
+        """True for a call that builds an optimizer."""
+        made = self.facts.objects.classes_made(call)
+        if made:
+            return any(self._derives_from_optimizer(owner) for owner in made)
+        if isinstance(call.func, cst.Call):  # getattr(torch.optim, name)(...)
+            args = call.func.args
+            is_getattr = called_name(call.func) == "getattr" and bool(args)
+            return is_getattr and (self.facts.names.dotted(args[0].value) or "") == "torch.optim"
+        if not isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
+            return False
+        paths = self.facts.objects.import_paths(call.func)
+        return any(_names_optimizer(path) for path in paths)
+
+    def _derives_from_optimizer(self, owner: Class) -> bool:
+        for cls in self.facts.objects.ancestors(owner):
+            for base in cls.node.bases:
+                dotted = self.facts.names.dotted(base.value) or ""
+                if _names_optimizer(dotted):
+                    return True
+        return False
+
+    def _may_be_optimizer(self, node: cst.BaseExpression) -> bool:
+        """True for `optimizer.step()` of something that no one builds here, a scheduler or an environment left out."""
+        text = self.facts.text(node).lower()
+        if "optim" not in text and text.split(".")[-1] not in ("opt", "optimiser", "solver"):
+            return False
+        objects = self.facts.objects.objects(node)
+        return not any(one.kind in ("instance", "display") for one in objects)
+
+
+def _names_optimizer(path: str) -> bool:
+    """True for the resolved name of an optimizer class, or of a function that builds one."""
+    module, _, name = path.rpartition(".")
+    if module == "torch.optim" or (module.startswith("torch.optim.") and "lr_scheduler" not in module):
+        return name[:1].isupper()
+    if name[:1].isupper():
+        return _OPTIMIZER_CLASS.search(name) is not None and _WRAPS_OPTIMIZER.search(name) is None
+    return _OPTIMIZER_FACTORY.search(name) is not None
+
+
+def _step_calls(facts: Facts) -> Iterator[tuple[cst.Call, Statement]]:
+    for statement in facts.tree.all_statements():
+        for part in facts.tree.expressions(statement):
+            if isinstance(part, cst.Call) and called_name(part) == "step" and isinstance(part.func, cst.Attribute):
+                yield part, statement

@@ -1,0 +1,177 @@
+"""Plain float32 loops: which are none of our business, which are left alone by name, and the device's decision."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import Options, migrate_source
+
+START = """\
+import torch
+from torch import nn, optim
+model = nn.Linear(4, 2).cuda()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(8, 4).cuda()
+"""
+STEP = """\
+loss = model(x).pow(2).mean()
+loss.backward()
+optimizer.step()
+"""
+
+LEFT_ALONE = {
+    "a test": (
+        "AMP950",
+        START + "def test_training():\n    loss = model(x).sum()\n    loss.backward()\n    optimizer.step()",
+    ),
+    "callers unknown": (
+        "AMP951",
+        "def train(model, optimizer, batches):\n    for x in batches:\n        loss = model(x.cuda()).mean()\n"
+        "        loss.backward()\n        optimizer.step()\nimport torch\n",
+    ),
+    "optimizer unknown": (
+        "AMP952",
+        START.replace("optim.SGD(model.parameters(), lr=0.1)", "load()") + "from store import load\n" + STEP,
+    ),
+    "a closure": (
+        "AMP953",
+        START
+        + "def closure():\n    loss = model(x).sum()\n    loss.backward()\n    return loss\noptimizer.step(closure)",
+    ),
+    "LBFGS": ("AMP953", START.replace("SGD", "LBFGS") + STEP),
+    "SAM": ("AMP953", START + STEP + "optimizer.first_step(zero_grad=True)\n"),
+    "float64": ("AMP954", START + "model.double()\n" + STEP),
+    "float64 by default": ("AMP954", START + "torch.set_default_dtype(torch.float64)\n" + STEP),
+    "a Hessian": ("AMP955", START + STEP.replace("backward()", "backward(create_graph=True)")),
+    "gradients of an update": (
+        "AMP955",
+        START + "grads = torch.autograd.grad(model(x).sum(), list(model.parameters()), create_graph=True)\n" + STEP,
+    ),
+    "K-FAC": (
+        "AMP955",
+        "from kfac import KFACOptimizer\n"
+        + START.replace("optim.SGD(model.parameters(), lr=0.1)", "KFACOptimizer(model)")
+        + STEP,
+    ),
+    "Hogwild": ("AMP956", START + "model.share_memory()\n" + STEP),
+    "saliency": ("AMP957", START + "model(x).max().backward()\nprint(x.grad)\n"),
+    "a hook": ("AMP958", START + "model.weight.register_hook(print)\n" + STEP),
+    "an input's gradient": ("AMP958", START + "x.requires_grad_()\n" + STEP + "adversarial = x + x.grad.sign()\n"),
+    "an update by hand": (
+        "AMP959",
+        START + "model(x).sum().backward()\nfor p in model.parameters():\n    p.data.add_(p.grad, alpha=-0.1)\n",
+    ),
+    "another update by hand": (
+        "AMP959",
+        START
+        + "model(x).sum().backward()\nwith torch.no_grad():\n    for p in model.parameters():\n        p -= 0.1 * p.grad\n",
+    ),
+    "Accelerate": (
+        "AMP960",
+        "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+        + START
+        + STEP.replace("loss.backward()", "accelerator.backward(loss)"),
+    ),
+    "DeepSpeed": (
+        "AMP960",
+        "import deepspeed\n"
+        + START
+        + "engine, *_ = deepspeed.initialize(model=model)\n"
+        + STEP.replace("loss.backward()", "engine.backward(loss)"),
+    ),
+    "ignite": (
+        "AMP960",
+        "from ignite.engine import Engine\n"
+        + START
+        + "def update(engine, x):\n    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\nEngine(update).run([x])\n",
+    ),
+    "torch 0.3": ("AMP961", START + STEP + "print(loss.data[0])\n"),
+    "Python 2": ("AMP961", START + "for i in xrange(3):\n    " + STEP.replace("\n", "\n    ")),
+    "several losses at once": (
+        "AMP964",
+        START + STEP.replace("loss.backward()", "torch.autograd.backward([loss, loss])"),
+    ),
+    "probabilities of elsewhere": (
+        "AMP967",
+        "from models import Net\n"
+        + START.replace("nn.Linear(4, 2)", "Net()")
+        + STEP.replace("model(x).pow(2).mean()", "model(x)\nloss = nn.functional.binary_cross_entropy(loss, x)"),
+    ),
+    "a penalty on the graph of the loss": (
+        "AMP968",
+        START
+        + "x.requires_grad_()\nout = model(x)\n"
+        + "g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]\n"
+        + STEP.replace("model(x).pow(2).mean()", "out.mean() + g.pow(2).sum()"),
+    ),
+    "an own thread": (
+        "AMP924",
+        "import threading\n" + START + "def work():\n    model(x)\nthreading.Thread(target=work).start()\n" + STEP,
+    ),
+}
+
+
+@pytest.mark.parametrize("code, source", LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_left_alone_by_name(code, source):
+    result = migrate_source(source.encode(), Options())
+    assert (result.status, [finding.code for finding in result.findings]) == ("left", [code])
+    assert result.output == result.source
+
+
+UNTOUCHED = {
+    "no GPU": START.replace(".cuda()", "") + STEP,
+    "a GPU in a message": START.replace(".cuda()", "") + "print(torch.cuda.is_available())\n" + STEP,
+    "seeds": START.replace(".cuda()", "") + "torch.cuda.manual_seed_all(0)\n" + STEP,
+    "where checkpoints go": START.replace(".cuda()", "") + "torch.load('x', map_location='cuda')\n" + STEP,
+    "native AMP": START + "scaler = torch.cuda.amp.GradScaler()\n" + STEP,
+    "native AMP in a function": START + "def f():\n    with torch.autocast('cuda'):\n        pass\n" + STEP,
+    "half by hand": START + "model.half()\n" + STEP,
+    "no backward": START,
+    "a backward in a text": START + "text = 'loss.backward()'\n",
+}
+
+
+@pytest.mark.parametrize("source", UNTOUCHED.values(), ids=UNTOUCHED)
+def test_none_of_our_business(source):
+    result = migrate_source(source.encode(), Options())
+    assert (result.status, result.findings, result.output) == ("untouched", (), result.source)
+
+
+MODEL = "import torch\nfrom torch import nn, optim\nimport argparse\nmodel = nn.Linear(4, 2)\nx = torch.randn(8, 4)\n"
+FLAG = "parser = argparse.ArgumentParser()\nparser.add_argument('--gpu', action='store_true')\nargs = parser.parse_args()\n"
+ENABLED = {
+    "always": ("model.cuda()", ""),
+    "a device that is one": ("device = torch.device('cuda:0')\nmodel.to(device)", ""),
+    "a flag around the move": (FLAG + "if args.gpu:\n    model.cuda()", "enabled=args.gpu"),
+    "a flag of its own": ("use_cuda = torch.cuda.is_available()\nif use_cuda:\n    model.cuda()", "enabled=use_cuda"),
+    "availability": ("if torch.cuda.is_available():\n    model.cuda()", "enabled=torch.cuda.is_available()"),
+    "the other arm": (FLAG + "if not args.gpu:\n    pass\nelse:\n    model.cuda()", "enabled=args.gpu"),
+    "every arm": (FLAG + "if args.gpu:\n    model.cuda()\nelse:\n    model = nn.DataParallel(model).cuda()", ""),
+    "a device": (
+        "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nmodel.to(device)",
+        "enabled=device.type == 'cuda'",
+    ),
+    "a device by a flag": (
+        FLAG + "device = torch.device('cuda' if args.gpu else 'cpu')\nmodel.to(device)",
+        "enabled=args.gpu",
+    ),
+    "a string": (
+        "device = 'cuda' if torch.cuda.is_available() else 'cpu'\nmodel.to(device)",
+        "enabled=torch.device(device).type == 'cuda'",
+    ),
+    "what is moved": (FLAG + "if args.gpu or 1:\n    pass\nif x is not None:\n    model.cuda()", ""),
+}
+
+
+@pytest.mark.parametrize("move, enabled", ENABLED.values(), ids=ENABLED)
+def test_the_scripts_own_decision(move, enabled):
+    source = MODEL + move + "\noptimizer = optim.SGD(model.parameters(), lr=0.1)\n" + STEP
+    result = migrate_source(source.encode(), Options())
+    assert result.status == "migrated", result.findings
+    assert f"scaler = torch.cuda.amp.GradScaler({enabled})\n" in result.output.decode()
+
+
+def test_the_output_is_left_alone():
+    result = migrate_source((START + STEP).encode(), Options())
+    again = migrate_source(result.output, Options())
+    assert (again.status, again.findings, again.output) == ("untouched", (), result.output)
