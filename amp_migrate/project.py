@@ -14,6 +14,7 @@ from amp_migrate.files.write import write_atomically
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
+from amp_migrate.rules import RULES
 from amp_migrate.selection import PLAIN
 from amp_migrate.sources.screen import line_of_apex_import, may_hold_apex_amp, may_train
 from amp_migrate.units.tie import APEX_AMP, TRAINING
@@ -85,7 +86,10 @@ def migrate_source(source: bytes, options: Options) -> Result:
     from amp_migrate.engine import Input, migrate
     from amp_migrate.facts.elsewhere import Nowhere
 
-    return migrate([Input("-", "-", source)], options, Nowhere()).results[0]
+    outcome = migrate([Input("-", "-", source)], options, Nowhere())
+    if outcome.refusal is not None and RULES[outcome.refusal.code].kind == "silence":
+        return _untouched("-", source)
+    return outcome.results[0]
 
 
 def write_result(result: Result) -> Result:

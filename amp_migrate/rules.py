@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-Kind = Literal["note", "attention", "refusal", "error"]
+Kind = Literal["note", "attention", "refusal", "silence", "error"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Rule:
     """One kind of finding.
 
     A `note` is for information, an `attention` wants a look before merging, a `refusal` says why a unit is
-    left alone, an `error` that a file could not be read, parsed or written.
+    left alone, an `error` that a file could not be read, parsed or written. A `silence` is why a unit is none of our
+    business; it is never shown, but may be lifted by more files.
     """
 
     code: str
@@ -491,6 +492,13 @@ _RULES = (
         "a version in mixed precision lies beside this file",
         "the author keeps this one in float32 to compare",
         "use the other file, or remove it and run again",
+    ),
+    Rule(
+        "AMP963",
+        "silence",
+        "no GPU is in sight",
+        "nothing shows that this training runs on a GPU",
+        "nothing",
     ),
     Rule(
         "AMP964",

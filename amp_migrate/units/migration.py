@@ -21,15 +21,19 @@ from amp_migrate.files.torch_version import api_for
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
+from amp_migrate.rules import RULES
 from amp_migrate.units.attempt import Attempt, attempt_of, reasons_of
 from amp_migrate.units.index import Index, Unit
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.universe import universe_of
 
 # Refusals that more files may lift: what is asked for is not in the files at hand.
-_MAY_BE_ELSEWHERE = frozenset("AMP901 AMP902 AMP903 AMP905 AMP906 AMP908 AMP911 AMP914 AMP915 AMP920 AMP921".split())
-# Among them those that ask for a setup or a scaler: it may come from far up the chain of callers.
-_MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915".split())
+_MAY_BE_ELSEWHERE = frozenset(
+    "AMP901 AMP902 AMP903 AMP905 AMP906 AMP908 AMP911 AMP914 AMP915 AMP920 AMP921 AMP951 AMP952 AMP957 AMP963 "
+    "AMP966".split()
+)
+# Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
+_MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP963 AMP966".split())
 _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
 
 
@@ -53,6 +57,8 @@ def migrate_units(
     results: dict[Path, Result] = {}
     # A unit that was refused may have grown into files of another one, which is migrated: that one has the last word.
     for done in sorted(units.done(seeds), key=lambda done: not done.attempt.reasons):
+        if any(RULES[reason.code].kind == "silence" for reason in done.attempt.reasons):
+            continue
         for result in units.allowed(done.attempt).results:
             path = units.given.get(Path(os.path.realpath(result.path)))
             if path is None and whole_units:

@@ -42,9 +42,9 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, []
     optimizers = Optimizers(facts)
     devices = Devices(facts, optimizers, losses)
-    if not devices.is_gpu:
-        return found, []
     found.sites.extend(loss.call for loss in losses)
+    if not devices.is_gpu:
+        return found, [Refusal("AMP963", losses[0].call, "nothing here shows a GPU")]
     refusals = reasons_to_leave_alone(facts, optimizers, losses)
     if refusals:
         return found, refusals
