@@ -203,6 +203,27 @@ _RULES = (
         "say that mixed precision needs nothing but torch; keep what is about other parts of apex",
     ),
     Rule(
+        "AMP185",
+        "attention",
+        "a value is written by index into a float32 tensor",
+        "torch raises where the dtypes differ, and under autocast the value may be half",
+        "write it with .to(destination.dtype) if it is a tensor",
+    ),
+    Rule(
+        "AMP186",
+        "attention",
+        "a matrix is multiplied with its own transpose in half",
+        "sums of squares overflow in half (beyond 65504), and the division comes afterwards",
+        "give the product a line of its own, and run it on .float() inputs inside `with autocast(enabled=False)`",
+    ),
+    Rule(
+        "AMP187",
+        "note",
+        "a loss is summed, not averaged",
+        "scaled by 65536 its gradients overflow at first; GradScaler skips those steps and halves the scale each time",
+        "nothing, or start the scaler lower: GradScaler(init_scale=...)",
+    ),
+    Rule(
         "AMP901",
         "refusal",
         "the files of a unit are migrated together or not at all",
@@ -385,6 +406,35 @@ _RULES = (
         "under apex the values that reached them were half; natively float32 inputs do not fit them outside of "
         "autocast, and GradScaler refuses half gradients",
         "remove the cast: autocast takes float32 weights",
+    ),
+    Rule(
+        "AMP980",
+        "refusal",
+        "a half tensor is filled with a number beyond 65504",
+        "torch raises for it; the tensor is changed in place, and others may hold it, so it cannot be cast here",
+        "use the form that makes a new tensor (masked_fill instead of masked_fill_), or fill with -inf",
+    ),
+    Rule(
+        "AMP981",
+        "refusal",
+        "linear algebra or a transform cannot be kept in float32",
+        "half has no kernels for it, and the line does more than this one operation",
+        "give it a line of its own, with a name for what it takes, or cast its input by hand",
+    ),
+    Rule(
+        "AMP982",
+        "refusal",
+        "an autograd function cannot take custom_fwd and custom_bwd",
+        "under autocast it meets half and float32 mixed, in what it saves for the backward as well",
+        "give it a static forward(ctx, ...) and backward(ctx, ...)",
+    ),
+    Rule(
+        "AMP983",
+        "refusal",
+        "the forward calls a compiled extension",
+        "autocast casts for torch's own operations only; most extensions take float32 and raise for half, or read it "
+        "wrongly",
+        "call it in an autograd function with custom_fwd(cast_inputs=torch.float32), then run again",
     ),
     Rule(
         "AMP990",

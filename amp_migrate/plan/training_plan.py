@@ -14,6 +14,7 @@ from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.scaler.binding import Binding
 from amp_migrate.plan.scaler.enabling import Enabling
 from amp_migrate.plan.steps.placement import StepPlan
@@ -81,6 +82,7 @@ class TrainingPlan:
     clips_of_scaled: list[cst.Call]
     floats: list[cst.Name]
     bce: list[BceSite]
+    safety: Safety = dataclasses.field(default_factory=Safety)
 
     def scaler_for(self, function: Function) -> Scaler | None:
         """The scaler that a function sees."""
