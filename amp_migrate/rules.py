@@ -437,6 +437,13 @@ _RULES = (
         "call it in an autograd function with custom_fwd(cast_inputs=torch.float32), then run again",
     ),
     Rule(
+        "AMP984",
+        "refusal",
+        "the model has complex parameters",
+        "GradScaler raises for their gradients: torch has no unscaling of complex numbers",
+        "keep them as pairs of real numbers and read them by torch.view_as_complex, or train with --dtype bfloat16",
+    ),
+    Rule(
         "AMP990",
         "error",
         "the file cannot be decoded",

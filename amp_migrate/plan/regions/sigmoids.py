@@ -1,63 +1,146 @@
-"""What a sigmoid is computed from, whichever way it is written."""
+"""The sigmoids that make probabilities, followed back from a binary cross entropy (rule E4).
+
+    loss = bce(recon, x)   <-   recon, mu = model(x)   <-   return self.decode(z), mu   <-   torch.sigmoid(self.fc(h))
+
+The trail goes through names, tuples, parameters, and the forwards and methods of the unit's classes. What a sigmoid
+takes is what has to be in float32.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import called_name
+from amp_migrate.facts.dataflow import writes
+from amp_migrate.facts.tree import Class, Function, Statement, called_name
 
 _SIGMOIDS = frozenset(("sigmoid", "softmax"))
-_SHAPES = ("squeeze", "view", "float", "reshape", "flatten", "contiguous")
+_MODULES = frozenset(("Sigmoid", "Softmax"))
+_SHAPES = frozenset("squeeze view float reshape flatten contiguous unsqueeze".split())
+
+Arguments = list[cst.BaseExpression]
 
 
-def inside_methods(node: cst.BaseExpression) -> cst.BaseExpression:
+class Sigmoids:
+    """Follows values back to the sigmoids that made them."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._open: set[cst.BaseExpression] = set()
+
+    def behind(self, value: cst.BaseExpression, at: Statement) -> Arguments | None:
+        """What the sigmoids take that made a value read in a statement; None where some value comes from elsewhere."""
+        value = _inside_methods(value)
+        if value in self._open:
+            return None
+        self._open.add(value)
+        try:
+            return self._follow(value, at)
+        finally:
+            self._open.discard(value)
+
+    def _follow(self, value: cst.BaseExpression, at: Statement) -> Arguments | None:
+        direct = self.argument(value)
+        if direct is not None:
+            return [direct]
+        if isinstance(value, cst.Name):
+            return self._of_name(value, at)
+        return self._of_call(value, ()) if isinstance(value, cst.Call) else None
+
+    def _of_name(self, name: cst.Name, at: Statement) -> Arguments | None:
+        """Its last assignment before the statement; for a parameter, what every call gives."""
+        for place in reversed(at.path()):
+            for earlier in reversed(place.block.statements[: place.index]):
+                if (name.value,) in writes(earlier) and isinstance(earlier.node, cst.Assign):
+                    return self._assigned(name.value, earlier)
+        param = next((one for one in at.function.parameters if one.name.value == name.value), None)
+        if param is None:
+            return None
+        found: list[Arguments | None] = []
+        for call, statement in self.facts.objects.callers(at.function):
+            arg = self.facts.objects.argument(call, at.function, param)
+            found.append(self.behind(arg.value, statement) if arg is not None else None)
+        return _all(found)
+
+    def _assigned(self, name: str, statement: Statement) -> Arguments | None:
+        assert isinstance(statement.node, cst.Assign)
+        target, value = statement.node.targets[0].target, statement.node.value
+        if isinstance(target, cst.Name):
+            return self.behind(value, statement)
+        if not isinstance(target, (cst.Tuple, cst.List)):
+            return None
+        names = [element.value.value if isinstance(element.value, cst.Name) else "" for element in target.elements]
+        if name not in names or any(isinstance(element, cst.StarredElement) for element in target.elements):
+            return None
+        value = _inside_methods(value)
+        return self._of_call(value, (names.index(name),)) if isinstance(value, cst.Call) else None
+
+    def _of_call(self, call: cst.Call, selector: tuple[int, ...]) -> Arguments | None:
+        """What the functions return that a call may run."""
+        functions = list(self._run_by(call))
+        found: list[Arguments | None] = []
+        for function in functions:
+            for statement in function.body.statements:
+                for inner in statement.descendants():
+                    if isinstance(inner.node, cst.Return) and inner.node.value is not None:
+                        found.append(self._returned(inner.node.value, inner, selector))
+        return _all(found)
+
+    def _returned(self, value: cst.BaseExpression, at: Statement, selector: tuple[int, ...]) -> Arguments | None:
+        if not selector:
+            return self.behind(value, at)
+        if not isinstance(value, cst.Tuple) or len(value.elements) <= selector[0]:
+            return None
+        return self.behind(value.elements[selector[0]].value, at)
+
+    def _run_by(self, call: cst.Call) -> Iterator[Function]:
+        functions = self.facts.objects.candidates(call)
+        if functions:
+            yield from functions
+        elif isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
+            for one in self.facts.objects.objects(call.func):
+                forward = one.origin.methods.get("forward") if isinstance(one.origin, Class) else None
+                if forward is not None:
+                    yield forward
+
+    def argument(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """X in `torch.sigmoid(x)`, `F.softmax(x, dim=1)`, `x.sigmoid()`, and of a module that is a sigmoid."""
+        while isinstance(node, cst.Subscript):
+            node = node.value
+        if not isinstance(node, cst.Call):
+            return None
+        first = node.args[0].value if node.args and node.args[0].keyword is None else None
+        if self._is_module(node):
+            return first
+        if called_name(node) not in _SIGMOIDS:
+            return None
+        if not isinstance(node.func, cst.Attribute):
+            return first  # `from torch import sigmoid`
+        root = node.func.value
+        is_torch = isinstance(root, cst.Name) and root.value in ("torch", "F", "nn")
+        return first if first is not None and (is_torch or isinstance(root, cst.Attribute)) else root
+
+    def _is_module(self, call: cst.Call) -> bool:
+        """True for `self.sigmoid(x)` with `self.sigmoid = nn.Sigmoid()`, and for `nn.Sigmoid()(x)`."""
+        if isinstance(call.func, cst.Call):
+            return called_name(call.func) in _MODULES
+        if not isinstance(call.func, (cst.Name, cst.Attribute)):
+            return False
+        origins = [one.origin for one in self.facts.objects.objects(call.func)]
+        return bool(origins) and all(isinstance(one, cst.Call) and called_name(one) in _MODULES for one in origins)
+
+
+def _all(found: list[Arguments | None]) -> Arguments | None:
+    """Everything together, None where there is nothing or something is missing."""
+    if not found or any(one is None for one in found):
+        return None
+    return list(dict.fromkeys(argument for one in found for argument in one or ()))
+
+
+def _inside_methods(node: cst.BaseExpression) -> cst.BaseExpression:
     """X in `X.squeeze(1).float()`."""
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _SHAPES:
         node = node.func.value
     return node
-
-
-def sigmoid_argument(facts: Facts, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """X in `torch.sigmoid(x)`, `F.softmax(x, dim=1)`, `x.sigmoid()`, and `self.act(x)` where `self.act = nn.Sigmoid()`;
-    subscripts on the way included.
-    """
-    while isinstance(node, cst.Subscript):
-        node = node.value
-    if not isinstance(node, cst.Call):
-        return None
-    first = node.args[0].value if node.args and node.args[0].keyword is None and not node.args[0].star else None
-    if _is_sigmoid_module(facts, node.func):
-        return first
-    if called_name(node) not in _SIGMOIDS or not isinstance(node.func, cst.Attribute):
-        return None
-    is_function = _is_module(facts, node.func.value) or _is_self(facts, node.func.value)
-    return first if is_function else node.func.value
-
-
-def _is_sigmoid_module(facts: Facts, func: cst.BaseExpression) -> bool:
-    """True for `nn.Sigmoid()` and for what holds one."""
-    if isinstance(func, cst.Call):
-        return called_name(func) == "Sigmoid"
-    if not isinstance(func, (cst.Name, cst.Attribute)):
-        return False
-    origins = [one.origin for one in facts.objects.objects(func)]
-    return bool(origins) and all(isinstance(one, cst.Call) and called_name(one) == "Sigmoid" for one in origins)
-
-
-def _is_self(facts: Facts, node: cst.BaseExpression) -> bool:
-    """True in `self.sigmoid(x)`: what is called is a part of the module, or a method of it."""
-    function = facts.tree.function_of(node)
-    return (
-        function.is_method
-        and bool(function.parameters)
-        and isinstance(node, cst.Name)
-        and node.value == function.parameters[0].name.value
-    )
-
-
-def _is_module(facts: Facts, node: cst.BaseExpression) -> bool:
-    """True for `torch`, `F` and `torch.nn.functional`: a call of their attribute is no method of a tensor."""
-    if facts.names.dotted(node) is not None:
-        return True
-    return isinstance(node, cst.Attribute) or (isinstance(node, cst.Name) and node.value in ("torch", "F", "nn"))

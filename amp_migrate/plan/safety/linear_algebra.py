@@ -17,40 +17,20 @@ import libcst as cst
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.kernels import CAST_AGAIN, TRANSFORMS, WITHOUT_HALF
 from amp_migrate.plan.safety.precision import Precision, is_of_module
-
-# How many of the first arguments are matrices.
-_LINEAR_ALGEBRA = (
-    dict.fromkeys(
-        "inverse inv inv_ex det logdet slogdet svd svdvals qr cholesky cholesky_ex cholesky_inverse eig eigh eigvals "
-        "eigvalsh matrix_exp matrix_rank cond lu lu_factor geqrf tensorinv".split(),
-        1,
-    )
-    | dict.fromkeys("solve lstsq triangular_solve solve_triangular cholesky_solve tensorsolve".split(), 2)
-    | dict.fromkeys("orgqr householder_product ormqr lu_solve".split(), 2)
-)
-_OF_REAL_NUMBERS = {"rfft": 1, "rfft2": 1, "rfftn": 1, "stft": 1, "quantile": 1, "nanquantile": 1, "ctc_loss": 1}
-_INTO_COMPLEX = {"view_as_complex": 1, "complex": 2, "polar": 2}
-# Complex numbers are welcome, and `.float()` would drop their imaginary part.
-_TRANSFORMS = {"fft": 1, "fft2": 1, "fftn": 1}
-_CAST_AGAIN = {"pinverse": 1, "pinv": 1, "matrix_power": 1, "pca_lowrank": 1, "svd_lowrank": 1, "lobpcg": 1}
-_OPERATIONS = _LINEAR_ALGEBRA | _OF_REAL_NUMBERS | _INTO_COMPLEX | _TRANSFORMS | _CAST_AGAIN
 
 
 def keep_linear_algebra(context: Context) -> None:
     """Float32 for the matrices and signals of operations without a half kernel. Raises Refusal."""
     for call, statement in context.reach.calls():
         for operand in _operands(context, call):
-            if called_name(call) in _TRANSFORMS and context.precisions.of(operand) is Precision.UNKNOWN:
+            if called_name(call) in TRANSFORMS and context.precisions.of(operand) is Precision.UNKNOWN:
                 _check_is_real(context, call, operand)
             context.safety.keep_float32(operand)
-            if called_name(call) in _CAST_AGAIN:
+            if called_name(call) in CAST_AGAIN:
                 _isolate(context, statement, call)
-        if (
-            called_name(call) in _CAST_AGAIN
-            and _is_operation(context, call)
-            and statement not in context.safety.islands
-        ):
+        if called_name(call) in CAST_AGAIN and _is_operation(context, call) and statement not in context.safety.islands:
             _isolate(context, statement, call)
 
 
@@ -62,14 +42,14 @@ def _operands(context: Context, call: cst.Call) -> list[cst.BaseExpression]:
     positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
     if not is_of_module(context.facts, call.func):
         positional = [call.func.value, *positional]
-    matrices = positional[: _OPERATIONS[called_name(call)]]
+    matrices = positional[: WITHOUT_HALF[called_name(call)]]
     found = [(one, context.precisions.of(one)) for one in matrices]
     return [one for one, kind in found if kind.may_be_half or kind is Precision.UNKNOWN]
 
 
 def _is_operation(context: Context, call: cst.Call) -> bool:
     """True for torch's functions, and for the methods of what is certainly a tensor: models have an `inverse`, too."""
-    if called_name(call) not in _OPERATIONS or not isinstance(call.func, cst.Attribute):
+    if called_name(call) not in WITHOUT_HALF or not isinstance(call.func, cst.Attribute):
         return False
     if context.facts.objects.called_function(call) is not None:
         return False

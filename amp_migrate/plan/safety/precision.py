@@ -19,6 +19,8 @@ from amp_migrate.facts.names import Binding, Variable
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.plan.regions.tensors import Tensors
+from amp_migrate.plan.safety.kernels import CAST_AGAIN, LINEAR_ALGEBRA
+from amp_migrate.plan.safety.repairs import Safety
 
 
 class Precision(enum.Enum):
@@ -61,7 +63,7 @@ IN_FLOAT32 = (
 _HALF_LAYERS = re.compile(r"torch\.nn\.(Linear|Conv\w+|LazyLinear|LazyConv\w+|Bilinear)$")
 _FLOAT32_LAYERS = re.compile(
     r"torch\.nn\.(LayerNorm|GroupNorm|Softmax|Softmax2d|LogSoftmax|Softmin|Softplus|Embedding|EmbeddingBag"
-    r"|CosineSimilarity|PairwiseDistance|Parameter|\w*Loss)$"
+    r"|CosineSimilarity|PairwiseDistance|\w*Loss)$"
 )
 _TUPLE_LAYERS = re.compile(r"torch\.nn\.(RNN|LSTM|GRU|MultiheadAttention|\w*Cell|AdaptiveLogSoftmaxWithLoss)$")
 _TO_FLOAT32 = frozenset(("float",))
@@ -93,19 +95,19 @@ _DEEPEST = 40
 
 
 class Precisions:
-    """Answers for expressions of the unit; `settled` are those that a repair keeps in float32."""
+    """Answers for expressions of the unit, repaired as `safety` says so far."""
 
-    def __init__(self, facts: Facts, settled: list[cst.BaseExpression]) -> None:
+    def __init__(self, facts: Facts, safety: Safety) -> None:
         self.facts = facts
         self.tensors = Tensors(facts)
-        self.settled = settled
+        self.safety = safety
         self._open: set[object] = set()
 
     def of(self, node: cst.BaseExpression) -> Precision:
         """The precision of an expression where it stands."""
         if node in self._open or len(self._open) > _DEEPEST:
             return NOTHING_KNOWN
-        if any(node is one for one in self.settled):
+        if any(node is one for one in self.safety.floats):
             return SINGLE
         self._open.add(node)
         try:
@@ -172,7 +174,9 @@ class Precisions:
         value = self.value_before(name)
         if isinstance(value, cst.BinaryOperation):
             return True
-        return isinstance(value, cst.Call) and called_name(value) in IN_HALF | IN_FLOAT32 | _FRESH
+        if not isinstance(value, cst.Call):
+            return False
+        return called_name(value) in IN_HALF | IN_FLOAT32 | _FRESH or self._module(value) is HALF
 
     def _last_write(self, variable: Variable, at: Statement) -> Binding | None:
         """The one binding that certainly gives the variable its value at a statement; None where there are several."""
@@ -261,7 +265,7 @@ class Precisions:
     def _operation(self, node: cst.BinaryOperation) -> Precision:
         left, right = self.of(node.left), self.of(node.right)
         if isinstance(node.operator, cst.MatrixMultiply):
-            return HALF
+            return SINGLE if self._is_in_island(node) else HALF
         if isinstance(node.operator, cst.Power) and (left.is_tensor or right.is_tensor):
             return OTHER if OTHER in (left, right) else SINGLE
         if isinstance(node.operator, cst.Divide) and left is NUMBER and right.is_tensor:
@@ -278,6 +282,8 @@ class Precisions:
         module = self._module(node)
         if module is not None:
             return module
+        if name == "Parameter" and node.args:
+            return OTHER if self.of(node.args[0].value) is OTHER else SINGLE
         first = tensor_operand(self.facts, node)
         if name in _TO_FLOAT32 and isinstance(node.func, cst.Attribute):
             return SINGLE
@@ -289,7 +295,9 @@ class Precisions:
         if name in ("to", "type", "type_as") and first is not None:
             return self._converted(node, first)
         if name in IN_HALF:
-            return HALF
+            return SINGLE if self._is_in_island(node) else HALF
+        if name in LINEAR_ALGEBRA | CAST_AGAIN and not name.startswith("eig") and self._is_torchs(node):
+            return SINGLE  # half has no kernel for it: it runs in float32, or not at all
         if name in IN_FLOAT32:
             return OTHER if first is not None and self.of(first) is OTHER else SINGLE
         if name in _TO_OTHER:
@@ -315,9 +323,14 @@ class Precisions:
             return found
         return FLOATING if self._is_torchs(node) and name not in ("tensor", "arange", "range") else NOTHING_KNOWN
 
+    def _is_in_island(self, node: cst.BaseExpression) -> bool:
+        return self.facts.tree.statement_of(node) in self.safety.islands
+
     def _is_torchs(self, node: cst.Call) -> bool:
         """A function of torch itself: what it returns is most probably a tensor."""
         dotted = self.facts.names.dotted(node.func) or ""
+        if called_name(node)[:1].isupper() and not dotted.endswith("Tensor"):
+            return False
         return (
             dotted.startswith("torch.")
             and dotted.count(".") <= 3

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.tree import Class, Function, called_name, walk
-from amp_migrate.plan.regions.sigmoids import sigmoid_argument
+from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
 
@@ -38,7 +38,7 @@ def _sigmoids(context: Context, node: cst.BaseExpression, depth: int) -> Iterato
         return
     for part in walk(node):
         if isinstance(part, cst.Call):
-            argument = sigmoid_argument(context.facts, part)
+            argument = Sigmoids(context.facts).argument(part)
             if argument is not None and called_name(part) != "softmax":
                 yield argument
             for value in _returned(context, part):

@@ -19,7 +19,9 @@ from amp_migrate.plan.regions.training import Region
 
 
 class Reach:
-    """The statements under autocast, each once, and the local modules outside of the unit that they lead to."""
+    """The statements under autocast, each once, the classes whose forwards they are in, and the local modules outside
+    of the unit that they lead to (`unread`).
+    """
 
     def __init__(self, facts: Facts, forwards: Forwards, regions: Iterable[Region]) -> None:
         self.facts = facts
@@ -28,7 +30,7 @@ class Reach:
         self.unread: dict[str, cst.Call] = {}
         self._functions: set[Function] = set()
         self._makers: set[Function] = set()
-        self._classes: set[Class] = set()
+        self.classes: dict[Class, None] = {}
         self._objects: set[Object] = set()
         self._waiting: list[Function] = []
         for region in regions:
@@ -91,9 +93,9 @@ class Reach:
 
     def _class(self, owner: Class) -> None:
         """A module: its forward, and the modules that its methods make."""
-        if owner in self._classes:
+        if owner in self.classes:
             return
-        self._classes.add(owner)
+        self.classes[owner] = None
         family = self.facts.objects.ancestors(owner)
         forward = next((one.methods["forward"] for one in _in_order(owner, family) if "forward" in one.methods), None)
         if forward is None:

@@ -6,6 +6,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.containers import split_containers
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.extensions import check_extensions
@@ -31,13 +32,14 @@ def scan(facts: Facts, forwards: Forwards, regions: list[Region], bce: list[BceS
     reach = Reach(facts, forwards, regions)
     safety = Safety(unread=reach.unread)
     safety.floats += [node for site in bce for node in site.floats]
-    context = Context(facts, reach, Precisions(facts, safety.floats), safety)
+    context = Context(facts, reach, Precisions(facts, safety), safety)
     check_extensions(context)
+    check_complex_weights(context)
     guard_functions(context)
     split_containers(context, bce)
     keep_masks(context)
-    keep_linear_algebra(context)
     isolate_self_products(context)
+    keep_linear_algebra(context)
     keep_probabilities(context)
     keep_epsilons(context)
     match_indexed_writes(context)
