@@ -21,9 +21,10 @@ from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
-from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
+
+_SIGMOIDS = frozenset(("sigmoid", "softmax"))
 
 
 @dataclasses.dataclass(eq=False)
@@ -57,7 +58,6 @@ class _Finder:
         self.facts = facts
         self.forwards = forwards
         self.regions = regions
-        self.sigmoids = Sigmoids(facts)
 
     def find(self) -> list[BceSite]:
         found = [(call, statement, region) for call, statement, region in self._calls() if self._is_bce(call)]
@@ -176,8 +176,34 @@ class _Finder:
         ]
 
     def _sigmoids(self, value: cst.BaseExpression, at: Statement) -> list[cst.BaseExpression]:
-        """What the sigmoids take that make a value, as far as all of them are seen; nothing where one is not."""
-        return self.sigmoids.behind(value, at) or []
+        """What sigmoids take: in the argument itself, in the statement that made the name, or at the end of the
+        forward of a model of this file.
+        """
+        if isinstance(value, cst.Name):
+            for earlier in reversed(at.block.statements[: at.index]):
+                if (value.value,) in writes(earlier) and isinstance(earlier.node, cst.Assign):
+                    value = earlier.node.value
+                    break
+        direct = _sigmoid_argument(_inside_methods(value))
+        if direct is not None:
+            return [direct]
+        return self._ending_of_forward(value) if isinstance(value, cst.Call) else []
+
+    def _ending_of_forward(self, call: cst.Call) -> list[cst.BaseExpression]:
+        if not isinstance(call.func, (cst.Name, cst.Attribute)):
+            return []
+        origins = [one.origin for one in self.facts.objects.objects(call.func)]
+        forwards = [origin.methods.get("forward") for origin in origins if isinstance(origin, Class)]
+        if len(forwards) != 1 or forwards[0] is None:
+            return []
+        returned = [
+            inner.node.value
+            for statement in forwards[0].body.statements
+            for inner in statement.descendants()
+            if isinstance(inner.node, cst.Return) and inner.node.value is not None
+        ]
+        found = [_sigmoid_argument(_inside_methods(value)) for value in returned]
+        return [argument for argument in found if argument is not None] if None not in found else []
 
     def _is_made_by(self, value: cst.BaseExpression, region: Region) -> bool:
         names = {part.value for part in walk(value) if isinstance(part, cst.Name)}
@@ -185,3 +211,29 @@ class _Finder:
             path[0] for statement in region.statements() for inner in statement.descendants() for path in writes(inner)
         }
         return bool(names & made) and isinstance(value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+
+
+def _inside_methods(node: cst.BaseExpression) -> cst.BaseExpression:
+    """X in `X.squeeze(1).float()`."""
+    while (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value in ("squeeze", "view", "float", "reshape", "flatten", "contiguous")
+    ):
+        node = node.func.value
+    return node
+
+
+def _sigmoid_argument(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """X in `torch.sigmoid(x)`, `F.softmax(x, dim=1)` and `x.sigmoid()`, subscripts on the way included."""
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    if not isinstance(node, cst.Call) or called_name(node) not in _SIGMOIDS:
+        return None
+    if node.args and node.args[0].keyword is None and isinstance(node.func, cst.Attribute):
+        root = node.func.value
+        is_module = isinstance(root, cst.Name) and root.value in ("torch", "F", "nn")
+        is_module = is_module or isinstance(root, cst.Attribute)
+        if is_module:
+            return node.args[0].value
+    return node.func.value if isinstance(node.func, cst.Attribute) else None

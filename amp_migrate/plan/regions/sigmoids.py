@@ -23,15 +23,19 @@ _SHAPES = frozenset("squeeze view float reshape flatten contiguous unsqueeze".sp
 Arguments = list[cst.BaseExpression]
 
 
-class Sigmoids:
-    """Follows values back to the sigmoids that made them."""
+class Trail:
+    """Follows values back to what made them: to where `origin` recognises an expression."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self._open: set[cst.BaseExpression] = set()
 
+    def origin(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What is looked for, where an expression shows it."""
+        raise NotImplementedError
+
     def behind(self, value: cst.BaseExpression, at: Statement) -> Arguments | None:
-        """What the sigmoids take that made a value read in a statement; None where some value comes from elsewhere."""
+        """What made a value read in a statement; None where some of it comes from elsewhere."""
         value = _inside_methods(value)
         if value in self._open:
             return None
@@ -42,7 +46,7 @@ class Sigmoids:
             self._open.discard(value)
 
     def _follow(self, value: cst.BaseExpression, at: Statement) -> Arguments | None:
-        direct = self.argument(value)
+        direct = self.origin(value)
         if direct is not None:
             return [direct]
         if isinstance(value, cst.Name):
@@ -55,6 +59,9 @@ class Sigmoids:
             for earlier in reversed(place.block.statements[: place.index]):
                 if (name.value,) in writes(earlier) and isinstance(earlier.node, cst.Assign):
                     return self._assigned(name.value, earlier)
+                arms = self._set_in_arms(name.value, earlier)
+                if arms:
+                    return _all([self._assigned(name.value, one) for one in arms])
         param = next((one for one in at.function.parameters if one.name.value == name.value), None)
         if param is None:
             return None
@@ -63,6 +70,16 @@ class Sigmoids:
             arg = self.facts.objects.argument(call, at.function, param)
             found.append(self.behind(arg.value, statement) if arg is not None else None)
         return _all(found)
+
+    def _set_in_arms(self, name: str, statement: Statement) -> list[Statement]:
+        """The last assignments of a name in the arms of an `if` and its `else`, where all of them have one."""
+        if not isinstance(statement.node, cst.If) or len(statement.blocks) < 2:
+            return []
+        arms = []
+        for block in statement.blocks:
+            last = [one for one in block.statements if (name,) in writes(one) and isinstance(one.node, cst.Assign)]
+            arms += last[-1:]
+        return arms if len(arms) == len(statement.blocks) else []
 
     def _assigned(self, name: str, statement: Statement) -> Arguments | None:
         assert isinstance(statement.node, cst.Assign)
@@ -105,7 +122,11 @@ class Sigmoids:
                 if forward is not None:
                     yield forward
 
-    def argument(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+
+class Sigmoids(Trail):
+    """Finds what the sigmoids take that make a value."""
+
+    def origin(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """X in `torch.sigmoid(x)`, `F.softmax(x, dim=1)`, `x.sigmoid()`, and of a module that is a sigmoid."""
         while isinstance(node, cst.Subscript):
             node = node.value

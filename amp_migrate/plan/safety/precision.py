@@ -68,7 +68,7 @@ _FLOAT32_LAYERS = re.compile(
 _TUPLE_LAYERS = re.compile(r"torch\.nn\.(RNN|LSTM|GRU|MultiheadAttention|\w*Cell|AdaptiveLogSoftmaxWithLoss)$")
 _TO_FLOAT32 = frozenset(("float",))
 _TO_OTHER = frozenset(
-    "double long int bool byte short char argmax argmin argsort nonzero eq ne gt ge lt le isnan isinf isfinite numel "
+    "double long int bool byte short char argmax argmin argsort nonzero eq ne gt ge lt le isnan isinf isfinite "
     "randint randperm one_hot bincount searchsorted bucketize complex view_as_complex polar logical_not logical_and "
     "logical_or multinomial fft ifft rfft fft2 ifft2 rfft2 fftn ifftn rfftn tril_indices triu_indices".split()
 )
@@ -91,6 +91,7 @@ _COMBINING = frozenset("add sub mul div multiply subtract true_divide maximum mi
 _WITH_INDICES = frozenset("max min topk sort kthvalue median mode".split())
 _SAME_DTYPE = frozenset("T mT H data real".split())
 _PLAIN = frozenset("shape dtype device ndim requires_grad is_cuda training".split())
+_NUMBERS = frozenset("size dim len item int stride nelement numel".split())
 _DEEPEST = 40
 
 
@@ -284,6 +285,8 @@ class Precisions:
             return module
         if name == "Parameter" and node.args:
             return OTHER if self.of(node.args[0].value) is OTHER else SINGLE
+        if name in _NUMBERS or (self.facts.names.dotted(node.func) or "").startswith("math."):
+            return NUMBER
         first = tensor_operand(self.facts, node)
         if name in _TO_FLOAT32 and isinstance(node.func, cst.Attribute):
             return SINGLE

@@ -38,7 +38,7 @@ def _sigmoids(context: Context, node: cst.BaseExpression, depth: int) -> Iterato
         return
     for part in walk(node):
         if isinstance(part, cst.Call):
-            argument = Sigmoids(context.facts).argument(part)
+            argument = Sigmoids(context.facts).origin(part)
             if argument is not None and called_name(part) != "softmax":
                 yield argument
             for value in _returned(context, part):
