@@ -122,6 +122,10 @@ class Objects(Callables):
         """Every store to an attribute of that name, whatever the object."""
         return self._stores.to(field)
 
+    def returned_by(self, function: Function) -> list[cst.BaseExpression]:
+        """What a function returns."""
+        return self._stores.returned(function)
+
     def is_kept(self, call: cst.Call, arg: cst.Arg) -> bool:
         """True for the model in `objs = Munch(model=model)`, read back as `objs.model`."""
         readers = self._stores.readers(arg.keyword.value) if arg.keyword is not None else []

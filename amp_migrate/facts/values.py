@@ -160,6 +160,9 @@ def literal_value(node: cst.BaseExpression) -> object:
         if isinstance(left, (int, float)) and isinstance(right, (int, float)):
             return _arithmetic(node.operator, left, right)
         return UNKNOWN
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        value = literal_value(node.expression)
+        return -value if isinstance(value, (int, float)) else UNKNOWN
     if isinstance(node, (cst.SimpleString, cst.ConcatenatedString, cst.BaseNumber, cst.UnaryOperation)):
         try:
             return ast.literal_eval(cst.Module([]).code_for_node(node).strip())
@@ -175,6 +178,10 @@ def _arithmetic(operator: cst.BaseBinaryOp, left: float, right: float) -> object
     try:
         if isinstance(operator, cst.Power):
             return left**right if abs(right) < 200 else UNKNOWN
+        if isinstance(operator, cst.Add):
+            return left + right
+        if isinstance(operator, cst.Subtract):
+            return left - right
         if isinstance(operator, cst.Multiply):
             return left * right
         if isinstance(operator, cst.Divide):

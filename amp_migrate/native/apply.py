@@ -421,6 +421,8 @@ def _in_and(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def _with_parentheses_of(old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:
     """Keep the parentheses around an expression, since they may hold its line breaks."""
+    if any(part is old for part in walk(new)):
+        return new  # they are in it
     lpar = getattr(old, "lpar", ())
     rpar = getattr(old, "rpar", ())
     return new.with_changes(lpar=lpar, rpar=rpar) if lpar and not new.lpar else new

@@ -9,9 +9,10 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import negated, source_key
-from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.tree import Function, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.native.edits import Edits, Wrap
+from amp_migrate.native.repairs import RepairWriter
 from amp_migrate.native.signatures import add_arguments, add_parameters
 from amp_migrate.native.spelling import Spellings
 from amp_migrate.plan.model import Backward, FormatTest, ParameterAccess, ScaledBlock, Setup
@@ -35,6 +36,7 @@ class _Emitter:
         self.plan = plan
         self.spellings = spellings
         self.edits = edits
+        self.repairs = RepairWriter(facts, spellings, edits)
         self._hoisted = {region.region.hoisted for region in plan.regions} - {None}
 
     def emit(self) -> None:
@@ -71,6 +73,7 @@ class _Emitter:
             self.edits.replace(name, f"{name.value}.float()")
         self._binary_cross_entropies()
         self._logits()
+        self.repairs.write(self.plan.safety)
         for statement in self.plan.found.removed:
             self.edits.remove(statement)
 
@@ -420,17 +423,11 @@ class _Emitter:
 
     def _binary_cross_entropies(self) -> None:
         """Inputs in float32, and an island without autocast where the region goes on (rule E4)."""
-        islands: set[Statement] = set()
         for site in self.plan.bce:
             for node in site.floats:
-                if isinstance(node, cst.Call) and called_name(node) == "float":
-                    continue
-                simple = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
-                self.edits.transform(node, lambda updated, simple=simple: _floated(updated, simple))  # type: ignore[misc]
-            if site.island is not None and site.island not in islands:
-                islands.add(site.island)
-                autocast = self.spellings.at(site.island.node).autocast("False")
-                self.edits.wraps.append(Wrap(site.island, site.island, f"with {autocast}"))
+                self.repairs.float(node)
+            if site.island is not None:
+                self.repairs.island(site.island)
 
     def _logits(self) -> None:
         """A sigmoid leaves its container, and the loss takes what it was given (rule E4)."""
@@ -460,13 +457,6 @@ class _Emitter:
             self.edits.transform(owner.node, lambda updated: _with_item(updated, autocast))
             return
         self.edits.wraps.append(Wrap(region.first, region.last, f"with {autocast}", tail))
-
-
-def _floated(node: cst.CSTNode, simple: bool) -> cst.CSTNode:
-    assert isinstance(node, cst.BaseExpression)
-    if not simple and not node.lpar:
-        node = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-    return cst.Call(cst.Attribute(node, cst.Name("float")))
 
 
 def _may_raise(node: cst.BaseExpression) -> bool:

@@ -40,9 +40,19 @@ class Spelling:
             arguments.append(f"enabled={enabled}")
         return self._call("GradScaler", arguments)
 
-    def _call(self, name: str, arguments: list[str]) -> str:
+    def custom_fwd(self) -> str:
+        """The decorator that runs an autograd function's forward in float32, outside of autocast."""
+        return self._call("custom_fwd", [f"cast_inputs={self.torch}.float32"], device="device_type=")
+
+    def custom_bwd(self) -> str:
+        """The decorator that runs its backward as its forward ran."""
         if self.api == "torch.amp":
-            arguments = [f"{self.quote}cuda{self.quote}", *arguments]
+            return self._call("custom_bwd", [], device="device_type=")
+        return f"{self.torch}.cuda.amp.custom_bwd"
+
+    def _call(self, name: str, arguments: list[str], device: str = "") -> str:
+        if self.api == "torch.amp":
+            arguments = [f"{device}{self.quote}cuda{self.quote}", *arguments]
             return f"{self.torch}.amp.{name}({', '.join(arguments)})"
         return f"{self.torch}.cuda.amp.{name}({', '.join(arguments)})"
 

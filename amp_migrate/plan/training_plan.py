@@ -15,6 +15,7 @@ from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.regions.logits import Logits
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.scaler.binding import Binding
 from amp_migrate.plan.scaler.enabling import Enabling
 from amp_migrate.plan.steps.placement import StepPlan
@@ -83,6 +84,7 @@ class TrainingPlan:
     floats: list[cst.Name]
     bce: list[BceSite]
     logits: Logits = dataclasses.field(default_factory=Logits)
+    safety: Safety = dataclasses.field(default_factory=Safety)
 
     def scaler_for(self, function: Function) -> Scaler | None:
         """The scaler that a function sees."""

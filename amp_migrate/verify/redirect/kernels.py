@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from amp_migrate.verify.redirect import policy
+from amp_migrate import autocast_policy as policy
 
 Kernel = Callable[..., Any]
 _KEY = "AutocastCPU"

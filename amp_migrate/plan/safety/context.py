@@ -1,0 +1,52 @@
+"""What every part of the scan works with."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.plan.regions.forwards import own_calls
+from amp_migrate.plan.safety.precision import IN_HALF, Precisions
+from amp_migrate.plan.safety.reach import Reach
+from amp_migrate.plan.safety.repairs import Safety
+
+
+@dataclasses.dataclass
+class Context:
+    """The unit, the statements under autocast, what their values are, and what has been decided so far."""
+
+    facts: Facts
+    reach: Reach
+    precisions: Precisions
+    safety: Safety
+
+    def note(self, node: cst.CSTNode, code: str, message: str) -> None:
+        self.safety.findings.append(self.facts.finding(node, code, message))
+
+    def can_be_island(self, statement: Statement, inside: cst.BaseExpression) -> bool:
+        """True where nothing of a statement needs autocast but what `inside` computes: no module, no other product."""
+        if not isinstance(statement.node, (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Return, cst.Expr)):
+            return False
+        products = (part for part in self.facts.tree.expressions(statement) if isinstance(part, cst.BinaryOperation))
+        if any(isinstance(part.operator, cst.MatrixMultiply) and part is not inside for part in products):
+            return False
+        return all(call is inside or self._needs_no_autocast(call) for call in own_calls(self.facts, statement))
+
+    def _needs_no_autocast(self, call: cst.Call) -> bool:
+        """Operations that take half and float32 alike; a module, a product or a function of the unit may not."""
+        if self.facts.objects.called_function(call) is not None or called_name(call) in IN_HALF:
+            return False
+        if isinstance(call.func, cst.Attribute):
+            dotted = self.facts.names.dotted(call.func) or ""
+            root = next((part for part in walk(call.func) if isinstance(part, cst.Name) and part.value == "self"), None)
+            return dotted.startswith("torch.") or (root is None and dotted == "") or self._is_shape(call)
+        return isinstance(call.func, cst.Name) and (
+            self.facts.names.variable_at(call.func) is None
+            or (self.facts.names.dotted(call.func) or "").startswith("torch.")
+        )
+
+    def _is_shape(self, call: cst.Call) -> bool:
+        return called_name(call) in ("size", "numel", "dim", "view", "reshape", "transpose", "permute", "t")

@@ -1,0 +1,50 @@
+"""Compiled extensions that the forward calls: nobody casts for them, and most take float32 only.
+
+    from torch.utils.cpp_extension import load
+    kernels = load(name="kernels", sources=["kernels.cu"])
+    y = kernels.forward(x)                                      # x is half under autocast
+
+Inside of an autograd function that custom_fwd keeps in float32 they are safe (rule R13); anywhere else the unit stays.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from amp_migrate.facts.names import dotted_text
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.safety.context import Context
+
+_LOADERS = frozenset(
+    "torch.utils.cpp_extension.load torch.utils.cpp_extension.load_inline cupy.RawKernel cupy.RawModule".split()
+)
+# How projects name what their setup.py compiles; torch's own and other packages' are none of ours.
+_COMPILED = re.compile(r"(^|\.)(_C|_ext|\w+_cuda|\w+_cpp|cuda_\w+|_\w+_ext|\w+_ext)(\.|$)")
+
+
+def check_extensions(context: Context) -> None:
+    """Raises Refusal for a call of a compiled extension under autocast."""
+    for call, _ in context.reach.calls():
+        if not isinstance(call.func, (cst.Name, cst.Attribute)):
+            continue
+        imported = context.facts.names.imported_as(call.func)
+        if _is_loaded(context, call.func) or any(_is_compiled(context, name) for name in imported):
+            message = f"{dotted_text(call.func)} is compiled code, which autocast does not cast for"
+            raise Refusal("AMP983", call, message)
+
+
+def _is_compiled(context: Context, dotted: str) -> bool:
+    if dotted.startswith(("torch.", "/")) or context.facts.elsewhere.source_of(dotted) is not None:
+        return False
+    return _COMPILED.search(dotted) is not None
+
+
+def _is_loaded(context: Context, func: cst.BaseExpression) -> bool:
+    """True for a function of what `torch.utils.cpp_extension.load` returned."""
+    root = func.value if isinstance(func, cst.Attribute) else func
+    origins = [one.origin for one in context.facts.objects.objects(root)]
+    return any(
+        isinstance(origin, cst.Call) and context.facts.names.dotted(origin.func) in _LOADERS for origin in origins
+    )

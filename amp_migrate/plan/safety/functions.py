@@ -1,0 +1,90 @@
+"""Autograd functions of the unit's own: under autocast they meet half and float32 mixed, in what they save as well.
+
+    class Scale(torch.autograd.Function):              class Scale(torch.autograd.Function):
+        @staticmethod                                      @staticmethod
+        def forward(ctx, x, w):                =>          @torch.amp.custom_fwd(device_type="cuda", cast_inputs=...)
+            ...                                            def forward(ctx, x, w):
+
+With `custom_fwd(cast_inputs=torch.float32)` and `custom_bwd` both directions run in float32 outside of autocast, as
+they did before, and kernels that take float32 only get it ([T2.13:torch/amp/autocast_mode.py], the official form). A
+function of one tensor without products of its own needs none of it: reversed gradients, rounding with a straight
+through gradient.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts.tree import Class, Function, called_name
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.regions.forwards import own_calls
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.precision import IN_HALF
+
+
+def guard_functions(context: Context) -> None:
+    """custom_fwd and custom_bwd for the autograd functions that the forward applies. Raises Refusal."""
+    for call, _ in context.reach.calls():
+        owner = _applied(context, call)
+        if owner is None:
+            continue
+        forward, backward = owner.methods.get("forward"), owner.methods.get("backward")
+        if forward is None or (backward is not None and _is_guarded(forward)):
+            continue
+        if backward is None or not (forward.is_static and backward.is_static) or "setup_context" in owner.methods:
+            message = f"{owner.name} has no static forward and backward of its own that custom_fwd could be put on"
+            raise Refusal("AMP982", owner.node, message)
+        if _is_of_one_tensor(context, call) and not any(_computes(context, one) for one in (forward, backward)):
+            continue
+        if (forward, backward) not in context.safety.guarded:
+            context.safety.guarded.append((forward, backward))
+
+
+def _applied(context: Context, call: cst.Call) -> Class | None:
+    """The class of `Scale.apply(x)`, also through a name: `scale = Scale.apply`."""
+    func = call.func
+    if isinstance(func, cst.Name):
+        values = context.facts.objects.values_of(func)
+        func = values[0] if len(values) == 1 else func
+    if not isinstance(func, cst.Attribute) or func.attr.value != "apply":
+        return None
+    made_of = [one.origin for one in context.facts.objects.objects(func.value) if one.kind == "definition"]
+    owners = [context.facts.tree.class_at.get(one) for one in made_of if isinstance(one, cst.ClassDef)]
+    owner = owners[0] if len(owners) == 1 else None
+    return owner if owner is not None and _is_autograd_function(context, owner) else None
+
+
+def _is_autograd_function(context: Context, owner: Class) -> bool:
+    bases = [context.facts.names.dotted(base.value) or "" for base in owner.node.bases]
+    return any(base in ("torch.autograd.Function", "torch.autograd.function.Function") for base in bases)
+
+
+def _is_guarded(forward: Function) -> bool:
+    assert isinstance(forward.node, cst.FunctionDef)
+    for decorator in forward.node.decorators:
+        node = decorator.decorator
+        name = node.func if isinstance(node, cst.Call) else node
+        last = name.attr if isinstance(name, cst.Attribute) else name
+        if isinstance(last, cst.Name) and last.value in ("custom_fwd", "half_function", "float_function"):
+            return True
+    return False
+
+
+def _is_of_one_tensor(context: Context, call: cst.Call) -> bool:
+    """True where all arguments but the first are plain numbers."""
+    rest = [context.precisions.of(arg.value) for arg in call.args[1:]]
+    return len(call.args) > 0 and not any(one.is_tensor for one in rest)
+
+
+def _computes(context: Context, function: Function) -> bool:
+    """True for a body with operations that autocast would treat, or that this unit does not show."""
+    for statement in function.body.statements:
+        for inner in statement.descendants():
+            for part in context.facts.tree.expressions(inner):
+                if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
+                    return True
+            for call in own_calls(context.facts, inner):
+                dotted = context.facts.names.dotted(call.func) or ""
+                if called_name(call) in IN_HALF or (dotted and not dotted.startswith("torch.")):
+                    return True
+    return False

@@ -1,0 +1,89 @@
+"""Writes by index into tensors of another dtype, which raise.
+
+    out = torch.zeros(n, d)
+    out[mask] = self.project(x)                =>    out[mask] = self.project(x).to(out.dtype)
+
+An assignment by a mask or by a tensor of indices, and scatter_, index_add_, index_copy_ and masked_scatter_, want equal
+dtypes ("Index put requires the source and destination dtypes match"; [run], torch 2.13). Slices and single positions
+are copied, and cast on the way. Under autocast the source is half where it comes from a product and the destination
+float32 where it was made by torch.zeros, or the other way round. `.to(destination.dtype)` is what the other forms do by
+themselves; it changes nothing where the dtypes agree, so it is exact with autocast off, and cannot be wrong with it on.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts.tree import called_name
+from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.precision import Precision, is_of_module
+from amp_migrate.plan.safety.repairs import Cast
+
+# The position of the source among the arguments of the method. scatter_add and index_put are autocast's own.
+_SOURCES = {
+    "scatter_": 2,
+    "scatter": 2,
+    "scatter_add_": 2,
+    "scatter_reduce_": 2,
+    "scatter_reduce": 2,
+    "index_add_": 2,
+    "index_add": 2,
+    "index_copy_": 2,
+    "index_copy": 2,
+    "masked_scatter_": 1,
+    "masked_scatter": 1,
+    "index_put_": 1,
+}
+
+
+def match_indexed_writes(context: Context) -> None:
+    """The dtype of its destination for each source that may have another."""
+    for statement in context.reach.statements:
+        if isinstance(statement.node, cst.Assign) and len(statement.node.targets) == 1:
+            target = statement.node.targets[0].target
+            if isinstance(target, cst.Subscript) and _is_by_tensor(context, target):
+                _match(context, target.value, statement.node.value)
+    for call, _ in context.reach.calls():
+        if called_name(call) in _SOURCES and isinstance(call.func, cst.Attribute):
+            if not is_of_module(context.facts, call.func):
+                source = _source(call)
+                if source is not None:
+                    _match(context, call.func.value, source)
+
+
+def _source(call: cst.Call) -> cst.BaseExpression | None:
+    named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    place = _SOURCES[called_name(call)]
+    given = positional[place] if len(positional) > place else None
+    return given or named.get("src") or named.get("source") or named.get("values")
+
+
+def _is_by_tensor(context: Context, target: cst.Subscript) -> bool:
+    """True where some index may be a tensor or a list: neither a slice nor a number."""
+    for element in target.slice:
+        if isinstance(element.slice, cst.Index):
+            index = element.slice.value
+            is_given = literal_value(index) is UNKNOWN or isinstance(index, cst.List)
+            if is_given and not isinstance(index, cst.Ellipsis):
+                if context.precisions.of(index) is not Precision.NUMBER:
+                    return True
+    return False
+
+
+def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseExpression) -> None:
+    into, given = context.precisions.of(destination), context.precisions.of(source)
+    if not into.is_tensor or not given.is_tensor:
+        if into is Precision.SINGLE and given is Precision.UNKNOWN and literal_value(source) is UNKNOWN:
+            text = context.facts.text(source)
+            context.note(source, "AMP185", f"{text} is written by index into a float32 tensor, and may be half")
+        return
+    if Precision.OTHER in (into, given) or into is given is Precision.SINGLE or into is given is Precision.HALF:
+        return
+    if Precision.SINGLE not in (into, given) and Precision.HALF not in (into, given):
+        return  # most probably of one origin
+    if isinstance(destination, (cst.Name, cst.Attribute, cst.Subscript)):
+        context.safety.casts.append(Cast(source, destination))
+    elif into is Precision.SINGLE:
+        context.safety.keep_float32(source)

@@ -1,0 +1,92 @@
+"""Constants that half cannot hold, such as -1e9 for what a mask hides.
+
+masked_fill, full_like, fill_ and clamp raise for half ("value cannot be converted to type c10::Half without
+overflow"); where, an assignment by a mask, products and sums give infinity, and a softmax of nothing but infinities is
+NaN ([run], torch 2.13). `.float()` before the constant is exact, and costs nothing: softmax runs in float32 anyway.
+
+    scores = scores.masked_fill(mask, -1e9)       =>    scores = scores.float().masked_fill(mask, -1e9)
+    scores.masked_fill_(mask, -1e9)               =>    scores = scores.float()
+                                                        scores.masked_fill_(mask, -1e9)
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.numbers import overflows
+from amp_migrate.plan.safety.precision import Precision, tensor_operand
+
+_FILLS = frozenset("masked_fill masked_fill_ full_like new_full fill_ index_fill index_fill_".split())
+_CLAMPS = frozenset("clamp clamp_ clip clip_ clamp_max clamp_min clamp_max_ clamp_min_".split())
+_ONLY_TENSORS_HAVE = frozenset("masked_fill masked_fill_ full_like new_full index_fill index_fill_".split())
+_PLAIN = (cst.Add, cst.Subtract, cst.Multiply)
+
+
+def keep_masks(context: Context) -> None:
+    """Float32 for what a large constant is written into, or computed with. Raises Refusal."""
+    for call, statement in context.reach.calls():
+        if called_name(call) == "where" and len(call.args) == 3:
+            _where(context, call)
+        elif called_name(call) in _FILLS | _CLAMPS and _has_large_constant(context, call):
+            _fill(context, call, statement)
+    for statement in context.reach.statements:
+        if isinstance(statement.node, cst.Assign) and overflows(context.facts, statement.node.value):
+            for target in statement.node.targets:
+                if isinstance(target.target, cst.Subscript) and context.precisions.of(target.target.value).may_be_half:
+                    _rebind(context, target.target.value, statement)
+        for part in context.facts.tree.expressions(statement):
+            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, _PLAIN):
+                for constant, other in ((part.left, part.right), (part.right, part.left)):
+                    if overflows(context.facts, constant) and context.precisions.of(other) is Precision.HALF:
+                        context.safety.keep_float32(other)
+
+
+def _has_large_constant(context: Context, call: cst.Call) -> bool:
+    if any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in call.args):
+        return False
+    return any(overflows(context.facts, arg.value) for arg in call.args)
+
+
+def _where(context: Context, call: cst.Call) -> None:
+    chosen = [arg.value for arg in call.args[1:]]
+    for constant, other in (chosen, chosen[::-1]):
+        if overflows(context.facts, constant) and context.precisions.of(other).may_be_half:
+            context.safety.keep_float32(other)
+
+
+def _fill(context: Context, call: cst.Call, statement: Statement) -> None:
+    filled = tensor_operand(context.facts, call)
+    if filled is None:
+        return
+    found = context.precisions.of(filled)
+    if not found.may_be_half and (found is not Precision.UNKNOWN or called_name(call) not in _ONLY_TENSORS_HAVE):
+        return
+    if not called_name(call).endswith("_") or not isinstance(filled, (cst.Name, cst.Attribute, cst.Subscript)):
+        context.safety.keep_float32(filled)  # makes a new tensor, or fills one that nobody else holds
+        return
+    if isinstance(filled, cst.Name) and _sets(statement, filled.value):
+        context.safety.keep_float32(filled)
+        return
+    if not _rebind(context, filled, statement) and found is Precision.HALF:
+        text = context.facts.text(call.func)
+        raise Refusal("AMP980", call, f"{text} writes a number beyond 65504 into a half tensor that others may hold")
+
+
+def _sets(statement: Statement, name: str) -> bool:
+    """True for `name = ...`."""
+    node = statement.node
+    return isinstance(node, cst.Assign) and any(
+        isinstance(target.target, cst.Name) and target.target.value == name for target in node.targets
+    )
+
+
+def _rebind(context: Context, changed: cst.BaseExpression, statement: Statement) -> bool:
+    """Cast a variable before it is changed in place, where no other one can hold the same tensor."""
+    if not isinstance(changed, cst.Name) or not context.precisions.is_fresh(changed):
+        return False
+    if (statement, changed.value) not in context.safety.rebound:
+        context.safety.rebound.append((statement, changed.value))
+    return True

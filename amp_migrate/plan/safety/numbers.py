@@ -1,0 +1,55 @@
+"""The numbers that an expression may be, and which of them half cannot hold."""
+
+from __future__ import annotations
+
+import math
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import called_name
+from amp_migrate.facts.values import literal_value
+
+LARGEST = 65504.0
+# Half of the smallest positive half number: rounded to even, it is zero.
+VANISHING = 2.0**-25
+_FLOAT32 = 3.4028234663852886e38
+
+
+def numbers(facts: Facts, node: cst.BaseExpression) -> list[float]:
+    """The values of an expression that is a number wherever it is given one in the unit; else none."""
+    value = _number(node)
+    if value is not None:
+        return [value]
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        return [-one for one in numbers(facts, node.expression)]
+    if not isinstance(node, (cst.Name, cst.Attribute)):
+        return []
+    values = [_number(one) for one in facts.objects.values_of(node)]
+    return [one for one in values if one is not None] if None not in values else []
+
+
+def overflows(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for a finite number beyond the largest of half."""
+    return any(math.isfinite(value) and abs(value) > LARGEST for value in numbers(facts, node))
+
+
+def vanishes(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for a positive number that half rounds to zero."""
+    return any(0 < value <= VANISHING for value in numbers(facts, node))
+
+
+def _number(node: cst.BaseExpression) -> float | None:
+    value = literal_value(node)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(node, cst.Attribute) and node.attr.value in ("min", "max") and isinstance(node.value, cst.Call):
+        if called_name(node.value) == "finfo" and _is_float32(node.value):
+            return -_FLOAT32 if node.attr.value == "min" else _FLOAT32
+    return None
+
+
+def _is_float32(call: cst.Call) -> bool:
+    """`torch.finfo(torch.float32)`, `np.finfo(np.float32)`: not the dtype of the tensor at hand."""
+    value = call.args[0].value if call.args else None
+    return isinstance(value, cst.Attribute) and value.attr.value in ("float32", "float")

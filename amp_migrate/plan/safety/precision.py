@@ -1,0 +1,432 @@
+"""In which precision an expression is under CUDA autocast, as far as the code tells.
+
+Operations have the dtype that autocast's policy gives them; everything else passes on what it is given. Values are
+followed through names, through parameters to their calls, and into the functions and modules of the unit.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable
+
+import libcst as cst
+
+from amp_migrate import autocast_policy as policy
+from amp_migrate.facts import Facts
+from amp_migrate.facts.dataflow import writes
+from amp_migrate.facts.names import Binding, Variable
+from amp_migrate.facts.tree import Class, Function, Statement, called_name
+from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.plan.regions.tensors import Tensors
+from amp_migrate.plan.safety.kernels import CAST_AGAIN, LINEAR_ALGEBRA
+from amp_migrate.plan.safety.repairs import Safety
+
+
+class Precision(enum.Enum):
+    """What a value is."""
+
+    HALF = "a half tensor"
+    SINGLE = "a float32 tensor"
+    FLOATING = "a tensor, half or float32"
+    OTHER = "a tensor of integers, booleans, doubles or complex numbers"
+    NUMBER = "a number of Python"
+    UNKNOWN = "anything"
+
+    @property
+    def is_tensor(self) -> bool:
+        return self not in (Precision.NUMBER, Precision.UNKNOWN)
+
+    @property
+    def may_be_half(self) -> bool:
+        """True for tensors that autocast may have made half."""
+        return self in (Precision.HALF, Precision.FLOATING)
+
+
+HALF, SINGLE, FLOATING = Precision.HALF, Precision.SINGLE, Precision.FLOATING
+OTHER, NUMBER, NOTHING_KNOWN = Precision.OTHER, Precision.NUMBER, Precision.UNKNOWN
+
+
+def _bare(names: Iterable[str]) -> frozenset[str]:
+    """Operators by the name that torch gives them in Python."""
+    return frozenset(re.sub(r"\..*", "", name) for name in names)
+
+
+IN_HALF = _bare(policy.LOWER_PRECISION) | {"inner"}
+# Composites among them end in one of the policy's own: normalize in a norm, cross_entropy in nll_loss.
+IN_FLOAT32 = (
+    _bare(policy.FP32)
+    | _bare(policy.FP32_BY_DTYPE)
+    | _bare(policy.FP32_BY_OVERLOAD)
+    | frozenset("softmax log_softmax softmin gumbel_softmax cross_entropy normalize pairwise_distance square".split())
+)
+_HALF_LAYERS = re.compile(r"torch\.nn\.(Linear|Conv\w+|LazyLinear|LazyConv\w+|Bilinear)$")
+_FLOAT32_LAYERS = re.compile(
+    r"torch\.nn\.(LayerNorm|GroupNorm|Softmax|Softmax2d|LogSoftmax|Softmin|Softplus|Embedding|EmbeddingBag"
+    r"|CosineSimilarity|PairwiseDistance|\w*Loss)$"
+)
+_TUPLE_LAYERS = re.compile(r"torch\.nn\.(RNN|LSTM|GRU|MultiheadAttention|\w*Cell|AdaptiveLogSoftmaxWithLoss)$")
+_TO_FLOAT32 = frozenset(("float",))
+_TO_OTHER = frozenset(
+    "double long int bool byte short char argmax argmin argsort nonzero eq ne gt ge lt le isnan isinf isfinite "
+    "randint randperm one_hot bincount searchsorted bucketize complex view_as_complex polar logical_not logical_and "
+    "logical_or multinomial fft ifft rfft fft2 ifft2 rfft2 fftn ifftn rfftn tril_indices triu_indices".split()
+)
+_MADE = frozenset("zeros ones empty rand randn full eye linspace FloatTensor normal hann_window hamming_window".split())
+_LIKE = frozenset("zeros_like ones_like empty_like rand_like randn_like full_like new_zeros new_ones new_empty".split())
+_LIKE |= frozenset(("new_full", "new_tensor"))
+_PASS_ON = frozenset(
+    "view reshape permute transpose t contiguous flatten unflatten squeeze unsqueeze expand expand_as repeat clone "
+    "detach cuda cpu chunk split unbind gather index_select narrow mean max min amax amin relu sigmoid tanh sqrt abs "
+    "clamp clamp_min clamp_max clip dropout dropout2d leaky_relu elu gelu silu selu hardtanh max_pool1d max_pool2d "
+    "avg_pool1d avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d unfold fold roll flip std var sin cos diagonal diag "
+    "masked_fill masked_fill_ pad repeat_interleave triu tril movedim swapaxes view_as neg sign floor round topk sort "
+    "median requires_grad_ relu_ clamp_ squeeze_ unsqueeze_ log_ exp_ sqrt_ mul_ add_ sub_ div_ take_along_dim "
+    "batch_norm instance_norm relu6 logsigmoid retain_grad masked_select select take fill_ zero_ "
+    "to_dense type_as_ trace".split()
+)
+_FRESH = frozenset("clone relu sigmoid tanh mean div mul add sub zeros_like ones_like cat stack masked_fill".split())
+_JOINING = frozenset("cat stack concat hstack vstack dstack".split())
+_COMBINING = frozenset("add sub mul div multiply subtract true_divide maximum minimum where".split())
+_WITH_INDICES = frozenset("max min topk sort kthvalue median mode".split())
+_SAME_DTYPE = frozenset("T mT H data real".split())
+_PLAIN = frozenset("shape dtype device ndim requires_grad is_cuda training".split())
+_NUMBERS = frozenset("size dim len item int stride nelement numel".split())
+_DEEPEST = 40
+
+
+class Precisions:
+    """Answers for expressions of the unit, repaired as `safety` says so far."""
+
+    def __init__(self, facts: Facts, safety: Safety) -> None:
+        self.facts = facts
+        self.tensors = Tensors(facts)
+        self.safety = safety
+        self._open: set[object] = set()
+
+    def of(self, node: cst.BaseExpression) -> Precision:
+        """The precision of an expression where it stands."""
+        if node in self._open or len(self._open) > _DEEPEST:
+            return NOTHING_KNOWN
+        if any(node is one for one in self.safety.floats):
+            return SINGLE
+        self._open.add(node)
+        try:
+            return self._of(node)
+        finally:
+            self._open.discard(node)
+
+    def _of(self, node: cst.BaseExpression) -> Precision:
+        if literal_value(node) is not UNKNOWN:
+            return NUMBER
+        if isinstance(node, cst.Name):
+            return self._name(node)
+        if isinstance(node, cst.Attribute):
+            return self._attribute(node)
+        if isinstance(node, cst.Call):
+            return self._call(node)
+        if isinstance(node, cst.Subscript):
+            if isinstance(node.value, cst.Call) and called_name(node.value) in _WITH_INDICES:
+                second = literal_value(node.slice[0].slice.value) if isinstance(node.slice[0].slice, cst.Index) else 0
+                return OTHER if second == 1 else self.of(node.value)
+            return self.of(node.value)
+        if isinstance(node, cst.BinaryOperation):
+            return self._operation(node)
+        if isinstance(node, cst.UnaryOperation):
+            return OTHER if isinstance(node.operator, (cst.BitInvert, cst.Not)) else self.of(node.expression)
+        if isinstance(node, cst.Comparison):
+            return OTHER if self.of(node.left).is_tensor else NOTHING_KNOWN
+        if isinstance(node, cst.IfExp):
+            return either([self.of(node.body), self.of(node.orelse)])
+        return NOTHING_KNOWN
+
+    # -- values ------------------------------------------------------------------------------------------
+
+    def _name(self, node: cst.Name) -> Precision:
+        variable = self.facts.names.variable_at(node)
+        if variable is None:
+            return NOTHING_KNOWN
+        found = self._variable(variable, node)
+        if found is NOTHING_KNOWN and self._is_used_as_tensor(variable):
+            return FLOATING
+        return found
+
+    def _is_used_as_tensor(self, variable: Variable) -> bool:
+        return isinstance(variable.scope.owner, Function) and any(
+            self.tensors.shows_tensor(load) for load in variable.loads
+        )
+
+    def _variable(self, variable: Variable, load: cst.Name) -> Precision:
+        statement = self.facts.tree.statement_of(load)
+        last = self._last_write(variable, statement) if variable.scope.owner is statement.function else None
+        bindings = [last] if last is not None else variable.bindings
+        return either(self._binding(variable, binding) for binding in bindings)
+
+    def value_before(self, name: cst.Name) -> cst.BaseExpression | None:
+        """The expression that certainly gave a local variable its value, as a whole."""
+        variable = self.facts.names.variable_at(name)
+        if variable is None:
+            return None
+        last = self._last_write(variable, self.facts.tree.statement_of(name))
+        return last.value if last is not None and not last.selector else None
+
+    def is_fresh(self, name: cst.Name) -> bool:
+        """True where a variable holds a tensor that the operation before has made: no view, no argument."""
+        value = self.value_before(name)
+        if isinstance(value, cst.BinaryOperation):
+            return True
+        if not isinstance(value, cst.Call):
+            return False
+        return called_name(value) in IN_HALF | IN_FLOAT32 | _FRESH or self._module(value) is HALF
+
+    def _last_write(self, variable: Variable, at: Statement) -> Binding | None:
+        """The one binding that certainly gives the variable its value at a statement; None where there are several."""
+        current: Statement | None = at
+        while current is not None:
+            for sibling in reversed(current.block.statements[: current.index]):
+                if any((variable.name,) == path for inner in sibling.descendants() for path in writes(inner)):
+                    bound = [one for one in variable.bindings if one.statement is sibling and one.kind == "assign"]
+                    return bound[0] if len(bound) == 1 else None
+            current = current.block.owner
+            if current is not None and current.is_loop:
+                if any((variable.name,) == path for inner in current.descendants() for path in writes(inner)):
+                    return None
+        return None
+
+    def _binding(self, variable: Variable, binding: Binding) -> Precision:
+        if (variable, binding.node) in self._open:
+            return NOTHING_KNOWN
+        self._open.add((variable, binding.node))
+        try:
+            return self._bound(variable, binding)
+        finally:
+            self._open.discard((variable, binding.node))
+
+    def _bound(self, variable: Variable, binding: Binding) -> Precision:
+        value = binding.value
+        if binding.kind == "param":
+            return self._parameter(variable, binding)
+        if value is None or binding.kind not in ("assign", "augment", "for"):
+            return NOTHING_KNOWN
+        if binding.kind == "for":
+            if (
+                isinstance(value, cst.Call)
+                and called_name(value) in ("range", "enumerate")
+                and not binding.selector[1:]
+            ):
+                if called_name(value) == "range" or binding.selector == (0,):
+                    return NUMBER
+            return NOTHING_KNOWN
+        if binding.kind == "augment":
+            return NOTHING_KNOWN
+        if not binding.selector:
+            return self.of(value)
+        return self._unpacked(value, binding.selector)
+
+    def _unpacked(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> Precision:
+        if isinstance(value, (cst.Tuple, cst.List)):
+            if len(value.elements) <= selector[0]:
+                return NOTHING_KNOWN
+            element = value.elements[selector[0]].value
+            return self.of(element) if len(selector) == 1 else self._unpacked(element, selector[1:])
+        if isinstance(value, cst.Call):
+            if called_name(value) in ("size", "len"):
+                return NUMBER
+            if called_name(value) in _WITH_INDICES and selector == (1,):
+                return OTHER
+            function = self.facts.objects.called_function(value)
+            if function is not None:
+                return either(self._unpacked(one, selector) for one in self.facts.objects.returned_by(function))
+        found = self.of(value)
+        return found if found.is_tensor or found is NUMBER else NOTHING_KNOWN
+
+    def _parameter(self, variable: Variable, binding: Binding) -> Precision:
+        function = variable.scope.owner
+        if not isinstance(function, Function) or not isinstance(binding.node, cst.Param):
+            return NOTHING_KNOWN
+        given = [
+            arg.value
+            for call, _ in self.facts.objects.callers(function)
+            if (arg := self.facts.objects.argument(call, function, binding.node)) is not None
+        ]
+        if binding.value is not None and literal_value(binding.value) is not None:
+            given.append(binding.value)
+        return either(self.of(value) for value in given)
+
+    def _attribute(self, node: cst.Attribute) -> Precision:
+        if node.attr.value in _SAME_DTYPE:
+            return self.of(node.value)
+        if node.attr.value in _PLAIN:
+            return NUMBER
+        values = self.facts.objects.values_of(node)
+        return either(self.of(value) for value in values)
+
+    # -- operations --------------------------------------------------------------------------------------
+
+    def _operation(self, node: cst.BinaryOperation) -> Precision:
+        left, right = self.of(node.left), self.of(node.right)
+        if isinstance(node.operator, cst.MatrixMultiply):
+            return SINGLE if self._is_in_island(node) else HALF
+        if isinstance(node.operator, cst.Power) and (left.is_tensor or right.is_tensor):
+            return OTHER if OTHER in (left, right) else SINGLE
+        if isinstance(node.operator, cst.Divide) and left is NUMBER and right.is_tensor:
+            return SINGLE  # reciprocal
+        return _promoted(left, right)
+
+    def _call(self, node: cst.Call) -> Precision:
+        name = called_name(node)
+        function = self.facts.objects.called_function(node)
+        if function is not None and name not in ("__init__",):
+            if function.name == "__init__":
+                return NOTHING_KNOWN
+            return either(self.of(value) for value in self.facts.objects.returned_by(function))
+        module = self._module(node)
+        if module is not None:
+            return module
+        if name == "Parameter" and node.args:
+            return OTHER if self.of(node.args[0].value) is OTHER else SINGLE
+        if name in _NUMBERS or (self.facts.names.dotted(node.func) or "").startswith("math."):
+            return NUMBER
+        first = tensor_operand(self.facts, node)
+        if name in _TO_FLOAT32 and isinstance(node.func, cst.Attribute):
+            return SINGLE
+        if name == "half" and isinstance(node.func, cst.Attribute):
+            return HALF
+        dtype = next((arg.value for arg in node.args if arg.keyword and arg.keyword.value == "dtype"), None)
+        if dtype is not None:
+            return self._dtype(dtype)
+        if name in ("to", "type", "type_as") and first is not None:
+            return self._converted(node, first)
+        if name in IN_HALF:
+            return SINGLE if self._is_in_island(node) else HALF
+        if name in LINEAR_ALGEBRA | CAST_AGAIN and not name.startswith("eig") and self._is_torchs(node):
+            return SINGLE  # half has no kernel for it: it runs in float32, or not at all
+        if name in IN_FLOAT32:
+            return OTHER if first is not None and self.of(first) is OTHER else SINGLE
+        if name in _TO_OTHER:
+            return OTHER
+        if name in _MADE and self._is_torchs(node):
+            return SINGLE
+        if name in _LIKE or name in _PASS_ON:
+            found = self.of(first) if first is not None else NOTHING_KNOWN
+            if found is NOTHING_KNOWN and self._is_torchs(node):
+                return FLOATING
+            return found
+        if name in _JOINING and node.args and isinstance(node.args[0].value, (cst.List, cst.Tuple)):
+            parts = [self.of(element.value) for element in node.args[0].value.elements]
+            return (
+                parts[0] if len(set(parts)) == 1 else (FLOATING if any(part.is_tensor for part in parts) else parts[0])
+            )
+        if name in _COMBINING and node.args:
+            operands = [arg.value for arg in node.args if arg.keyword is None]
+            operands = operands[1:] if name == "where" else [*([first] if first is not None else []), *operands][:2]
+            found = NUMBER
+            for operand in operands:
+                found = _promoted(found, self.of(operand))
+            return found
+        return FLOATING if self._is_torchs(node) and name not in ("tensor", "arange", "range") else NOTHING_KNOWN
+
+    def _is_in_island(self, node: cst.BaseExpression) -> bool:
+        return self.facts.tree.statement_of(node) in self.safety.islands
+
+    def _is_torchs(self, node: cst.Call) -> bool:
+        """A function of torch itself: what it returns is most probably a tensor."""
+        dotted = self.facts.names.dotted(node.func) or ""
+        if called_name(node)[:1].isupper() and not dotted.endswith("Tensor"):
+            return False
+        return (
+            dotted.startswith("torch.")
+            and dotted.count(".") <= 3
+            and not dotted.startswith(("torch.nn.init", "torch.cuda"))
+        )
+
+    def _dtype(self, node: cst.BaseExpression) -> Precision:
+        """The precision that `dtype=` asks for."""
+        name = (self.facts.names.dotted(node) or "").rpartition(".")[2]
+        if name in ("float32", "float"):
+            return SINGLE
+        if name in ("float16", "half"):
+            return HALF
+        if isinstance(node, cst.Attribute) and node.attr.value == "dtype":
+            return self.of(node.value)
+        return OTHER if name else FLOATING
+
+    def _converted(self, node: cst.Call, receiver: cst.BaseExpression) -> Precision:
+        """`x.to(device)`, `x.to(torch.float32)`, `x.to(y.dtype)`, `x.type_as(y)`."""
+        values = [arg.value for arg in node.args]
+        if called_name(node) == "type_as" and values:
+            return self.of(values[0])
+        for value in values:
+            if (self.facts.names.dotted(value) or "").startswith("torch.") or (
+                isinstance(value, cst.Attribute) and value.attr.value == "dtype"
+            ):
+                return self._dtype(value)
+        return self.of(receiver)
+
+    def _module(self, node: cst.Call) -> Precision | None:
+        """What a module returns that is called; None where it is none that is known."""
+        callee = node.func
+        if isinstance(callee, cst.Call):
+            return self._made_by(callee, node)
+        if not isinstance(callee, (cst.Name, cst.Attribute, cst.Subscript)):
+            return None
+        found = []
+        for one in self.facts.objects.objects(callee):
+            if isinstance(one.origin, cst.Call) and one.kind == "call":
+                made = self._made_by(one.origin, node)
+                if made is None:
+                    return None
+                found.append(made)
+            elif isinstance(one.origin, Class) and "forward" in one.origin.methods:
+                found += [self.of(value) for value in self.facts.objects.returned_by(one.origin.methods["forward"])]
+        return either(found) if found else None
+
+    def _made_by(self, made: cst.Call, call: cst.Call) -> Precision | None:
+        """What the module that `made` constructs returns for a call."""
+        dotted = self.facts.names.dotted(made.func) or ""
+        if not dotted.startswith("torch.nn."):
+            return None
+        if _HALF_LAYERS.match(dotted):
+            return HALF
+        if _FLOAT32_LAYERS.match(dotted):
+            return SINGLE
+        if _TUPLE_LAYERS.match(dotted):
+            return NOTHING_KNOWN
+        if dotted == "torch.nn.Sequential":
+            last = made.args[-1].value if made.args and not made.args[-1].star else None
+            return (self._made_by(last, call) if isinstance(last, cst.Call) else None) or FLOATING
+        found = self.of(call.args[0].value) if call.args and not call.args[0].star else NOTHING_KNOWN
+        return FLOATING if found is NOTHING_KNOWN else found
+
+
+def tensor_operand(facts: Facts, call: cst.Call) -> cst.BaseExpression | None:
+    """The tensor that an operation is about: X of `torch.exp(X)`, `F.relu(X)` and `X.exp()`."""
+    if isinstance(call.func, cst.Attribute) and not is_of_module(facts, call.func):
+        return call.func.value
+    first = next((arg for arg in call.args if not arg.star), None)
+    return first.value if first is not None and (first.keyword is None or first.keyword.value == "input") else None
+
+
+def is_of_module(facts: Facts, func: cst.Attribute) -> bool:
+    """True for `torch.exp` and `F.relu`: the attribute of an imported module, not the method of a tensor."""
+    return facts.names.dotted(func.value) is not None or facts.text(func.value) in ("torch", "F")
+
+
+def either(found: Iterable[Precision]) -> Precision:
+    """What may be one or the other; nothing at all is nothing known."""
+    kinds = set(found)
+    if len(kinds) == 1:
+        return kinds.pop()
+    return FLOATING if kinds and kinds <= {HALF, SINGLE, FLOATING} else NOTHING_KNOWN
+
+
+def _promoted(left: Precision, right: Precision) -> Precision:
+    """Type promotion. A float32 tensor without dimensions leaves half tensors half, so that mixtures are either."""
+    kinds = {left, right} - {NUMBER}
+    if not kinds:
+        return NUMBER
+    if NOTHING_KNOWN in kinds:
+        return FLOATING if kinds & {HALF, SINGLE, FLOATING} else NOTHING_KNOWN
+    if len(kinds) == 1:
+        return kinds.pop()
+    return either(kinds - {OTHER})

@@ -1,0 +1,167 @@
+"""Which code runs under autocast: the statements of the regions, and what they call.
+
+From a region into the functions of the unit that it calls, into the `forward` of the classes whose instances it calls,
+and into that of the parts which those are made of (`self.block = Block(...)`, `nn.Sequential(Block(), Head())`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import Object
+from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
+from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.training import Region
+
+
+class Reach:
+    """The statements under autocast, each once, the classes whose forwards they are in, and the local modules outside
+    of the unit that they lead to (`unread`).
+    """
+
+    def __init__(self, facts: Facts, forwards: Forwards, regions: Iterable[Region]) -> None:
+        self.facts = facts
+        self.forwards = forwards
+        self.statements: list[Statement] = []
+        self.unread: dict[str, cst.Call] = {}
+        self._functions: set[Function] = set()
+        self._makers: set[Function] = set()
+        self.classes: dict[Class, None] = {}
+        self._objects: set[Object] = set()
+        self._waiting: list[Function] = []
+        for region in regions:
+            for statement in region.statements():
+                self._run(statement)
+        while self._waiting:
+            for statement in self._waiting.pop(0).body.statements:
+                self._run(statement)
+
+    def calls(self) -> Iterator[tuple[cst.Call, Statement]]:
+        """Every call under autocast, with its statement."""
+        for statement in self.statements:
+            for call in own_calls(self.facts, statement):
+                yield call, statement
+
+    def _run(self, statement: Statement) -> None:
+        if _switches_off(statement):
+            return
+        self.statements.append(statement)
+        for call in own_calls(self.facts, statement):
+            self._call(call)
+        for block in statement.blocks:
+            for inner in block.statements:
+                self._run(inner)
+
+    def _call(self, call: cst.Call) -> None:
+        self._note_unread(call, call.func)
+        for function in self.facts.objects.candidates(call):
+            if function.name != "__init__":
+                self._enter(function)
+        models = [arg.value for arg in call.args if self.forwards.is_forward(call)]
+        for node in (call.func, *models):
+            if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+                for one in self.facts.objects.objects(node):
+                    self._object(one, call)
+
+    def _enter(self, function: Function) -> None:
+        if function not in self._functions:
+            self._functions.add(function)
+            self._waiting.append(function)
+
+    def _object(self, one: Object, call: cst.Call) -> None:
+        if one in self._objects:
+            return
+        self._objects.add(one)
+        if isinstance(one.origin, Class):
+            for owner in self._made:
+                if self.facts.objects.root_class(owner) is one.origin:
+                    self._class(owner)
+        elif isinstance(one.origin, cst.Call):
+            self._note_unread(call, one.origin.func)
+            for part in walk(one.origin):
+                if isinstance(part, cst.Call):
+                    for owner in self._classes_of(part):
+                        self._class(owner)
+                elif isinstance(part, (cst.Name, cst.Attribute)):
+                    for held in self.facts.objects.objects(part) | self.facts.objects.elements(part):
+                        if held.kind in ("instance", "call"):
+                            self._object(held, call)
+
+    def _class(self, owner: Class) -> None:
+        """A module: its forward, and the modules that its methods make."""
+        if owner in self.classes:
+            return
+        self.classes[owner] = None
+        family = self.facts.objects.ancestors(owner)
+        forward = next((one.methods["forward"] for one in _in_order(owner, family) if "forward" in one.methods), None)
+        if forward is None:
+            return
+        self._enter(forward)
+        for one in family:
+            for method in one.methods.values():
+                self._makes(method)
+
+    def _makes(self, function: Function) -> None:
+        if function in self._makers:
+            return
+        self._makers.add(function)
+        for statement in function.body.statements:
+            for inner in statement.descendants():
+                for call in own_calls(self.facts, inner):
+                    self._note_unread(call, call.func)
+                    for owner in self._classes_of(call):
+                        self._class(owner)
+                    called = self.facts.objects.called_function(call)
+                    if called is not None and called.name != "__init__":
+                        self._makes(called)
+
+    def _classes_of(self, call: cst.Call) -> list[Class]:
+        """The classes that a call may make, those that a variable holds among them: `block(planes, stride)`."""
+        made = self.facts.objects.classes_made(call)
+        if made or not isinstance(call.func, (cst.Name, cst.Attribute)):
+            return made
+        held = [one.origin for one in self.facts.objects.objects(call.func) if one.kind == "definition"]
+        return [self.facts.tree.class_at[node] for node in held if isinstance(node, cst.ClassDef)]
+
+    @cached_property
+    def _made(self) -> list[Class]:
+        """The classes of which the unit makes instances."""
+        found: dict[Class, None] = {}
+        for statement in self.facts.tree.all_statements():
+            for call in own_calls(self.facts, statement):
+                found.update(dict.fromkeys(self._classes_of(call)))
+        return list(found)
+
+    def _note_unread(self, call: cst.Call, callee: cst.BaseExpression) -> None:
+        for name in self.facts.names.imported_as(callee):
+            is_here = self.facts.names.variable_behind(name) is not None
+            if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
+                self.unread[name] = call
+
+
+def _switches_off(statement: Statement) -> bool:
+    """True for `with autocast(enabled=False):`, whatever its spelling."""
+    if not isinstance(statement.node, cst.With):
+        return False
+    calls = [item.item for item in statement.node.items if isinstance(item.item, cst.Call)]
+    return any(
+        called_name(call) == "autocast" and any(_is_false(arg.value) for arg in call.args if _is_enabled(arg))
+        for call in calls
+    )
+
+
+def _is_enabled(arg: cst.Arg) -> bool:
+    return arg.keyword is None or arg.keyword.value == "enabled"
+
+
+def _is_false(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "False"
+
+
+def _in_order(owner: Class, family: set[Class]) -> list[Class]:
+    """The class itself before what it inherits from."""
+    return [owner, *(one for one in family if one is not owner)]

@@ -1,0 +1,47 @@
+"""The scan of everything that runs under autocast, part by part."""
+
+from __future__ import annotations
+
+from amp_migrate.facts import Facts
+from amp_migrate.plan.regions.bce import BceSite
+from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.safety.complex_weights import check_complex_weights
+from amp_migrate.plan.safety.containers import split_containers
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.extensions import check_extensions
+from amp_migrate.plan.safety.functions import guard_functions
+from amp_migrate.plan.safety.indexed import match_indexed_writes
+from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
+from amp_migrate.plan.safety.masks import keep_masks
+from amp_migrate.plan.safety.precision import Precisions
+from amp_migrate.plan.safety.probabilities import keep_probabilities
+from amp_migrate.plan.safety.reach import Reach
+from amp_migrate.plan.safety.repairs import Safety
+from amp_migrate.plan.safety.self_products import isolate_self_products
+from amp_migrate.plan.safety.sums import note_summed_losses
+from amp_migrate.plan.safety.vanishing import keep_epsilons
+
+
+def scan(facts: Facts, forwards: Forwards, regions: list[Region], bce: list[BceSite]) -> Safety:
+    """What the code under autocast needs to train in half as it did in float32.
+
+    `bce` are the binary cross entropies of the same regions; those whose probabilities a container ends in are told
+    that their sigmoid is known. Raises Refusal at a line that breaks and has no exact repair.
+    """
+    reach = Reach(facts, forwards, regions)
+    safety = Safety(unread=reach.unread)
+    safety.floats += [node for site in bce for node in site.floats]
+    context = Context(facts, reach, Precisions(facts, safety), safety)
+    check_extensions(context)
+    check_complex_weights(context)
+    guard_functions(context)
+    split_containers(context, bce)
+    keep_masks(context)
+    isolate_self_products(context)
+    keep_linear_algebra(context)
+    keep_probabilities(context)
+    keep_epsilons(context)
+    match_indexed_writes(context)
+    note_summed_losses(context)
+    return safety

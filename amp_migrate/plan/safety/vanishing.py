@@ -1,0 +1,72 @@
+"""Small constants that half rounds to zero: the 1e-8 that keeps a logarithm or a division from zero.
+
+    -torch.log(p + 1e-8)       =>    -torch.log(p.float() + 1e-8)
+    a / (b.clamp(min=1e-12))   =>    a / (b.float().clamp(min=1e-12))
+
+log casts to float32, but the sum before it was rounded in half already: log(0), and NaN gradients ([run]). Sums, norms
+and exponentials are float32 under autocast; what is added to them stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts.tree import called_name
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.numbers import vanishes
+from amp_migrate.plan.safety.precision import Precision, tensor_operand
+
+# Functions of tensors only, for which zero is no argument or has no derivative.
+_ROOTS = frozenset("log log2 log10 sqrt rsqrt reciprocal".split())
+_CLAMPS = frozenset("clamp clamp_min clip".split())
+
+
+def keep_epsilons(context: Context) -> None:
+    """Float32 for what a vanishing constant is added to, under a logarithm, a root or a fraction."""
+    for statement in context.reach.statements:
+        for part in context.facts.tree.expressions(statement):
+            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Divide):
+                _keep(context, part.right, certainly_tensor=False)
+            elif isinstance(part, cst.Call) and called_name(part) in _ROOTS:
+                operand = tensor_operand(context.facts, part)
+                if operand is not None:
+                    _keep(context, operand, certainly_tensor=context.facts.names.dotted(part.func) is not None)
+
+
+def _keep(context: Context, node: cst.BaseExpression, *, certainly_tensor: bool) -> None:
+    for operand in _guarded(context, node):
+        found = context.precisions.of(operand)
+        if found.may_be_half or (certainly_tensor and found is Precision.UNKNOWN and _is_whole(operand)):
+            context.safety.keep_float32(_innermost(context, operand))
+
+
+def _guarded(context: Context, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """X of `X + 1e-8` and `X.clamp(min=1e-8)`."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        if vanishes(context.facts, node.right):
+            yield node.left
+        elif vanishes(context.facts, node.left):
+            yield node.right
+    elif isinstance(node, cst.Call) and called_name(node) in _CLAMPS:
+        operand = tensor_operand(context.facts, node)
+        if operand is not None and any(vanishes(context.facts, arg.value) for arg in node.args):
+            yield operand
+
+
+def _is_whole(operand: cst.BaseExpression) -> bool:
+    return isinstance(operand, (cst.Name, cst.Call, cst.Attribute, cst.Subscript))
+
+
+def _innermost(context: Context, operand: cst.BaseExpression) -> cst.BaseExpression:
+    """P of `1 - P`: the tensor rather than the arithmetic around it, which would round as well."""
+    while isinstance(operand, cst.BinaryOperation):
+        left, right = context.precisions.of(operand.left), context.precisions.of(operand.right)
+        if left is Precision.NUMBER:
+            operand = operand.right
+        elif right is Precision.NUMBER:
+            operand = operand.left
+        else:
+            break
+    return operand

@@ -1,0 +1,287 @@
+"""The half-safety scan (rule H4): what it knows of torch is run, and what it does to scripts is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from amp_migrate.facts.elsewhere import Nowhere
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.safety.reach import Reach
+from tests.plain_scan import facts_of, migrated, planned
+from tests.safety_patterns import FINE, PATTERNS
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = sorted(folder.parent for folder in (ROOT / "fixtures" / "plain").glob("*/about.txt"))
+
+
+# -- torch --------------------------------------------------------------------------------------------------
+
+
+def print_outcomes() -> None:
+    """For each pattern, what its two forms give under CUDA's policy on the CPU."""
+    from amp_migrate.verify import redirect
+
+    redirect.install()
+    warnings.simplefilter("ignore")
+    print(
+        json.dumps({"broken": outcomes(0), "repaired": outcomes(1), "fine": {k: outcome(f) for k, f in FINE.items()}})
+    )
+
+
+def outcomes(form: int) -> dict[str, str]:
+    return {name: outcome(forms[form]) for name, forms in PATTERNS.items()}
+
+
+def outcome(form) -> str:
+    with torch.autocast("cuda", dtype=torch.float16):
+        try:
+            found = form()
+        except (RuntimeError, NotImplementedError):
+            return "raises"
+    if not torch.isfinite(found).all():
+        return "not finite"
+    return "float32" if found.dtype is torch.float32 else "half"
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, dict[str, str]]:
+    command = "from tests import test_safety as t; t.print_outcomes()"
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, env=environment, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_what_is_repaired_breaks_in_half(measured, name):
+    assert measured["broken"][name] in ("raises", "not finite")
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_the_repair_is_finite_and_in_float32(measured, name):
+    expected = "half" if name == "assignment of float32" else "float32"
+    assert measured["repaired"][name] == expected
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_what_is_left_alone_works(measured, name):
+    assert measured["fine"][name] in ("half", "float32")
+
+
+# -- scripts ------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import math
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+{before}
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(16, 16)
+        self.head = nn.Linear(16, 4)
+        self.token = nn.Parameter(torch.zeros(16))
+        self.act = nn.Sigmoid()
+
+    def forward(self, x, mask):
+        h = self.inner(x)
+        {line}
+        return self.head(h)
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, mask, y in loader:
+    optimizer.zero_grad()
+    output = model(x, mask)
+    loss = {loss}
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def script(line: str, before: str = "", loss: str = "F.cross_entropy(output, y)") -> str:
+    return SCRIPT.format(line=textwrap.indent(line, " " * 8).strip(), before=before, loss=loss)
+
+
+def body(line: str, **parts: str) -> str:
+    """What becomes of a few lines of a forward."""
+    found = migrated(script(line, **parts)).partition("h = self.inner(x)\n")[2].partition("\n        return")[0]
+    return textwrap.dedent(found)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("s = h.masked_fill(mask, -1e9)", "s = h.float().masked_fill(mask, -1e9)"),
+        ("s = torch.masked_fill(h @ h.t() * 2, mask, -2**32+1)", None),
+        ("h.masked_fill_(mask, -1e9)", "h = h.float()\nh.masked_fill_(mask, -1e9)"),
+        ("s = torch.where(mask, h, -1e9)", "s = torch.where(mask, h.float(), -1e9)"),
+        ("s = torch.full_like(h, torch.finfo(torch.float32).min)", None),
+        ("s = h + (1 - mask.to(h.dtype)) * -1e9", "s = h + (1 - mask.to(h.dtype)).float() * -1e9"),
+        ("h[mask] = -1e9", "h = h.float()\nh[mask] = -1e9"),
+        (
+            "g = h.t() @ h / 16",
+            'with torch.amp.autocast("cuda", enabled=False):\n    g = h.t().float() @ h.float() / 16',
+        ),
+        ("g = torch.inverse(h)", "g = torch.inverse(h.float())"),
+        ("g = h.logdet()", "g = h.float().logdet()"),
+        ("g = torch.pinverse(h)", 'with torch.amp.autocast("cuda", enabled=False):\n    g = torch.pinverse(h.float())'),
+        ("g = torch.fft.rfft(h)", "g = torch.fft.rfft(h.float())"),
+        ("g = torch.fft.fft(torch.fft.fft(h)).real", "g = torch.fft.fft(torch.fft.fft(h.float())).real"),
+        ("b = torch.zeros(8, 16)\nb[mask] = h", "b = torch.zeros(8, 16)\nb[mask] = h.to(b.dtype)"),
+        ("h[mask] = self.token", "h[mask] = self.token.to(h.dtype)"),
+        ("b = torch.zeros(8, 16).index_add_(0, mask, h)", "b = torch.zeros(8, 16).index_add_(0, mask, h.float())"),
+        ("p = torch.log(torch.sigmoid(h))", "p = torch.log(torch.sigmoid(h.float()))"),
+        ("p = self.act(h)\nq = -torch.log(1 - p)", "p = self.act(h.float())\nq = -torch.log(1 - p)"),
+        ("q = torch.log(F.relu(h) + 1e-8)", "q = torch.log(F.relu(h).float() + 1e-8)"),
+        ("q = h / (h.mean() + 1e-12)", "q = h / (h.mean().float() + 1e-12)"),
+    ],
+)
+def test_a_line_that_breaks_in_half_is_repaired(before, after):
+    found = body(before)
+    assert found != before
+    assert after is None or found == after
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "s = h.masked_fill(mask, float('-inf'))",
+        "s = h.masked_fill(mask, torch.finfo(h.dtype).min)",
+        "s = h.masked_fill(mask, -10000.0)",
+        "s = h.float().masked_fill(mask, -1e9)",
+        "s = F.softmax(h, dim=-1).masked_fill(mask, -1e9)",
+        "s = h.double().masked_fill(mask, -1e9)",
+        "s = h + (1.0 - mask.float()) * -1e9",
+        "g = h @ self.inner.weight.t()",
+        "n = F.normalize(h, dim=1)\nsimilarity = n @ n.t()",
+        "d = torch.det(h.double())",
+        "w = self.inner.inverse(h)",
+        "b = torch.zeros(8, 16)\nb[0] = h[0]\nb[:, 1:2] = h[:, 1:2]",
+        "b = torch.zeros(8, 16)\nfor i in range(3):\n    b[i] = h[i]",
+        "b = torch.zeros(8, dtype=torch.long)\nb[mask] = h.argmax(1)",
+        "states = {}\nstates[mask] = h",
+        "b = torch.zeros(8, 16)\nb[mask] += h",
+        "p = F.softmax(h, -1)\nq = -torch.log(p + 1e-8)",
+        "q = h / (h.norm(dim=1, keepdim=True) + 1e-12)",
+        "q = torch.log(F.relu(h) + 1e-5)",
+        "p = self.act(h)",
+        "with torch.amp.autocast('cuda', enabled=False):\n    g = torch.inverse(h.float()) @ h.float()",
+    ],
+)
+def test_what_survives_half_stays(line):
+    assert body(line) == line
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "before"),
+    [
+        ("AMP980", "v = h.view(-1)\nv.masked_fill_(mask, -1e9)", ""),
+        ("AMP981", "g = self.head(torch.pinverse(h))", ""),
+        (
+            "AMP983",
+            "g = kernels.run(h)",
+            "from torch.utils.cpp_extension import load\nkernels = load(name='k', sources=['k.cu'])",
+        ),
+        ("AMP983", "g = alt_cuda.run(h)", "import alt_cuda"),
+        (
+            "AMP982",
+            "g = Square.apply(h)",
+            "class Square(torch.autograd.Function):\n    def forward(self, x):\n        return x * x\n",
+        ),
+    ],
+)
+def test_a_line_without_an_exact_repair_is_refused(code, line, before):
+    if code == "AMP980":
+        line = line.replace("h.view", "self.inner(x).view")
+    with pytest.raises(Refusal) as refused:
+        migrated(script(line, before=before))
+    assert refused.value.code == code
+
+
+FUNCTION = """
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x * w
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return grad * w, (grad * x).sum(0)
+"""
+
+
+def test_a_function_of_two_tensors_runs_in_float32():
+    found = migrated(script("g = Scale.apply(h, self.token)", before=FUNCTION))
+    forward, backward = (
+        "@torch.amp.custom_fwd(device_type='cuda', cast_inputs=torch.float32)",
+        "@torch.amp.custom_bwd(device_type='cuda')",
+    )
+    assert f"@staticmethod\n    {forward}\n    def forward" in found.replace('"', "'")
+    assert f"@staticmethod\n    {backward}\n    def backward" in found.replace('"', "'")
+
+
+def test_a_function_of_one_tensor_stays():
+    reverse = FUNCTION.replace("x, w):", "x, w=1):").replace("ctx.save_for_backward(x, w)", "pass")
+    assert "custom_fwd" not in migrated(script("g = Scale.apply(h, 0.5)", before=reverse))
+
+
+def test_code_that_the_training_does_not_reach_stays():
+    other = "class Other(nn.Module):\n    def forward(self, s, mask):\n        return s.masked_fill(mask, -1e9)\n"
+    assert other in migrated(script("pass", before=other))
+
+
+def test_parts_of_the_model_are_reached():
+    other = "class Other(nn.Module):\n    def forward(self, s, mask):\n        return s.masked_fill(mask, -1e9)\n"
+    model = "class Outer(nn.Module):\n    def __init__(self, part=Other):\n        super().__init__()\n"
+    model += "        self.parts = nn.ModuleList([part() for _ in range(2)])\n    def forward(self, x, mask):\n        return x\n"
+    code = script("pass", before=other + model).replace("model = Net()", "model = nn.Sequential(Net(), Outer())")
+    assert "s.float().masked_fill(mask, -1e9)" in migrated(code)
+
+
+def test_a_summed_loss_is_noted():
+    found = planned(facts_of(script("pass", loss="F.mse_loss(output, y, reduction='sum')")))
+    assert [one.code for one in found.safety.findings] == ["AMP187"]
+
+
+def test_local_modules_that_are_not_at_hand_are_named():
+    class Disk(Nowhere):
+        def source_of(self, resolved: str) -> bytes | None:
+            return b"" if resolved.startswith("layers.") else None
+
+    code = script("g = mix(h)", before="from layers import mix, Block\n").replace("nn.Linear(16, 4)", "Block(16, 4)")
+    facts = facts_of(code, Disk())
+    plan = planned(facts)
+    reach = Reach(facts, Forwards(facts, plan.roles), [found.region for found in plan.regions])
+    assert sorted(reach.unread) == sorted(plan.safety.unread) == ["layers.Block", "layers.mix"]
+
+
+# -- fixtures -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", FIXTURES, ids=lambda folder: folder.name)
+def test_fixture(folder: Path):
+    before = (folder / "before.py").read_text()
+    if (folder / "after.py").exists():
+        assert migrated(before) == (folder / "after.py").read_text()
+        return
+    line, code = (folder / "about.txt").read_text().splitlines()[1].split()[:2]
+    facts = facts_of(before)
+    with pytest.raises(Refusal) as refused:
+        planned(facts)
+    assert (str(facts.line(refused.value.node)), refused.value.code) == (line, code)
