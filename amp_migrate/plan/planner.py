@@ -31,6 +31,7 @@ from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.logits import Logits, plan_logits
 from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.safety.scan import scan
 from amp_migrate.plan.scaler.before_setup import is_of_another_program, reached_without_setup, runs_before_setup
 from amp_migrate.plan.scaler.binder import Binder
 from amp_migrate.plan.scaler.binding import Creation
@@ -121,9 +122,12 @@ class _Planner:
             floats=halves_leaving(self.facts, forwards, regions),
             bce=[],
         )
-        plan.logits = Logits() if self.found.evaluates else plan_logits(self.facts)
+        plan.logits = Logits() if self.found.is_proven else plan_logits(self.facts)
         plan.bce = plan_bce(self.facts, forwards, regions, plan.logits.criteria)
-        self._check_sigmoids(plan)
+        if not self.found.is_proven:
+            plan.safety = scan(self.facts, forwards, regions, plan.bce)
+            plan.findings += plan.safety.findings
+            self._check_sigmoids(plan)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)
@@ -132,7 +136,7 @@ class _Planner:
 
     def _check_sigmoids(self, plan: TrainingPlan) -> None:
         """Other forms prove that the training survives half probabilities, a plain loop does not (rules E4, H4)."""
-        for site in plan.bce if not self.found.evaluates else ():
+        for site in plan.bce:
             if not site.sigmoid_in_sight:
                 text = self.facts.text(site.call.args[0].value if site.call.args else site.call)
                 message = f"the sigmoid that makes {text} is not in sight, or ends a container whose output is used"

@@ -118,6 +118,20 @@ class Index:
         larger = unit.extended({**declaring, **reasons})
         return larger if len(larger.files) > len(unit.files) else None
 
+    def with_models(self, unit: Unit) -> Unit:
+        """This unit with the local modules and functions that it computes with, directly or through others."""
+        reasons: dict[Path, str] = {}
+        waiting = self._definitions(unit.files)
+        seen = set(waiting)
+        while waiting:
+            node = waiting.pop()
+            for used in sorted(self._sources.origins(self._sources.referred(node))):
+                if used not in seen and self._sources.mentions(used.file, "torch"):
+                    seen.add(used)
+                    waiting.append(used)
+                    reasons.setdefault(used.file, f"its {used.name} is used by {self._shown(node.file)}")
+        return unit.extended(reasons)
+
     def programs(self, unit: Unit, given: Iterable[tuple[Path, str]] = ()) -> dict[Path, tuple[Path, ...]]:
         """The scripts of a unit: each file that no other uses, with all that it uses, directly or through others.
 

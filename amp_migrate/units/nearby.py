@@ -24,9 +24,8 @@ class Nearby:
         return [Node(file, name) for name, one in self._sources.summary(file).definitions.items() if _concerns(one)]
 
     def may_concern(self, node: Node) -> bool:
-        """False for a definition that has nothing to do with a handle."""
-        definition = self._sources.definition(node)
-        return definition is None or _concerns(definition)
+        """True for every definition: a training comes to its models, too."""
+        return True
 
     def is_whole(self, *files: Path) -> bool:
         """True for files that hold both halves of a training."""
