@@ -19,3 +19,11 @@ def line_of_apex_import(source: bytes) -> int | None:
 def may_hold_apex_amp(source: bytes) -> bool:
     """False only for files that certainly use no apex.amp."""
     return b"apex" in source and b"amp" in source and _IMPORT.search(source) is not None
+
+
+_HALF = re.compile(rb"\.half\(|torch\.half\b|float16|HalfTensor")
+
+
+def may_hold_half(source: bytes) -> bool:
+    """False only for files that certainly cast nothing to half by hand."""
+    return _HALF.search(source) is not None and b"torch" in source

@@ -189,6 +189,8 @@ def _runs_with_setup(found: Recognition, backward: Backward) -> bool:
 
 def _setup_guards(facts: Facts, found: Recognition, setup: Setup, backward_guard: Guard | None) -> list[Guard]:
     """The ifs around a setup that are about mixed precision, not about the program's structure."""
+    if setup.stays:
+        return []  # its conditions say it all
     statement: Statement | None = setup.statement
     guards: list[Guard] = []
     seen = set()

@@ -1,0 +1,78 @@
+"""The front end for training in half precision by hand.
+
+model = Net().cuda().half()
+...
+loss = criterion(model(images.half()), labels)
+loss.backward()
+optimizer.step()
+
+It works in two steps. The casts, and what else there is of the form, are taken out first: what is left is the
+program as it would be without mixed precision (rule G3), with marks that say when it was in half. The training is
+then read from that program.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.findings import Refusal
+from amp_migrate.native.lower import is_mark
+from amp_migrate.plan.model import Recognition
+from amp_migrate.sources.half.casts import Casts
+from amp_migrate.sources.half.modules import Modules
+from amp_migrate.sources.half.training import Training
+from amp_migrate.sources.optimizers import find_optimizers
+
+FORM = "half"
+
+_NATIVE = ("torch.cuda.amp", "torch.amp", "torch.autocast", "torch.cpu.amp", "torch.GradScaler")
+
+
+def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
+    """A training in half, and every reason why it cannot be migrated.
+
+    Nothing is found where no trained model is cast (inference), and beside native AMP.
+    """
+    found = Recognition(FORM)
+    marks = [statement for statement in facts.tree.all_statements() if is_mark(statement)]
+    if marks:
+        found.sites += [mark.node for mark in marks]
+        try:
+            Training(facts, found, marks).read()
+        except Refusal as refusal:
+            return found, [refusal]
+        return found, []
+    if _uses_native_amp(facts):
+        return found, []
+    modules = Modules(facts, find_optimizers(facts))
+    casts = Casts(facts, modules)
+    if not casts.trained and not (casts.defaults and modules.trained):
+        return found, []
+    casts.lower()
+    found.lowering = casts.lowering
+    found.sites += casts.sites
+    return found, [*_own_casts(facts), *casts.refusals]
+
+
+def _uses_native_amp(facts: Facts) -> bool:
+    """True where autocast or a GradScaler is there already, imported or used (rule H1)."""
+    return any(
+        path.startswith(_NATIVE)
+        for statement in facts.tree.all_statements()
+        for part in facts.tree.expressions(statement)
+        if isinstance(part, (cst.Name, cst.Attribute))
+        for path in facts.objects.import_paths(part)
+    )
+
+
+def _own_casts(facts: Facts) -> list[Refusal]:
+    """Classes with a `half` of their own, which may do anything (rule G4)."""
+    return [
+        Refusal("AMP935", owner.methods["half"].node, f"{owner.name} defines half() itself")
+        for owner in facts.tree.classes
+        if "half" in owner.methods
+    ]
+
+
+__all__ = ["FORM", "recognise"]
