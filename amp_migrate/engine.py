@@ -98,8 +98,10 @@ class _Migration:
                 return self._folded(found, switch)
             if refusals:
                 raise refusals[0]
-            if found.lowering is not None:
+            while found.lowering is not None:
+                findings = found.findings
                 found = self._lowered(found.lowering)
+                found.findings += findings
             plans = make_plans(self.facts, found, self.options)
             return self._written(found, plans)
         except Refusal as refusal:
@@ -112,6 +114,7 @@ class _Migration:
         files = []
         for file, own in zip(plain.files.values(), self.facts.files.values(), strict=True):
             lines = lines_before(own.module.code, file.module.code)
+            lines = tuple(own.lines[line - 1] for line in lines) if own.lines else lines
             files.append(dataclasses.replace(file, lines=lines))
         self.facts = Facts(files, self.facts.elsewhere)
         found, refusals = recognise(self.facts)

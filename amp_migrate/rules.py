@@ -218,6 +218,13 @@ _RULES = (
         "nothing, or give GradScaler a smaller init_scale",
     ),
     Rule(
+        "AMP177",
+        "attention",
+        "a loss that was scaled is read",
+        "the script multiplied the loss itself by its loss scale, so that what it printed or summed up was scaled, too",
+        "compare logs of old runs with care; if something divided the value by the scale, take that out",
+    ),
+    Rule(
         "AMP901",
         "refusal",
         "the files of a unit are migrated together or not at all",

@@ -12,6 +12,8 @@ from amp_migrate.plan.model import Lowering
 
 # The intermediate program is never shown and never written, so any name will do that no script has.
 MARK = "__mixed_precision_is_on__"
+SCALE = "__loss_scale_is__"
+EDITED = "__an_arm_was_edited__"
 
 
 def lower(lowering: Lowering) -> Edits:
@@ -32,6 +34,10 @@ def lower(lowering: Lowering) -> Edits:
         edits.keep_arm(statement.node, arm)
     for statement, test in lowering.marks:
         edits.insert_before(statement, MARK if test is None else f"if {test}:\n    {MARK}")
+    for statement, scale in lowering.scales:
+        edits.insert_before(statement, f"{SCALE}({scale})")
+    for statement in lowering.edited:
+        edits.insert_before(statement, EDITED)
     for statement in lowering.removed:
         edits.remove(statement)
     return edits
@@ -39,8 +45,25 @@ def lower(lowering: Lowering) -> Edits:
 
 def is_mark(statement: Statement) -> bool:
     """True for what `lower` put in the program for a mark."""
+    return _is_name(statement, MARK)
+
+
+def is_edited_next(statement: Statement) -> bool:
+    """True for what `lower` put in the program before an `if` with an arm that it edited."""
+    return _is_name(statement, EDITED)
+
+
+def _is_name(statement: Statement, name: str) -> bool:
     node = statement.node
-    return isinstance(node, cst.Expr) and isinstance(node.value, cst.Name) and node.value.value == MARK
+    return isinstance(node, cst.Expr) and isinstance(node.value, cst.Name) and node.value.value == name
+
+
+def scale_at(statement: Statement) -> cst.BaseExpression | None:
+    """The loss scale that `lower` put in the program, for its statement."""
+    call = statement.node.value if isinstance(statement.node, cst.Expr) else None
+    if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == SCALE:
+        return call.args[0].value
+    return None
 
 
 def lines_before(before: str, after: str) -> tuple[int, ...]:

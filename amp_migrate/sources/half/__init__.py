@@ -19,8 +19,12 @@ from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
 from amp_migrate.native.lower import is_mark
 from amp_migrate.plan.model import Recognition
+from amp_migrate.sources.half.arms import edited_guards, equal_arms
 from amp_migrate.sources.half.casts import Casts
+from amp_migrate.sources.half.helpers import without_use
+from amp_migrate.sources.half.masters import Masters
 from amp_migrate.sources.half.modules import Modules
+from amp_migrate.sources.half.scale import Scaling
 from amp_migrate.sources.half.training import Training
 from amp_migrate.sources.optimizers import find_optimizers
 
@@ -38,6 +42,10 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     marks = [statement for statement in facts.tree.all_statements() if is_mark(statement)]
     if marks:
         found.sites += [mark.node for mark in marks]
+        lowering = equal_arms(facts)
+        if not lowering.is_empty:
+            found.lowering = lowering
+            return found, []
         try:
             Training(facts, found, marks).read()
         except Refusal as refusal:
@@ -45,13 +53,25 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, []
     if _uses_native_amp(facts):
         return found, []
-    modules = Modules(facts, find_optimizers(facts))
+    optimizers = find_optimizers(facts)
+    modules = Modules(facts, optimizers)
     casts = Casts(facts, modules)
     if not casts.trained and not (casts.defaults and modules.trained):
         return found, []
     casts.lower()
     found.lowering = casts.lowering
     found.sites += casts.sites
+    scaling = Scaling(facts, casts.lowering)
+    masters = Masters(facts, optimizers, scaling, casts.lowering)
+    try:
+        masters.lower()
+        scaling.lower()
+    except Refusal as refusal:
+        casts.refusals.append(refusal)
+    found.findings += scaling.findings
+    found.sites += [*masters.sites, *scaling.sites]
+    casts.lowering.edited = edited_guards(facts, found.sites)
+    casts.lowering.removed += without_use(facts, casts.gone, casts.lowering.removed)
     return found, [*_own_casts(facts), *casts.refusals]
 
 

@@ -9,7 +9,6 @@ for m in model.modules(): m.float()     goes: BatchNorm was put back
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -20,6 +19,8 @@ from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
+from amp_migrate.sources.half.arms import OF_PRECISION
+from amp_migrate.sources.half.helpers import Helpers
 from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.modules import Modules
 
@@ -33,7 +34,6 @@ _FLOAT = frozenset("torch.float torch.float32 torch.FloatTensor torch.cuda.Float
 _DEFAULTS = frozenset("set_default_tensor_type set_default_dtype".split())
 _MAKE_FLOATS = frozenset("torch.rand torch.randn torch.zeros torch.ones".split())
 _STORED = frozenset("cpu numpy tolist".split())
-_OF_PRECISION = re.compile(r"half|fp16|float16|mixed|amp\b|precision", re.IGNORECASE)
 
 
 class Casts:
@@ -46,7 +46,7 @@ class Casts:
         self.lowering = Lowering()
         self.refusals: list[Refusal] = []
         self.sites: list[cst.CSTNode] = []
-        self._gone: set[cst.CSTNode] = set()
+        self.gone: set[cst.CSTNode] = set()
         self._casts = list(self._module_casts())
         self.trained = [
             (statement, call)
@@ -54,12 +54,15 @@ class Casts:
             if modules.is_trained(_receiver(call)) and not self.kept.is_kept(call)
         ]
         self.defaults = list(self._default_types())
+        self._helper_calls = list(Helpers(facts).calls())
 
     def lower(self) -> None:
         """Fill the lowering with all casts, once it is known that a training is in half."""
         for statement, call in self._casts:
             if not self.kept.is_kept(call):
                 self._module_cast(statement, call)
+        for statement, call, module in self._helper_calls:
+            self._helper_call(statement, call, module.value)
         self.lowering.marks += self._marks()
         for statement in self.defaults:
             self.lowering.marks.append((statement, None))
@@ -120,8 +123,8 @@ class Casts:
     def _module_cast(self, statement: Statement, call: cst.Call) -> None:
         """A cast of a module goes; what else the call does stays."""
         self.sites.append(call)
-        self._gone.update(walk(call))
-        self._gone.difference_update(walk(_receiver(call)))
+        self.gone.update(walk(call))
+        self.gone.difference_update(walk(_receiver(call)))
         if called_name(call) == "half":
             self._take_out(statement, call)
             return
@@ -137,6 +140,17 @@ class Casts:
                     self._take_out(statement, call)
                 else:
                     self.lowering.dropped[call] = arg
+
+    def _helper_call(self, statement: Statement, call: cst.Call, module: cst.BaseExpression) -> None:
+        """`model = network_to_half(model)`: what it gives back is the module."""
+        self.sites.append(call)
+        self.gone.update(walk(call))
+        self.gone.difference_update(walk(module))
+        self.lowering.marks.append((statement, None))
+        if _assigns_itself(statement.node, call, module):
+            self.lowering.removed.append(statement)
+        else:
+            self.lowering.replaced[call] = self.facts.text(module)
 
     def _take_out(self, statement: Statement, call: cst.Call) -> None:
         """What the cast is called on stays; a statement that does nothing else goes."""
@@ -182,7 +196,7 @@ class Casts:
         if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
             return
         for part in self.facts.tree.expressions(statement):
-            if part in self._gone:
+            if part in self.gone:
                 continue
             if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
                 if called_name(part) == "half" and not part.args:
@@ -325,10 +339,10 @@ class Casts:
         casts = {call.func for call in self._tensor_sites()}
         marked = [statement for statement, _ in self.lowering.marks]
         for statement in self.facts.tree.all_statements():
-            if isinstance(statement.node, cst.If) and _OF_PRECISION.search(self.facts.text(statement.node.test)):
+            if isinstance(statement.node, cst.If) and OF_PRECISION.search(self.facts.text(statement.node.test)):
                 self._fold_guard(statement, statement.node, casts, marked)
             for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.IfExp) and _OF_PRECISION.search(self.facts.text(part.test)):
+                if isinstance(part, cst.IfExp) and OF_PRECISION.search(self.facts.text(part.test)):
                     self._fold_choice(statement, part)
 
     def _fold_guard(

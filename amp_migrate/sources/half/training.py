@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import conjunction
+from amp_migrate.facts.conditions import conjunction, source_key
 from amp_migrate.facts.tree import Function, Statement, called_name
-from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
+from amp_migrate.native.lower import scale_at
 from amp_migrate.plan.model import Backward, Condition, LossScale, Recognition, Setup
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
@@ -27,6 +28,7 @@ class Training:
         self.facts = facts
         self.found = found
         self.marks = marks
+        self.scales = [one for one in facts.tree.all_statements() if scale_at(one) is not None]
         self.optimizers = find_optimizers(facts)
 
     def read(self) -> None:
@@ -34,11 +36,12 @@ class Training:
         if not self.optimizers:
             raise Refusal("AMP936", self.marks[0].node, "the half model is trained by no optimizer of torch's kind")
         conditions = self._conditions()
-        self.found.removed += self.marks
+        loss_scale = self._loss_scale(conditions)
+        self.found.removed += [*self.marks, *self.scales]
         for statement, call in self.optimizers:
             models = [model for arg in call.args for model in parameters_of(self.facts, arg.value)]
             self.found.setups.append(
-                Setup(statement, call, models, [call], [], conditions, LossScale(), level="half", stays=True)
+                Setup(statement, call, models, [call], [], conditions, loss_scale, level="half", stays=True)
             )
         self.found.backwards += self._backwards()
         if not self.found.backwards:
@@ -55,6 +58,41 @@ class Training:
             if not self.facts.conditions.equivalent(formulas[0], formula):
                 raise Refusal("AMP905", mark.node, "the models are cast to half under conditions that differ")
         return [Condition(guard.test, guard.formula, negated=guard.arm != "body") for guard in each[0]]
+
+    def _loss_scale(self, conditions: list[Condition]) -> LossScale:
+        """The one scale that all losses were multiplied by (rule C); without one it is dynamic. Raises Refusal."""
+        scales = [scale for statement in self.scales if (scale := scale_at(statement)) is not None]
+        if not scales:
+            return LossScale()
+        values = {self._scale_key(scale) for scale in scales}
+        if len(values) > 1:
+            raise Refusal("AMP916", scales[0], "the losses are multiplied by different loss scales")
+        value = values.pop()
+        when = self._scaled_when(conditions)
+        if isinstance(value, float):
+            return LossScale(static=value, used_when=when)
+        return LossScale(runtime=scales[0], used_when=when)
+
+    def _scale_key(self, scale: cst.BaseExpression) -> object:
+        """A number, where the scale is one that nothing changes; else its text."""
+        found = {self.facts.values.constant(value) for value in (scale, *self.facts.objects.values_of(scale))}
+        numbers = {value for value in found if isinstance(value, (int, float)) and not isinstance(value, bool)}
+        known = len(numbers) == 1 and len(found - {UNKNOWN}) == 1 and len(self.facts.objects.values_of(scale)) <= 1
+        return float(numbers.pop()) if known else source_key(scale)
+
+    def _scaled_when(self, conditions: list[Condition]) -> cst.BaseExpression | None:
+        """The test under which the loss is multiplied, where mixed precision alone does not say it. Raises Refusal."""
+        world = conjunction([condition.formula for condition in conditions])
+        tests: list[cst.BaseExpression] = []
+        for statement in self.scales:
+            for guard in enclosing_guards(self.facts, statement):
+                if not self.facts.conditions.implies(world, guard.formula):
+                    if guard.arm != "body":
+                        raise Refusal("AMP936", guard.test, "the loss is scaled where this test does not hold")
+                    tests.append(guard.test)
+        if len({source_key(test) for test in tests}) > 1:
+            raise Refusal("AMP936", tests[0], "the losses are scaled under different conditions")
+        return tests[0] if tests else None
 
     def _is_in_every_arm(self) -> bool:
         """True where one mark has no condition, or both arms of an `if` have one."""
