@@ -74,4 +74,6 @@ def options_of(words: list[str]) -> Options:
     return Options(**values)
 
 
-FIXTURES = [read_fixture(about.parent) for about in sorted(ROOT.glob("apex/*/about.txt"))]
+FIXTURES = [
+    read_fixture(about.parent) for about in sorted([*ROOT.glob("apex/*/about.txt"), *ROOT.glob("half/*/about.txt")])
+]

@@ -21,7 +21,7 @@ from amp_migrate.native.lower import is_mark
 from amp_migrate.plan.model import Recognition
 from amp_migrate.sources.half.arms import edited_guards, equal_arms
 from amp_migrate.sources.half.casts import Casts
-from amp_migrate.sources.half.helpers import without_use
+from amp_migrate.sources.half.helpers import calls_of_emptied, without_use
 from amp_migrate.sources.half.masters import Masters
 from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.half.scale import Scaling
@@ -70,7 +70,9 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         casts.refusals.append(refusal)
     found.findings += scaling.findings
     found.sites += [*masters.sites, *scaling.sites]
-    casts.lowering.edited = edited_guards(facts, found.sites)
+    casts.lowering.removed += calls_of_emptied(facts, casts.lowering.removed)
+    edited = edited_guards(facts, found.sites)
+    casts.lowering.edited = [statement for statement in edited if statement not in casts.lowering.arms]
     casts.lowering.removed += without_use(facts, casts.gone, casts.lowering.removed)
     return found, [*_own_casts(facts), *casts.refusals]
 

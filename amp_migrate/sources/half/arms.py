@@ -35,14 +35,14 @@ def equal_arms(facts: Facts) -> Lowering:
     """
     lowering = Lowering()
     for mark in facts.tree.all_statements():
-        if is_edited_next(mark):
-            guard = mark.next_siblings()[0]
-            while is_mark(guard) or not isinstance(guard.node, cst.If) or guard.node.orelse is None:
-                guard = guard.next_siblings()[0]
-            inner = any(is_edited_next(one) for one in guard.descendants())
-            if not inner:
-                lowering.removed.append(mark)
-                _compare(facts, guard, lowering)
+        if not is_edited_next(mark):
+            continue
+        guard = next(
+            one for one in mark.next_siblings() if isinstance(one.node, cst.If) and one.node.orelse is not None
+        )
+        if not any(is_edited_next(inner) for inner in guard.descendants()):
+            lowering.removed.append(mark)
+            _compare(facts, guard, lowering)
     return lowering
 
 

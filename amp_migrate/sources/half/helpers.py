@@ -112,6 +112,30 @@ class Helpers:
         return found[0] if len(found) == 1 else None
 
 
+def calls_of_emptied(facts: Facts, removed: list[Statement]) -> list[Statement]:
+    """The statements that call a function, or have `apply` call it, of which nothing is left."""
+    found: list[Statement] = []
+    for function in facts.tree.functions:
+        statements = [one for one in function.body.statements if not _is_docstring(one)]
+        if function.is_module or not statements or not all(_is_emptied(one, removed) for one in statements):
+            continue
+        uses = [facts.tree.statement_of(use) for use in facts.calls.value_uses(function)]
+        uses += [site.statement for site in facts.calls.callers(function)]
+        outside = [use for use in uses if not function.encloses(use.function)]
+        if all(isinstance(use.node, cst.Expr) and isinstance(use.node.value, cst.Call) for use in outside):
+            found += outside
+    return found
+
+
+def _is_emptied(statement: Statement, removed: list[Statement]) -> bool:
+    """True where a statement goes, or everything in it."""
+    if statement in removed:
+        return True
+    inner = [one for block in statement.blocks for one in block.statements]
+    empties = isinstance(statement.node, (cst.For, cst.If, cst.With))
+    return empties and bool(inner) and all(_is_emptied(one, removed) for one in inner)
+
+
 def without_use(facts: Facts, gone: set[cst.CSTNode], removed: list[Statement]) -> list[Statement]:
     """The functions and classes that were used, and that nothing uses any more once some statements are removed and
     some expressions are gone.
@@ -139,14 +163,8 @@ def _lost_its_uses(facts: Facts, statement: Statement, gone: set[cst.CSTNode], d
         return False
     variable = facts.names.variable_at(node.name)
     uses = list(_uses(facts, variable, node.name.value)) if variable is not None else []
-    outside = [use for use in uses if not facts.tree.statement_of(use).inside(statement)]
-    recursive = {use for use in uses if function is not None and function.encloses(facts.tree.function_of(use))}
-    left = [
-        use
-        for use in outside
-        if use not in recursive and use not in gone and facts.tree.statement_of(use) not in dropped
-    ]
-    return bool(set(outside) - recursive) and not left
+    others = [use for use in uses if not _is_below(facts, use, node)]
+    return bool(others) and all(use in gone or facts.tree.statement_of(use) in dropped for use in others)
 
 
 def _is_below(facts: Facts, part: cst.CSTNode, whole: cst.FunctionDef | cst.ClassDef) -> bool:

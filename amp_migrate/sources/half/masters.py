@@ -162,7 +162,7 @@ class Masters:
 
     def _is_helper(self, function: Function) -> bool:
         """True for a function of the script that only makes copies, or carries gradients and weights."""
-        if function.is_module or not self.copies:
+        if function.is_module:
             return False
         if function not in self._plumbing:
             self._plumbing[function] = False
