@@ -18,7 +18,7 @@ every_migration = pytest.mark.parametrize(
 
 
 def test_every_folder_is_a_fixture():
-    folders = {path.parent for path in ROOT.glob("apex/*/before.py")}
+    folders = {path.parent for form in ("apex", "half") for path in ROOT.glob(f"{form}/*/before.py")}
     assert folders == {fixture.folder for fixture in FIXTURES}
     assert len(folders) >= 42
 

@@ -48,6 +48,11 @@ def is_mark(statement: Statement) -> bool:
     return _is_name(statement, MARK)
 
 
+def is_of_lowering(statement: Statement) -> bool:
+    """True for everything that `lower` put in the program: none of it may be left."""
+    return is_mark(statement) or is_edited_next(statement) or scale_at(statement) is not None
+
+
 def is_edited_next(statement: Statement) -> bool:
     """True for what `lower` put in the program before an `if` with an arm that it edited."""
     return _is_name(statement, EDITED)

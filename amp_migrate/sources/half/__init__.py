@@ -17,7 +17,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
-from amp_migrate.native.lower import is_mark
+from amp_migrate.native.lower import is_mark, is_of_lowering
 from amp_migrate.plan.model import Recognition
 from amp_migrate.sources.half.arms import edited_guards, equal_arms
 from amp_migrate.sources.half.casts import Casts
@@ -39,9 +39,12 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     Nothing is found where no trained model is cast (inference), and beside native AMP.
     """
     found = Recognition(FORM)
-    marks = [statement for statement in facts.tree.all_statements() if is_mark(statement)]
-    if marks:
-        found.sites += [mark.node for mark in marks]
+    lowered = [statement for statement in facts.tree.all_statements() if is_of_lowering(statement)]
+    marks = [statement for statement in lowered if is_mark(statement)]
+    if lowered:
+        found.sites += [statement.node for statement in lowered]
+        if not marks:
+            return found, [Refusal("AMP936", lowered[0].node, "the model is cast in code that goes as a whole")]
         lowering = equal_arms(facts)
         if not lowering.is_empty:
             found.lowering = lowering
@@ -66,6 +69,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     try:
         masters.lower()
         scaling.lower()
+        masters.check_rest()
     except Refusal as refusal:
         casts.refusals.append(refusal)
     found.findings += scaling.findings

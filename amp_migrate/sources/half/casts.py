@@ -226,8 +226,22 @@ class Casts:
 
     def _is_floating(self, node: cst.BaseExpression) -> bool:
         """True for tensors that are certainly in float32: a new one without a type of its own."""
-        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "cuda":
-            node = node.func.value
+        while True:
+            if (
+                isinstance(node, cst.Call)
+                and called_name(node) in ("cuda", "cpu")
+                and isinstance(node.func, cst.Attribute)
+            ):
+                node = node.func.value
+            elif isinstance(node, cst.Subscript):
+                node = node.value
+            elif isinstance(node, cst.Name) and len(values := self.facts.objects.values_of(node)) == 1:
+                variable = self.facts.names.variable_at(node)
+                if variable is None or len(variable.bindings) != 1:
+                    return False
+                node = values[0]
+            else:
+                break
         if not isinstance(node, cst.Call) or any(a.keyword and a.keyword.value == "dtype" for a in node.args):
             return False
         return self.facts.names.dotted(node.func) in _MAKE_FLOATS

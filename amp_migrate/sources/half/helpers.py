@@ -159,6 +159,8 @@ def _lost_its_uses(facts: Facts, statement: Statement, gone: set[cst.CSTNode], d
     node = statement.node
     assert isinstance(node, (cst.FunctionDef, cst.ClassDef))
     function = facts.tree.function_at.get(node)
+    if node.name.value == "forward" or node.name.value.startswith("__"):
+        return False  # called by other names
     if node.decorators or (function is not None and facts.is_used_outside(function)):
         return False
     variable = facts.names.variable_at(node.name)
@@ -168,12 +170,12 @@ def _lost_its_uses(facts: Facts, statement: Statement, gone: set[cst.CSTNode], d
 
 
 def _is_below(facts: Facts, part: cst.CSTNode, whole: cst.FunctionDef | cst.ClassDef) -> bool:
-    """True for what stands in the body of a function or a class, methods included."""
-    function: Function | None = facts.tree.function_of(part)
-    while function is not None:
-        if function.node is whole or (function.owner is not None and function.owner.node is whole):
+    """True for what stands in the body of a function or a class, whatever is defined in between."""
+    current: Statement | None = facts.tree.statement_of(part)
+    while current is not None:
+        if current.node is whole:
             return True
-        function = function.parent
+        current = facts.tree.owner_of(current.block)
     return False
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
@@ -30,7 +31,7 @@ from amp_migrate.vocabulary import GRADIENT_CLIPS
 _COPYING = frozenset("clone float detach deepcopy Parameter Variable copy".split())
 _CARRYING = frozenset(
     "copy_ div_ mul_ zero_ detach_ detach clone float half to type_as type new new_empty zeros_like empty_like size "
-    "Variable Parameter zip list requires_grad_ no_grad parameters data_ptr all set_grad_enabled".split()
+    "Variable Parameter zip list len range resize_ requires_grad_ no_grad parameters all set_grad_enabled".split()
 )
 
 
@@ -58,6 +59,28 @@ class Masters:
         for function in self.facts.tree.functions:
             if not self._is_helper(function):
                 self._block(function.body)
+
+    def check_rest(self) -> None:
+        """Raises Refusal for what else keeps copies of weights, or makes gradients by hand: a wrapper of the optimizer
+        that puts its own copies into the parameter groups, a loop that fills in `p.grad`.
+        """
+        gone = {inner for statement in self.lowering.removed for inner in statement.descendants()}
+        for statement in self.facts.tree.all_statements():
+            node = statement.node
+            if statement in gone or isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+                continue
+            if self._is_helper(statement.function):
+                continue
+            if isinstance(node, cst.Assign) and any(_is_kept_weight(target.target) for target in node.targets):
+                if not (isinstance(node.value, cst.Name) and node.value.value == "None"):
+                    text = self.facts.text(node.targets[0].target)
+                    raise Refusal("AMP936", node, f"{text} is written by hand")
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and part not in self._understood() and _clones_to_float(part):
+                    raise Refusal("AMP936", part, f"{self.facts.text(part)} may be a master copy of a weight")
+
+    def _understood(self) -> set[cst.CSTNode]:
+        return {part for copy in self.copies for part in walk(copy)}
 
     # -- what is a copy ---------------------------------------------------------------------------------
 
@@ -226,6 +249,23 @@ def _copies(element: cst.BaseExpression) -> bool:
     return isinstance(element, cst.Call) and any(
         isinstance(part, cst.Call) and called_name(part) in _COPYING for part in walk(element)
     )
+
+
+def _is_kept_weight(target: cst.BaseExpression) -> bool:
+    """`p.grad`, and an element of `group["params"]`."""
+    if isinstance(target, cst.Attribute):
+        return target.attr.value == "grad" or (target.attr.value == "data" and _is_kept_weight(target.value))
+    return isinstance(target, cst.Subscript) and "params" in source_key(target)
+
+
+def _clones_to_float(call: cst.Call) -> bool:
+    """`p.detach().clone().float()`, of something that is not a new tensor."""
+    names: list[str] = []
+    node: cst.BaseExpression = call
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        names.append(node.func.attr.value)
+        node = node.func.value
+    return (names[:1] == ["float"] and "clone" in names) or (names[:1] == ["clone"] and "float" in names)
 
 
 def _is_chain(node: cst.BaseExpression) -> bool:

@@ -111,7 +111,7 @@ class Scaling:
             if product is None:
                 continue
             self._mark(store, product[1])
-            if source_key(product[0]) == loss.value:
+            if source_key(_without_float(product[0])) == loss.value:
                 self._note_reads(loss, store)
             else:
                 self._only_for_backward(loss, call)
@@ -214,6 +214,13 @@ class Scaling:
         arg = self.facts.tree.parents.get(part)
         call = self.facts.tree.parents.get(arg) if isinstance(arg, cst.Arg) else None
         return isinstance(call, cst.Call) and (called_name(call) == "print" or call in self.understood)
+
+
+def _without_float(loss: cst.BaseExpression) -> cst.BaseExpression:
+    """`loss` in `loss.float()`."""
+    if isinstance(loss, cst.Call) and called_name(loss) == "float" and isinstance(loss.func, cst.Attribute):
+        return loss.func.value
+    return loss
 
 
 def _is_grad(node: cst.BaseExpression) -> bool:
