@@ -240,6 +240,28 @@ _RULES = (
         "nothing, or start the scaler lower: GradScaler(init_scale=...)",
     ),
     Rule(
+        "AMP175",
+        "note",
+        "an eps that may have been raised for half gradients",
+        "1e-8 is zero in half, so scripts that train in half give Adam a larger one; it changes the training",
+        "with float32 gradients the default of 1e-8 works again: compare before changing it",
+    ),
+    Rule(
+        "AMP176",
+        "note",
+        "the loss is a sum",
+        "gradients of a sum are large, so that the loss scale of 65536 overflows at first: the scaler skips steps "
+        "until it has halved often enough",
+        "nothing, or give GradScaler a smaller init_scale",
+    ),
+    Rule(
+        "AMP177",
+        "attention",
+        "a loss that was scaled is read",
+        "the script multiplied the loss itself by its loss scale, so that what it printed or summed up was scaled, too",
+        "compare logs of old runs with care; if something divided the value by the scale, take that out",
+    ),
+    Rule(
         "AMP901",
         "refusal",
         "the files of a unit are migrated together or not at all",
@@ -584,6 +606,20 @@ _RULES = (
         "the model has complex parameters",
         "GradScaler raises for their gradients: torch has no unscaling of complex numbers",
         "keep them as pairs of real numbers and read them by torch.view_as_complex, or train with --dtype bfloat16",
+    ),
+    Rule(
+        "AMP935",
+        "refusal",
+        "code depends on the type in a way that is not understood",
+        "once the weights are in float32, code that asks for half, or has a half() of its own, may do something else",
+        "take the casts out by hand, and the tests of the type with them",
+    ),
+    Rule(
+        "AMP936",
+        "refusal",
+        "what trains the half model is not understood",
+        "GradScaler needs an optimizer of torch's kind, a backward, and a loss scale that it can take over",
+        "use a torch optimizer, or migrate the training step by hand",
     ),
     Rule(
         "AMP990",

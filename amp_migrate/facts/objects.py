@@ -34,7 +34,7 @@ WRAPPERS = frozenset(
     "convert_sync_batchnorm compile LARC DistributedOptimizer list tuple sorted reversed iter".split()
 )
 _SAME_RECEIVER = frozenset(
-    "cuda cpu to train eval half float double apply share_memory requires_grad_ values items".split()
+    "cuda cpu to type train eval half float double apply share_memory requires_grad_ values items".split()
 )
 
 

@@ -167,6 +167,9 @@ class _Emitter:
             init_scale = self.facts.text(scale.initial)
         elif scale.maximum is not None and _is_below_default(scale.maximum):
             init_scale = _float_text(self.facts, scale.maximum)
+        if scale.used_when is not None:
+            used = self.facts.text(scale.used_when)
+            enabled = used if enabled is None else f"{enabled} and {used}"
         yield scaler.expression(function), self.spellings.at(creation.at.node).grad_scaler(enabled, init_scale)
 
     # -- the step ---------------------------------------------------------------------------------------

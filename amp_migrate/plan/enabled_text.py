@@ -65,7 +65,8 @@ class EnabledText:
 
     def follows_scaler(self, scale: LossScale) -> bool:
         """A static scale of 1.0 switches the scaler off, but not autocast (rule C)."""
-        return self.enabling.always_off or (scale.static != 1.0 and scale.runtime is None)
+        follows = scale.static != 1.0 and scale.runtime is None and scale.used_when is None
+        return self.enabling.always_off or follows
 
     def _is_plain(self, part: Condition) -> bool:
         """A bool that is a name or an attribute: as readable as `scaler.is_enabled()`."""

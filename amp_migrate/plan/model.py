@@ -35,7 +35,8 @@ class LossScale:
 
     `static` is a literal number, `runtime` an expression whose value is a number, a numeric string,
     "dynamic" or None. With neither, the scale is dynamic; it is, too, where a test `dynamic_when` holds.
-    `initial`, `minimum` and `maximum` bound a dynamic scale; they are expressions of the file.
+    `initial`, `minimum` and `maximum` bound a dynamic scale; they are expressions of the file. Where a test `used_when`
+    does not hold, there is no loss scale, though there is mixed precision.
     """
 
     static: float | None = None
@@ -44,6 +45,7 @@ class LossScale:
     minimum: cst.BaseExpression | None = None
     maximum: cst.BaseExpression | None = None
     dynamic_when: cst.BaseExpression | None = None
+    used_when: cst.BaseExpression | None = None
 
 
 @dataclasses.dataclass(eq=False)
@@ -183,8 +185,38 @@ class HandedOn:
 
 
 @dataclasses.dataclass(eq=False)
+class Lowering:
+    """The plain program inside of a source form: what of the form goes, and what stands in its place (rule G3).
+
+    `receivers` are calls of which what they are called on remains, `renamed` attributes with their new name, `dropped`
+    arguments that go, `floated` expressions that get `.float()`, `arms` the one arm that stays of an `if`. A mark is a
+    statement that stands beside another one in the plain program and says, by the conditions around it, when the
+    form was in use: `marks` have the test to put around it, where it has one of its own. `scales` stand where a loss
+    was multiplied by a loss scale, with that scale, and `edited` are each `if` with an `else`, an arm of which changes.
+    """
+
+    removed: list[Statement] = dataclasses.field(default_factory=list)
+    receivers: list[cst.Call] = dataclasses.field(default_factory=list)
+    renamed: dict[cst.Attribute, str] = dataclasses.field(default_factory=dict)
+    replaced: dict[cst.BaseExpression, str] = dataclasses.field(default_factory=dict)
+    dropped: dict[cst.Call, cst.Arg] = dataclasses.field(default_factory=dict)
+    floated: list[cst.Call] = dataclasses.field(default_factory=list)
+    arms: dict[Statement, str] = dataclasses.field(default_factory=dict)
+    marks: list[tuple[Statement, str | None]] = dataclasses.field(default_factory=list)
+    scales: list[tuple[Statement, str]] = dataclasses.field(default_factory=list)
+    edited: list[Statement] = dataclasses.field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(getattr(self, field.name) for field in dataclasses.fields(self))
+
+
+@dataclasses.dataclass(eq=False)
 class Recognition:
     """Everything of one source form that a front end found in the files of a unit; `form` is its code.
+
+    With a `lowering`, it is what makes the plain program; the rest is found in that program, where marks say when
+    mixed precision is on.
 
     `modules` are the dotted names of what the form consists of: imports of them go. `received` are the names that take
     up a handle that is handed on, `absent` the reads of the handle where it is None, and `settled` the tests of it that
@@ -215,6 +247,7 @@ class Recognition:
     replaced: dict[cst.BaseExpression, str] = dataclasses.field(default_factory=dict)
     findings: list[Finding] = dataclasses.field(default_factory=list)
     sites: list[cst.CSTNode] = dataclasses.field(default_factory=list)
+    lowering: Lowering | None = None
 
 
 __all__ = [
@@ -228,6 +261,7 @@ __all__ = [
     "Guard",
     "HandedOn",
     "LossScale",
+    "Lowering",
     "ParameterAccess",
     "Recognition",
     "ScaleAccess",

@@ -222,7 +222,7 @@ class _Planner:
         loss_scale = one_loss_scale(self.facts, training)
 
         def can_create(function: Function) -> bool:
-            settings = (loss_scale.runtime, loss_scale.dynamic_when)
+            settings = (loss_scale.runtime, loss_scale.dynamic_when, loss_scale.used_when)
             known = all(node is None or self.visible.express(node, function) is not None for node in settings)
             return known and not isinstance(text.in_function(function), Unknown)
 
@@ -249,7 +249,7 @@ class _Planner:
     def _settings_at(self, creations: list[Creation], scale: LossScale) -> LossScale:
         """The settings of the loss scale as they are written where the scaler is created. Raises Refusal."""
         written: dict[str, Any] = {}
-        for field in ("runtime", "initial", "dynamic_when"):
+        for field in ("runtime", "initial", "dynamic_when", "used_when"):
             node = getattr(scale, field)
             if node is None:
                 continue

@@ -1,0 +1,103 @@
+"""The front end for training in half precision by hand.
+
+model = Net().cuda().half()
+...
+loss = criterion(model(images.half()), labels)
+loss.backward()
+optimizer.step()
+
+It works in two steps. The casts, and what else there is of the form, are taken out first: what is left is the
+program as it would be without mixed precision (rule G3), with marks that say when it was in half. The training is
+then read from that program.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.findings import Refusal
+from amp_migrate.native.lower import is_mark, is_of_lowering
+from amp_migrate.plan.model import Recognition
+from amp_migrate.selection import HALF
+from amp_migrate.sources.half.arms import edited_guards, equal_arms
+from amp_migrate.sources.half.casts import Casts
+from amp_migrate.sources.half.helpers import calls_of_emptied, without_use
+from amp_migrate.sources.half.masters import Masters
+from amp_migrate.sources.half.modules import Modules
+from amp_migrate.sources.half.scale import Scaling
+from amp_migrate.sources.half.training import Training
+from amp_migrate.sources.optimizers import find_optimizers
+
+_NATIVE = ("torch.cuda.amp", "torch.amp", "torch.autocast", "torch.cpu.amp", "torch.GradScaler")
+
+
+def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
+    """A training in half, and every reason why it cannot be migrated.
+
+    Nothing is found where no trained model is cast (inference), and beside native AMP.
+    """
+    found = Recognition(HALF)
+    lowered = [statement for statement in facts.tree.all_statements() if is_of_lowering(statement)]
+    marks = [statement for statement in lowered if is_mark(statement)]
+    if lowered:
+        found.sites += [statement.node for statement in lowered]
+        if not marks:
+            return found, [Refusal("AMP936", lowered[0].node, "the model is cast in code that goes as a whole")]
+        lowering = equal_arms(facts)
+        if not lowering.is_empty:
+            found.lowering = lowering
+            return found, []
+        try:
+            Training(facts, found, marks).read()
+        except Refusal as refusal:
+            return found, [refusal]
+        return found, []
+    if _uses_native_amp(facts):
+        return found, []
+    optimizers = find_optimizers(facts)
+    modules = Modules(facts, optimizers)
+    casts = Casts(facts, modules)
+    if not casts.trained and not (casts.defaults and modules.trained):
+        return found, []
+    casts.lower()
+    found.lowering = casts.lowering
+    found.sites += casts.sites
+    scaling = Scaling(facts, casts.lowering)
+    masters = Masters(facts, optimizers, scaling, casts.lowering)
+    try:
+        masters.lower()
+        scaling.lower()
+        masters.check_rest()
+    except Refusal as refusal:
+        casts.refusals.append(refusal)
+    found.findings += scaling.findings
+    found.sites += [*masters.sites, *scaling.sites]
+    casts.lowering.removed += calls_of_emptied(facts, casts.lowering.removed)
+    edited = edited_guards(facts, found.sites)
+    casts.lowering.edited = [statement for statement in edited if statement not in casts.lowering.arms]
+    casts.lowering.removed += without_use(facts, casts.gone, casts.lowering.removed)
+    return found, [*_own_casts(facts), *casts.refusals]
+
+
+def _uses_native_amp(facts: Facts) -> bool:
+    """True where autocast or a GradScaler is there already, imported or used (rule H1)."""
+    return any(
+        path.startswith(_NATIVE)
+        for statement in facts.tree.all_statements()
+        for part in facts.tree.expressions(statement)
+        if isinstance(part, (cst.Name, cst.Attribute))
+        for path in facts.objects.import_paths(part)
+    )
+
+
+def _own_casts(facts: Facts) -> list[Refusal]:
+    """Classes with a `half` of their own, which may do anything (rule G4)."""
+    return [
+        Refusal("AMP935", owner.methods["half"].node, f"{owner.name} defines half() itself")
+        for owner in facts.tree.classes
+        if "half" in owner.methods
+    ]
+
+
+__all__ = ["recognise"]

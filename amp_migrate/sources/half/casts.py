@@ -1,0 +1,421 @@
+"""Casts to half, and what stands in their place in the plain program (rule G1).
+
+model.half()                            goes
+x.half()                                x.float(): it may hold integers
+model.to(device, torch.half)            model.to(device)
+x.type(torch.cuda.HalfTensor)           x.type(torch.cuda.FloatTensor): it is the way to the device, too
+for m in model.modules(): m.float()     goes: BatchNorm was put back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.facts.values import literal_value
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Lowering
+from amp_migrate.sources.half.arms import OF_PRECISION
+from amp_migrate.sources.half.helpers import Helpers
+from amp_migrate.sources.half.kept import Kept
+from amp_migrate.sources.half.modules import Modules
+
+_HALF = {
+    "torch.half": "float",
+    "torch.float16": "float32",
+    "torch.HalfTensor": "FloatTensor",
+    "torch.cuda.HalfTensor": "FloatTensor",
+}
+_FLOAT = frozenset("torch.float torch.float32 torch.FloatTensor torch.cuda.FloatTensor".split())
+_DEFAULTS = frozenset("set_default_tensor_type set_default_dtype".split())
+_MAKE_FLOATS = frozenset("torch.rand torch.randn torch.zeros torch.ones".split())
+_STORED = frozenset("cpu numpy tolist".split())
+
+
+class Casts:
+    """The casts to half of a unit; `trained` are those that make a training one in half."""
+
+    def __init__(self, facts: Facts, modules: Modules) -> None:
+        self.facts = facts
+        self.modules = modules
+        self.kept = Kept(facts)
+        self.lowering = Lowering()
+        self.refusals: list[Refusal] = []
+        self.sites: list[cst.CSTNode] = []
+        self.gone: set[cst.CSTNode] = set()
+        self._casts = list(self._module_casts())
+        self.trained = [
+            (statement, call)
+            for statement, call in self._casts
+            if modules.is_trained(_receiver(call)) and not self.kept.is_kept(call)
+        ]
+        self.defaults = list(self._default_types())
+        self._helper_calls = list(Helpers(facts).calls())
+
+    def lower(self) -> None:
+        """Fill the lowering with all casts, once it is known that a training is in half."""
+        for statement, call in self._casts:
+            if not self.kept.is_kept(call):
+                self._module_cast(statement, call)
+        for statement, call, module in self._helper_calls:
+            self._helper_call(statement, call, module.value)
+        self.lowering.marks += self._marks()
+        for statement in self.defaults:
+            self.lowering.marks.append((statement, None))
+        for statement in self.facts.tree.all_statements():
+            self._statement(statement)
+        self._fold_guards()
+
+    def _marks(self) -> list[tuple[Statement, str | None]]:
+        """Beside the casts of whole models; of members, before the walk over them."""
+        whole = [(statement, call) for statement, call in self.trained if not self.modules.is_member(_receiver(call))]
+        if whole:
+            return [(statement, self._chosen_by(call)) for statement, call in whole]
+        walks = [self._walk_around(statement) for statement, _ in self.trained]
+        return [(statement, None) for statement in dict.fromkeys(walks)]
+
+    def _walk_around(self, statement: Statement) -> Statement:
+        """The loop over the modules that a cast of one stands in, or the call of `apply` that gets to it."""
+        for outer in statement.path():
+            if isinstance(outer.node, cst.For):
+                return outer
+        for use in self.facts.calls.value_uses(statement.function):
+            return self.facts.tree.statement_of(use)
+        return statement
+
+    # -- modules ----------------------------------------------------------------------------------------
+
+    def _module_casts(self) -> Iterator[tuple[Statement, cst.Call]]:
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and self._casts_to_half(part):
+                    if self.modules.is_module(part.func.value):
+                        yield statement, part
+
+    def _casts_to_half(self, call: cst.Call) -> bool:
+        name = called_name(call)
+        if name == "half" and not call.args:
+            return True
+        return name in ("to", "type") and any(self._may_be_half(arg.value) for arg in call.args)
+
+    def _may_be_half(self, node: cst.BaseExpression) -> bool:
+        """True for `torch.half`, and for a name that may mean it (`torch.half if args.fp16 else torch.float`)."""
+        return any(self._half_name(part) for value in self._meanings(node) for part in walk(value))
+
+    def _meanings(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        values = self.facts.objects.values_of(node) if isinstance(node, (cst.Name, cst.Attribute)) else []
+        return [node, *(value for value in values if isinstance(value, (cst.Name, cst.Attribute, cst.IfExp)))]
+
+    def _half_name(self, node: cst.CSTNode) -> str | None:
+        """`torch.half` and the like, by its full name; a string that names a type, too."""
+        if isinstance(node, cst.SimpleString):
+            value = literal_value(node)
+            return value if isinstance(value, str) and value in _HALF else None
+        if not isinstance(node, (cst.Name, cst.Attribute)) or self.facts.tree.is_label(node):
+            return None
+        dotted = self.facts.names.dotted(node)
+        return dotted if dotted in _HALF else None
+
+    def _module_cast(self, statement: Statement, call: cst.Call) -> None:
+        """A cast of a module goes; what else the call does stays."""
+        self.sites.append(call)
+        self.gone.update(walk(call))
+        self.gone.difference_update(walk(_receiver(call)))
+        if called_name(call) == "half":
+            self._take_out(statement, call)
+            return
+        if called_name(call) == "type":
+            if any((self._half_name(arg.value) or "").startswith("torch.cuda") for arg in call.args):
+                self.lowering.replaced[call] = f"{self.facts.text(_receiver(call))}.cuda()"
+            else:
+                self._take_out(statement, call)
+            return
+        for arg in call.args:
+            if self._half_name(arg.value):
+                if len(call.args) == 1:
+                    self._take_out(statement, call)
+                else:
+                    self.lowering.dropped[call] = arg
+
+    def _helper_call(self, statement: Statement, call: cst.Call, module: cst.BaseExpression) -> None:
+        """`model = network_to_half(model)`: what it gives back is the module."""
+        self.sites.append(call)
+        self.gone.update(walk(call))
+        self.gone.difference_update(walk(module))
+        self.lowering.marks.append((statement, None))
+        if _assigns_itself(statement.node, call, module):
+            self.lowering.removed.append(statement)
+        else:
+            self.lowering.replaced[call] = self.facts.text(module)
+
+    def _take_out(self, statement: Statement, call: cst.Call) -> None:
+        """What the cast is called on stays; a statement that does nothing else goes."""
+        receiver = _receiver(call)
+        node = statement.node
+        is_name = isinstance(receiver, (cst.Name, cst.Attribute, cst.Subscript))
+        only_casts = isinstance(node, cst.Expr) and node.value is call and is_name
+        if only_casts or _assigns_itself(node, call, receiver):
+            self.lowering.removed.append(statement)
+        else:
+            self.lowering.receivers.append(call)
+
+    def _chosen_by(self, call: cst.Call) -> str | None:
+        """The test of `net.half() if args.fp16 else net`, or of the type that the module is cast to."""
+        node: cst.CSTNode = call
+        while isinstance(parent := self.facts.tree.parents.get(node), cst.BaseExpression):
+            if isinstance(parent, cst.IfExp):
+                return self._test(parent, in_body=parent.body is node)
+            node = parent
+        for arg in call.args:
+            for value in self._meanings(arg.value):
+                if isinstance(value, cst.IfExp):
+                    if self.facts.tree.function_of(value) is not self.facts.tree.function_of(call):
+                        self._refuse(call, f"{self.facts.text(arg.value)} is chosen somewhere else")
+                    return self._test(value, in_body=self._half_name(value.body) is not None)
+        return None
+
+    def _test(self, choice: cst.IfExp, *, in_body: bool) -> str:
+        text = self.facts.text(choice.test)
+        return text if in_body else f"not ({text})"
+
+    # -- everything else --------------------------------------------------------------------------------
+
+    def _default_types(self) -> Iterator[Statement]:
+        """`torch.set_default_tensor_type(torch.cuda.HalfTensor)`: every module is made in half."""
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and called_name(part) in _DEFAULTS:
+                    if any(self._half_name(arg.value) for arg in part.args):
+                        yield statement
+
+    def _statement(self, statement: Statement) -> None:
+        if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
+            return
+        for part in self.facts.tree.expressions(statement):
+            if part in self.gone:
+                continue
+            if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+                if called_name(part) == "half" and not part.args:
+                    if not self.modules.is_module(part.func.value):
+                        self._tensor_cast(statement, part)
+                elif called_name(part) == "float" and not part.args:
+                    self._put_back(statement, part)
+                elif called_name(part) == "load" and self._loads_module(part):
+                    self.lowering.floated.append(part)
+            elif self._half_name(part) and not self._is_inner(part):
+                assert isinstance(part, cst.BaseExpression)
+                self._name_of_half(statement, part)
+
+    def _is_inner(self, part: cst.CSTNode) -> bool:
+        parent = self.facts.tree.parents.get(part)
+        return isinstance(parent, cst.Attribute) and parent.value is part and self._half_name(parent) is not None
+
+    def _tensor_cast(self, statement: Statement, call: cst.Call) -> None:
+        if self._is_stored(call) or self._feeds_kept(statement, call):
+            return
+        self.sites.append(call)
+        assert isinstance(call.func, cst.Attribute)
+        if self._is_floating(call.func.value):
+            self._take_out(statement, call)
+        else:
+            self.lowering.renamed[call.func] = "float"
+
+    def _is_floating(self, node: cst.BaseExpression) -> bool:
+        """True for tensors that are certainly in float32: a new one without a type of its own."""
+        while True:
+            if (
+                isinstance(node, cst.Call)
+                and called_name(node) in ("cuda", "cpu")
+                and isinstance(node.func, cst.Attribute)
+            ):
+                node = node.func.value
+            elif isinstance(node, cst.Subscript):
+                node = node.value
+            elif isinstance(node, cst.Name) and len(values := self.facts.objects.values_of(node)) == 1:
+                variable = self.facts.names.variable_at(node)
+                if variable is None or len(variable.bindings) != 1:
+                    return False
+                node = values[0]
+            else:
+                break
+        if not isinstance(node, cst.Call) or any(a.keyword and a.keyword.value == "dtype" for a in node.args):
+            return False
+        return self.facts.names.dotted(node.func) in _MAKE_FLOATS
+
+    def _is_stored(self, call: cst.Call) -> bool:
+        """True for values that are only kept: `x.half().cpu()`, `torch.save(x.half(), path)`."""
+        node: cst.CSTNode = call
+        parent = self.facts.tree.parents.get(node)
+        while isinstance(parent, cst.Attribute) and isinstance(outer := self.facts.tree.parents.get(parent), cst.Call):
+            if parent.attr.value in _STORED:
+                return True
+            node, parent = outer, self.facts.tree.parents.get(outer)
+        if not isinstance(parent, (cst.Arg, cst.DictElement)):
+            return False
+        holder = self.facts.tree.parents.get(parent)
+        while isinstance(holder, (cst.Dict, cst.DictElement, cst.Arg)):
+            holder = self.facts.tree.parents.get(holder)
+        return isinstance(holder, cst.Call) and called_name(holder) in ("save", "dump")
+
+    def _feeds_kept(self, statement: Statement, cast: cst.Call) -> bool:
+        """True for the input of a module that stays in half."""
+        for other, call in self._casts:
+            if not self.kept.is_kept(call):
+                continue
+            receiver = _receiver(call)
+            if self.kept.is_copy(receiver):
+                if self._is_input_of(cast, receiver):
+                    return True
+            elif self.kept.is_undone(receiver, other):
+                if statement.function is other.function:
+                    return True
+            elif self.kept.is_after_training(statement):
+                return True
+        return False
+
+    def _is_input_of(self, cast: cst.Call, module: cst.BaseExpression) -> bool:
+        node: cst.CSTNode = cast
+        wanted = self.facts.objects.objects(module)
+        while isinstance(parent := self.facts.tree.parents.get(node), (cst.BaseExpression, cst.Arg)):
+            if isinstance(parent, cst.Call) and self.facts.objects.objects(parent.func) & wanted:
+                return True
+            node = parent
+        return False
+
+    def _put_back(self, statement: Statement, call: cst.Call) -> None:
+        """`module.float()`, for the layers that were not to stay in half."""
+        assert isinstance(call.func, cst.Attribute)
+        receiver = call.func.value
+        whole = self.modules.is_trained(receiver) and isinstance(statement.node, cst.Expr)
+        if not self.modules.is_module(receiver) or not (self.modules.is_member(receiver) or whole):
+            return
+        if any(self.kept.is_kept(cast) for _, cast in self._casts):
+            return  # one that stays may be undone here
+        self.sites.append(call)
+        self._take_out(statement, call)
+
+    def _loads_module(self, call: cst.Call) -> bool:
+        """`model = torch.load(path)`: whole modules that were saved in half (rule G4)."""
+        return self.facts.names.dotted(call.func) == "torch.load" and any(
+            one.origin is call for one in self.modules.trained
+        )
+
+    def _name_of_half(self, statement: Statement, node: cst.BaseExpression) -> None:
+        """`torch.half` as a value: what it is chosen against, or float32 in its place."""
+        self.sites.append(node)
+        parent = self.facts.tree.parents.get(node)
+        if isinstance(parent, cst.IfExp) and parent.test is not node:
+            other = parent.orelse if parent.body is node else parent.body
+            self.lowering.replaced[parent] = self.facts.text(other)
+            return
+        if self._is_compared(node):
+            if not self._is_one_of_many(node):
+                self._refuse(node, f"this asks whether something is {self.facts.text(node)}")
+            self.sites.pop()
+            return
+        if isinstance(node, cst.SimpleString):
+            self.lowering.replaced[node] = self.facts.text(node).replace("HalfTensor", "FloatTensor")
+            return
+        name = _HALF[self._half_name(node) or ""]
+        if isinstance(node, cst.Attribute):
+            self.lowering.renamed[node] = name
+        else:
+            self._refuse(node, f"{self.facts.text(node)} is imported by its name")
+
+    def _is_compared(self, node: cst.BaseExpression) -> bool:
+        current: cst.CSTNode = node
+        while isinstance(parent := self.facts.tree.parents.get(current), cst.CSTNode):
+            if isinstance(parent, (cst.Comparison, cst.ComparisonTarget)):
+                return True
+            if not isinstance(parent, (cst.Tuple, cst.List, cst.Set, cst.Element)):
+                return False
+            current = parent
+        return False
+
+    def _is_one_of_many(self, node: cst.BaseExpression) -> bool:
+        """`p.dtype in (torch.half, torch.float)` is as true of float32."""
+        element = self.facts.tree.parents.get(node)
+        group = self.facts.tree.parents.get(element) if isinstance(element, cst.Element) else None
+        parts = walk(group) if group is not None else ()
+        return any(self.facts.names.dotted(part) in _FLOAT for part in parts if isinstance(part, cst.Attribute))
+
+    def _refuse(self, node: cst.CSTNode, message: str) -> None:
+        self.refusals.append(Refusal("AMP935", node, message))
+
+    # -- guards -----------------------------------------------------------------------------------------
+
+    def _fold_guards(self) -> None:
+        """`if self.fp16: x = x.half()`: with the guard taken as false, nothing of it is left (rule G3)."""
+        casts = {call.func for call in self._tensor_sites()}
+        marked = [statement for statement, _ in self.lowering.marks]
+        for statement in self.facts.tree.all_statements():
+            if isinstance(statement.node, cst.If) and OF_PRECISION.search(self.facts.text(statement.node.test)):
+                self._fold_guard(statement, statement.node, casts, marked)
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.IfExp) and OF_PRECISION.search(self.facts.text(part.test)):
+                    self._fold_choice(statement, part)
+
+    def _fold_guard(
+        self, statement: Statement, node: cst.If, casts: set[cst.BaseExpression], marked: list[Statement]
+    ) -> None:
+        arm, other = ("else", "body") if isinstance(node.test, cst.UnaryOperation) else ("body", "else")
+        dead = next((block for block in statement.blocks if block.arm == arm), None)
+        if dead is None:
+            return
+        goes = [inner for inner in dead.statements if self._only_casts(inner, casts)]
+        if not any(inner not in self.lowering.removed for inner in goes):
+            return
+        if len(goes) == len(dead.statements) and not any(one.inside(inner) for inner in goes for one in marked):
+            self.lowering.arms[statement] = other
+        else:
+            self.lowering.removed += goes
+
+    def _fold_choice(self, statement: Statement, choice: cst.IfExp) -> None:
+        """`x.half() if fp16 else x` is `x`; a statement that chooses between two casts goes."""
+        arms = [choice.body, choice.orelse]
+        cast = next((arm for arm in arms if any(site is arm for site in self.sites)), None)
+        if not isinstance(cast, cst.Call):
+            return
+        other = arms[1 - arms.index(cast)]
+        same = other.func.value if isinstance(other, cst.Call) and isinstance(other.func, cst.Attribute) else other
+        if source_key(same) != source_key(_receiver(cast)):
+            return
+        node = statement.node
+        if isinstance(node, cst.Expr) and node.value is choice:
+            self.lowering.removed.append(statement)
+            return
+        target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
+        if target is not None and isinstance(node, cst.Assign) and node.value is choice:
+            if source_key(target) == source_key(other):
+                self.lowering.removed.append(statement)
+                return
+        self.lowering.replaced[choice] = self.facts.text(other)
+
+    def _tensor_sites(self) -> Iterator[cst.Call]:
+        return (site for site in self.sites if isinstance(site, cst.Call))
+
+    def _only_casts(self, statement: Statement, casts: set[cst.BaseExpression]) -> bool:
+        """True for `x = x.half()`, alone or for several."""
+        if statement in self.lowering.removed:
+            return True
+        node = statement.node
+        if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.value, cst.Call):
+            return False
+        value = node.value
+        return value.func in casts and source_key(node.targets[0].target) == source_key(_receiver(value))
+
+
+def _receiver(call: cst.Call) -> cst.BaseExpression:
+    assert isinstance(call.func, cst.Attribute)
+    return call.func.value
+
+
+def _assigns_itself(node: cst.CSTNode, call: cst.Call, receiver: cst.BaseExpression) -> bool:
+    """True for `net = net.half()`."""
+    if not isinstance(node, cst.Assign) or node.value is not call or len(node.targets) != 1:
+        return False
+    return source_key(node.targets[0].target) == source_key(receiver)

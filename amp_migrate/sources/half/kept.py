@@ -1,0 +1,95 @@
+"""Casts of a trained module that stay: it is inference by object, not by function (rule G2).
+
+model.half()                            stays: it is cast back before anybody trains on
+...
+model.float()
+
+train(model)
+export(model.half())                    stays: no training step can follow
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Function, Statement, called_name
+
+_COPIES = frozenset("deepcopy copy clone".split())
+
+
+class Kept:
+    """Which casts of modules stay as they are, and the casts of tensors that they need."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._trains: dict[Function, bool] = {}
+        self._backwards = {
+            statement.function
+            for statement in facts.tree.all_statements()
+            for part in facts.tree.expressions(statement)
+            if isinstance(part, cst.Call) and called_name(part) == "backward"
+        }
+
+    def is_kept(self, cast: cst.Call) -> bool:
+        """True for the cast of a copy, for one that is undone, and for one that no training step follows."""
+        assert isinstance(cast.func, cst.Attribute)
+        statement = self.facts.tree.statement_of(cast)
+        module = cast.func.value
+        return self.is_copy(module) or self.is_undone(module, statement) or self.is_after_training(statement)
+
+    def is_copy(self, module: cst.BaseExpression) -> bool:
+        """True where nothing but copies is meant."""
+        found = self.facts.objects.objects(module)
+        return bool(found) and all(
+            isinstance(one.origin, cst.Call) and called_name(one.origin) in _COPIES for one in found
+        )
+
+    def is_undone(self, module: cst.BaseExpression, statement: Statement) -> bool:
+        """True where the same block, or one around it, casts the module back later on, before any way out."""
+        mine = self.facts.objects.objects(module)
+        for step in reversed(statement.path()):
+            for later in step.next_siblings():
+                for part in self.facts.tree.expressions(later):
+                    if isinstance(part, cst.Call) and called_name(part) == "float" and not part.args:
+                        assert isinstance(part.func, cst.Attribute)
+                        if self.facts.objects.objects(part.func.value) & mine:
+                            return not self._leaves(statement, later)
+        return False
+
+    def is_after_training(self, statement: Statement, seen: frozenset[Function] = frozenset()) -> bool:
+        """True where no training step can run after a statement."""
+        if not self._backwards or statement.function in seen or self._may_follow(statement):
+            return False
+        callers = self.facts.calls.callers(statement.function)
+        if statement.function.is_module:
+            return True
+        seen |= {statement.function}
+        return bool(callers) and all(self.is_after_training(site.statement, seen) for site in callers)
+
+    def _leaves(self, first: Statement, last: Statement) -> bool:
+        """True where a `return` stands between two statements of one function."""
+        return any(
+            isinstance(inner.node, (cst.Return, cst.Break, cst.Continue)) and first.order < inner.order < last.order
+            for sibling in last.function.body.statements
+            for inner in sibling.descendants()
+        )
+
+    def _may_follow(self, statement: Statement) -> bool:
+        """True where something in the same function trains after a statement, or in a loop around it."""
+        loops = [outer for outer in statement.path()[:-1] if outer.is_loop]
+        return any(
+            (inner.order > statement.order or any(inner.inside(loop) for loop in loops)) and self._trains_at(inner)
+            for sibling in statement.function.body.statements
+            for inner in sibling.descendants()
+        )
+
+    def _trains_at(self, statement: Statement) -> bool:
+        own = any(
+            isinstance(part, cst.Call) and called_name(part) == "backward"
+            for part in self.facts.tree.expressions(statement)
+        )
+        return own or any(
+            self.facts.calls.reaches(site.callee, self._backwards.__contains__)
+            for site in self.facts.calls.in_statement(statement)
+        )

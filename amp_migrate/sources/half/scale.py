@@ -1,0 +1,248 @@
+"""Loss scaling by hand: the loss is multiplied, the gradients are divided by the same number.
+
+(loss * SCALE).backward()                      loss.backward()
+for p in model.parameters():         =>
+    p.grad.data.div_(SCALE)
+optimizer.step()                               optimizer.step()
+
+Both halves are found or none: a factor that no gradient is divided by is a weight of the loss, a divisor that no loss
+is multiplied by is an average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.values import literal_value
+from amp_migrate.findings import Finding, Refusal
+from amp_migrate.plan.model import Lowering
+
+_DIVIDES = frozenset("div_ mul_ div mul true_divide_".split())
+
+
+class Scaling:
+    """The loss scale of a unit, by both of its halves."""
+
+    def __init__(self, facts: Facts, lowering: Lowering) -> None:
+        self.facts = facts
+        self.lowering = lowering
+        self.divisors = {
+            key: node for statement in facts.tree.all_statements() for key, node in self._divisors(statement)
+        }
+        self.understood: set[cst.CSTNode] = set()
+        self.sites: list[cst.CSTNode] = []
+        self.findings: list[Finding] = []
+
+    def divides(self, statement: Statement) -> bool:
+        """True where a statement divides gradients by a loss scale."""
+        return any(True for _ in self._divisors(statement))
+
+    def lower(self) -> None:
+        """Take the factors out of the losses. Raises Refusal for a half of which the other is missing."""
+        found: set[Hashable] = set()
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and called_name(part) == "backward":
+                    key = self._scaled_backward(statement, part)
+                    found |= {key} if key is not None else set()
+        for key, node in self.divisors.items():
+            if key not in found:
+                message = f"gradients are divided by {self.facts.text(node)}, and no loss is multiplied by it"
+                raise Refusal("AMP936", node, message)
+        self._check_other_reads(found)
+
+    # -- gradients --------------------------------------------------------------------------------------
+
+    def _divisors(self, statement: Statement) -> Iterator[tuple[Hashable, cst.BaseExpression]]:
+        for part in self.facts.tree.expressions(statement):
+            value = self.divisor_of(part)
+            if value is not None:
+                yield self.key(value), value
+        node = statement.node
+        if isinstance(node, cst.AugAssign) and _is_grad(node.target):
+            if isinstance(node.operator, cst.DivideAssign):
+                yield self.key(node.value), node.value
+            elif isinstance(node.operator, cst.MultiplyAssign):
+                inverse = _inverse(node.value)
+                if inverse is not None:
+                    yield self.key(inverse), inverse
+
+    def divisor_of(self, node: cst.CSTNode) -> cst.BaseExpression | None:
+        """S in `g / S`, `g * (1 / S)`, `g.div_(S)`, `g.mul_(1 / S)`, for gradients `g`."""
+        if isinstance(node, cst.BinaryOperation) and _is_grad(node.left):
+            if isinstance(node.operator, cst.Divide):
+                return node.right
+            return _inverse(node.right) if isinstance(node.operator, cst.Multiply) else None
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
+            return None
+        if called_name(node) not in _DIVIDES or not _is_grad(node.func.value):
+            return None
+        value = node.args[0].value
+        return _inverse(value) if called_name(node).startswith("mul") else value
+
+    # -- losses -----------------------------------------------------------------------------------------
+
+    def _scaled_backward(self, statement: Statement, call: cst.Call) -> Hashable | None:
+        """Take the factor out of one loss; the key of the factor, None where there is none."""
+        if not isinstance(call.func, cst.Attribute):
+            return None
+        loss = call.func.value
+        product = self._product(loss)
+        if product is not None:
+            self._mark(statement, product[1])
+            self._replace_loss(call.func, product[0])
+            return self.key(product[1])
+        if not isinstance(loss, cst.Name):
+            return None
+        for store, value in self._stores(loss, statement.function):
+            if isinstance(store.node, cst.AugAssign):
+                if isinstance(store.node.operator, cst.MultiplyAssign) and self.key(value) in self.divisors:
+                    self._note_reads(loss, store)
+                    self._mark(store, value)
+                    self.lowering.removed.append(store)
+                    return self.key(value)
+                continue
+            product = self._product(value)
+            if product is None:
+                continue
+            self._mark(store, product[1])
+            if source_key(_without_float(product[0])) == loss.value:
+                self._note_reads(loss, store)
+            else:
+                self._only_for_backward(loss, call)
+                self._replace_loss(call.func, product[0])
+            self.lowering.removed.append(store)
+            return self.key(product[1])
+        return None
+
+    def _product(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+        """Loss and scale of `loss * scale`."""
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
+            return None
+        for loss, scale in ((node.left, node.right), (node.right, node.left)):
+            if self.key(scale) in self.divisors:
+                return loss, scale
+        if any(_looks_like_scale(side) for side in (node.left, node.right)):
+            message = f"{self.facts.text(node)} scales the loss, and no gradient is divided by the scale"
+            raise Refusal("AMP936", node, message)
+        return None
+
+    def _stores(self, name: cst.Name, function: Function) -> Iterator[tuple[Statement, cst.BaseExpression]]:
+        for statement in function.body.statements:
+            for inner in statement.descendants():
+                node = inner.node
+                if isinstance(node, cst.AugAssign) and source_key(node.target) == name.value:
+                    yield inner, node.value
+                elif isinstance(node, cst.Assign) and len(node.targets) == 1:
+                    if source_key(node.targets[0].target) == name.value:
+                        yield inner, node.value
+
+    def _only_for_backward(self, loss: cst.Name, call: cst.Call) -> None:
+        variable = self.facts.names.variable_at(loss)
+        for load in variable.loads if variable is not None else []:
+            parent = self.facts.tree.parents.get(load)
+            if not (isinstance(parent, cst.Attribute) and parent.attr.value == "backward"):
+                raise Refusal("AMP936", load, f"{loss.value} is a scaled loss, and read for more than its backward")
+
+    def _note_reads(self, loss: cst.Name, store: Statement) -> None:
+        """What was printed after `loss = loss * SCALE` was the scaled loss."""
+        variable = self.facts.names.variable_at(loss)
+        for load in variable.loads if variable is not None else []:
+            parent = self.facts.tree.parents.get(load)
+            is_backward = isinstance(parent, cst.Attribute) and parent.attr.value == "backward"
+            if self.facts.tree.statement_of(load).order > store.order and not is_backward:
+                message = f"{loss.value} was the scaled loss here, now it is the loss itself"
+                self.findings.append(self.facts.finding(load, "AMP177", message))
+
+    def _mark(self, statement: Statement, scale: cst.BaseExpression) -> None:
+        self.understood.update(walk(scale))
+        self.sites.append(scale)
+        self.lowering.scales.append((statement, self.facts.text(scale)))
+
+    def _replace_loss(self, method: cst.Attribute, loss: cst.BaseExpression) -> None:
+        is_atom = isinstance(loss, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or loss.lpar
+        text = self.facts.text(loss)
+        self.lowering.replaced[method] = f"{text if is_atom else f'({text})'}.backward"
+
+    # -- the scale itself -------------------------------------------------------------------------------
+
+    def key(self, node: cst.BaseExpression) -> Hashable:
+        """Equal for expressions with one value: numbers by what they are, names through the calls of a helper."""
+        value = self.facts.values.constant(node)
+        if isinstance(value, (int, float)):
+            return float(value)
+        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+        if variable is not None and [binding.kind for binding in variable.bindings] == ["param"]:
+            given = [one for one in self.facts.objects.values_of(node) if one is not variable.bindings[0].value]
+            keys = {self.key(one) for one in given}
+            if len(keys) == 1:
+                return keys.pop()
+        return source_key(node)
+
+    def _check_other_reads(self, found: set[Hashable]) -> None:
+        """A scale that is used for anything else, such as a smaller learning rate, is a half of something, too."""
+        scales = {key for key in found if isinstance(key, str)}
+        gone = {inner for statement in self.lowering.removed for inner in statement.descendants()}
+        divided = {node for statement in self.facts.tree.all_statements() for _, node in self._divisors(statement)}
+        for statement in self.facts.tree.all_statements():
+            if statement in gone:
+                continue
+            for part in self.facts.tree.expressions(statement):
+                if not isinstance(part, (cst.Name, cst.Attribute)) or source_key(part) not in scales:
+                    continue
+                if part in self.understood or part in divided or self._is_stored(part) or self._is_tested(part):
+                    continue
+                if self._is_passed(part):
+                    continue
+                raise Refusal(
+                    "AMP936", part, f"{self.facts.text(part)} scales the loss, and is used for something else"
+                )
+
+    def _is_stored(self, part: cst.CSTNode) -> bool:
+        return isinstance(self.facts.tree.parents.get(part), (cst.AssignTarget, cst.Param, cst.AnnAssign))
+
+    def _is_tested(self, part: cst.CSTNode) -> bool:
+        parent = self.facts.tree.parents.get(part)
+        return isinstance(parent, (cst.Comparison, cst.If, cst.BooleanOperation, cst.FormattedStringExpression))
+
+    def _is_passed(self, part: cst.CSTNode) -> bool:
+        arg = self.facts.tree.parents.get(part)
+        call = self.facts.tree.parents.get(arg) if isinstance(arg, cst.Arg) else None
+        return isinstance(call, cst.Call) and (called_name(call) == "print" or call in self.understood)
+
+
+def _without_float(loss: cst.BaseExpression) -> cst.BaseExpression:
+    """`loss` in `loss.float()`."""
+    if isinstance(loss, cst.Call) and called_name(loss) == "float" and isinstance(loss.func, cst.Attribute):
+        return loss.func.value
+    return loss
+
+
+def _is_grad(node: cst.BaseExpression) -> bool:
+    """True for `p.grad`, `p.grad.data`, `p.grad.detach().float()`."""
+    while isinstance(node, (cst.Attribute, cst.Call)):
+        if isinstance(node, cst.Attribute) and node.attr.value == "grad":
+            return True
+        node = node.func if isinstance(node, cst.Call) else node.value
+    return False
+
+
+def _inverse(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """S in `1 / S`."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
+        if literal_value(node.left) in (1, 1.0):
+            return node.right
+    return None
+
+
+def _looks_like_scale(node: cst.BaseExpression) -> bool:
+    value = literal_value(node)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value >= 64
+    text = source_key(node).lower()
+    return "loss_scale" in text or "scale_factor" in text or "scaling" in text

@@ -1,0 +1,149 @@
+"""What is trained in the plain program that is left once the casts are gone: optimizers, losses, and when it was in
+half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import conjunction, source_key
+from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.findings import Refusal
+from amp_migrate.native.lower import scale_at
+from amp_migrate.plan.model import Backward, Condition, LossScale, Recognition, Setup
+from amp_migrate.plan.scaler.enabling import enclosing_guards
+from amp_migrate.sources.optimizers import find_optimizers, parameters_of
+
+_DEFAULT_EPS = 1e-8
+
+
+class Training:
+    """Fills a Recognition with the training of a plain program."""
+
+    def __init__(self, facts: Facts, found: Recognition, marks: list[Statement]) -> None:
+        self.facts = facts
+        self.found = found
+        self.marks = marks
+        self.scales = [one for one in facts.tree.all_statements() if scale_at(one) is not None]
+        self.optimizers = find_optimizers(facts)
+
+    def read(self) -> None:
+        """Raises Refusal where nothing shows when, or by what, the model is trained."""
+        if not self.optimizers:
+            raise Refusal("AMP936", self.marks[0].node, "the half model is trained by no optimizer of torch's kind")
+        conditions = self._conditions()
+        loss_scale = self._loss_scale(conditions)
+        self.found.removed += [*self.marks, *self.scales]
+        for statement, call in self.optimizers:
+            models = [model for arg in call.args for model in parameters_of(self.facts, arg.value)]
+            self.found.setups.append(
+                Setup(statement, call, models, [call], [], conditions, loss_scale, level="half", stays=True)
+            )
+        self.found.backwards += self._backwards()
+        if not self.found.backwards:
+            raise Refusal("AMP936", self.optimizers[0][1], "what this optimizer steps on has no backward in sight")
+        self._notes()
+
+    def _conditions(self) -> list[Condition]:
+        """What the casts stand under, all of them the same (rule G3). Raises Refusal."""
+        each = [enclosing_guards(self.facts, mark)[::-1] for mark in self.marks]
+        if self._is_in_every_arm():
+            return []
+        formulas = [conjunction([guard.formula for guard in guards]) for guards in each]
+        for mark, formula in zip(self.marks[1:], formulas[1:], strict=True):
+            if not self.facts.conditions.equivalent(formulas[0], formula):
+                raise Refusal("AMP905", mark.node, "the models are cast to half under conditions that differ")
+        return [Condition(guard.test, guard.formula, negated=guard.arm != "body") for guard in each[0]]
+
+    def _loss_scale(self, conditions: list[Condition]) -> LossScale:
+        """The one scale that all losses were multiplied by (rule C); without one it is dynamic. Raises Refusal."""
+        scales = [scale for statement in self.scales if (scale := scale_at(statement)) is not None]
+        if not scales:
+            return LossScale()
+        values = {self._scale_key(scale) for scale in scales}
+        if len(values) > 1:
+            raise Refusal("AMP916", scales[0], "the losses are multiplied by different loss scales")
+        value = values.pop()
+        when = self._scaled_when(conditions)
+        if isinstance(value, float):
+            return LossScale(static=value, used_when=when)
+        return LossScale(runtime=scales[0], used_when=when)
+
+    def _scale_key(self, scale: cst.BaseExpression) -> object:
+        """A number, where the scale is one that nothing changes; else its text."""
+        found = {self.facts.values.constant(value) for value in (scale, *self.facts.objects.values_of(scale))}
+        numbers = {value for value in found if isinstance(value, (int, float)) and not isinstance(value, bool)}
+        known = len(numbers) == 1 and len(found - {UNKNOWN}) == 1 and len(self.facts.objects.values_of(scale)) <= 1
+        return float(numbers.pop()) if known else source_key(scale)
+
+    def _scaled_when(self, conditions: list[Condition]) -> cst.BaseExpression | None:
+        """The test under which the loss is multiplied, where mixed precision alone does not say it. Raises Refusal."""
+        world = conjunction([condition.formula for condition in conditions])
+        tests: list[cst.BaseExpression] = []
+        for statement in self.scales:
+            for guard in enclosing_guards(self.facts, statement):
+                if not self.facts.conditions.implies(world, guard.formula):
+                    if guard.arm != "body":
+                        raise Refusal("AMP936", guard.test, "the loss is scaled where this test does not hold")
+                    tests.append(guard.test)
+        if len({source_key(test) for test in tests}) > 1:
+            raise Refusal("AMP936", tests[0], "the losses are scaled under different conditions")
+        return tests[0] if tests else None
+
+    def _is_in_every_arm(self) -> bool:
+        """True where one mark has no condition, or both arms of an `if` have one."""
+        arms: dict[Statement, set[str]] = {}
+        for mark in self.marks:
+            guards = enclosing_guards(self.facts, mark)
+            if not guards:
+                return True
+            if len(guards) == 1:
+                arms.setdefault(guards[0].statement, set()).add(guards[0].arm)
+        return any(len(found) == 2 for found in arms.values())
+
+    def _backwards(self) -> Iterator[Backward]:
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and self._is_backward(part):
+                    optimizers = self._optimizers_beside(statement.function)
+                    yield Backward(statement, part, part.func.value, optimizers, arguments=list(part.args))
+
+    def _is_backward(self, call: cst.Call) -> bool:
+        if called_name(call) != "backward":
+            return False
+        return not self.facts.objects.candidates(call) and self.facts.names.dotted(call.func) is None
+
+    def _optimizers_beside(self, function: Function) -> list[cst.BaseExpression]:
+        """Those stepped in the function of a backward; all of them, where they are stepped elsewhere."""
+        stepped = {
+            one
+            for inner in (inner for statement in function.body.statements for inner in statement.descendants())
+            for part in self.facts.tree.expressions(inner)
+            if isinstance(part, cst.Call) and called_name(part) == "step" and isinstance(part.func, cst.Attribute)
+            for one in self.facts.objects.objects(part.func.value)
+        }
+        calls: list[cst.BaseExpression] = [call for _, call in self.optimizers]
+        return [call for call in calls if self.facts.objects.objects(call) & stepped] or calls
+
+    # -- notes ------------------------------------------------------------------------------------------
+
+    def _notes(self) -> None:
+        for _, call in self.optimizers:
+            for arg in call.args:
+                value = literal_value(arg.value)
+                if arg.keyword is not None and arg.keyword.value == "eps" and isinstance(value, float):
+                    if value > _DEFAULT_EPS:
+                        message = f"eps={self.facts.text(arg.value)} may have been raised for half gradients"
+                        self.found.findings.append(self.facts.finding(call, "AMP175", message))
+        for backward in self.found.backwards:
+            if self._is_sum(backward.loss):
+                message = f"{self.facts.text(backward.loss)} is a sum: the first steps will be skipped"
+                self.found.findings.append(self.facts.finding(backward.call, "AMP176", message))
+
+    def _is_sum(self, loss: cst.BaseExpression) -> bool:
+        values = [loss, *self.facts.objects.values_of(loss)] if isinstance(loss, (cst.Name, cst.Attribute)) else [loss]
+        return any(isinstance(value, cst.Call) and called_name(value) == "sum" for value in values)
