@@ -15,13 +15,14 @@ from amp_migrate.native.apply import apply_edits
 from amp_migrate.native.cleanup import emit_cleanup
 from amp_migrate.native.edits import Edits
 from amp_migrate.native.emit import emit
+from amp_migrate.native.lower import lines_before, lower
 from amp_migrate.native.spelling import Spellings
 from amp_migrate.native.torch_import import add_torch_import
 from amp_migrate.native.unused import drop_unused
 from amp_migrate.options import Options
 from amp_migrate.plan.cleanup import plan_cleanup
 from amp_migrate.plan.folding import Cleanup
-from amp_migrate.plan.model import Recognition
+from amp_migrate.plan.model import Lowering, Recognition
 from amp_migrate.plan.planner import make_plans
 from amp_migrate.plan.print import print_plans
 from amp_migrate.plan.training_plan import TrainingPlan
@@ -81,6 +82,7 @@ def _unparsed(file: Input, broken: Input, finding: Finding) -> Result:
 class _Migration:
     def __init__(self, facts: Facts, files: Sequence[Input], options: Options) -> None:
         self.facts = facts
+        self.written = facts  # what stands in the files, where `facts` become those of the plain program
         self.files = files
         self.options = options
         self.sites: Counter[str] = Counter()
@@ -96,11 +98,32 @@ class _Migration:
                 return self._folded(found, switch)
             if refusals:
                 raise refusals[0]
+            while found.lowering is not None:
+                source = found
+                found = self._lowered(found.lowering)
+                found.findings += source.findings
+                if not found.setups and found.lowering is None:
+                    self.facts = self.written
+                    raise Refusal("AMP902", source.sites[0], f"what {source.form} is for is in none of these files")
             plans = make_plans(self.facts, found, self.options)
             return self._written(found, plans)
         except Refusal as refusal:
             finding = self.facts.finding(refusal.node, refusal.code, refusal.message)
             return Outcome(self._refused(finding), refusal)
+
+    def _lowered(self, lowering: Lowering) -> Recognition:
+        """What is found in the plain program inside of a source form: the migration goes on with it. Raises Refusal."""
+        plain = _edited(self.facts, lower(lowering))
+        files = []
+        for file, own in zip(plain.files.values(), self.facts.files.values(), strict=True):
+            lines = lines_before(own.module.code, file.module.code)
+            lines = tuple(own.lines[line - 1] for line in lines) if own.lines else lines
+            files.append(dataclasses.replace(file, lines=lines))
+        self.facts = Facts(files, self.facts.elsewhere)
+        found, refusals = recognise(self.facts)
+        if refusals:
+            raise refusals[0]
+        return found
 
     def _folded(self, found: Recognition, switch: Cleanup) -> Outcome:
         """Nothing but what never runs goes: native AMP is there already."""
@@ -134,14 +157,14 @@ class _Migration:
         if problems:
             return self._broken(problems[0])
         findings = [*(finding for plan in plans for finding in plan.findings), *cleanup.findings]
-        findings += now_unused(self.facts, after)
+        findings += now_unused(self.written, after)
         return Outcome(self._migrated(after, sorted(set(findings)), printed), given=self._given(plans))
 
     def _applied(self, edits: Edits, found: Recognition) -> Facts:
         """The facts of the edited files, without what became unused, and then unused by that. Raises Unparsable."""
         programs = {self.facts.file_of(setup.call).path for setup in found.setups if setup.statement.function.is_module}
         after = _edited(self.facts, edits)
-        while not (unused := drop_unused(after, self.facts, programs)).is_empty:
+        while not (unused := drop_unused(after, self.written, programs)).is_empty:
             after = _edited(after, unused)
         return after
 
@@ -201,5 +224,5 @@ def _edited(facts: Facts, edits: Edits) -> Facts:
     files = []
     for root, file in facts.files.items():
         module = parse(apply_edits(facts.tree, root, edits).bytes) if root in changed else file.module
-        files.append(dataclasses.replace(file, module=module))
+        files.append(dataclasses.replace(file, module=module, lines=()))
     return Facts(files, facts.elsewhere)

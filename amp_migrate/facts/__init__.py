@@ -80,14 +80,16 @@ class Facts:
         return self._quotes[root]
 
     def line(self, node: cst.CSTNode) -> int:
-        """The line (from 1) that a node starts on."""
+        """The line (from 1) of the file that a node starts on."""
         root = self.tree.root_of(node)
         if root not in self._positions:
             # Positions cost twice the parse, so they are computed only when there is something to report.
             wrapper = MetadataWrapper(self.files[root].module, unsafe_skip_copy=True)
             self._positions[root] = wrapper.resolve(PositionProvider)
         position = self._positions[root].get(node)
-        return position.start.line if position is not None else 1
+        line = position.start.line if position is not None else 1
+        lines = self.files[root].lines
+        return lines[line - 1] if line <= len(lines) else line
 
     def finding(self, node: cst.CSTNode, code: str, message: str) -> Finding:
         """A finding about the line of a node."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import libcst as cst
 
@@ -16,6 +18,8 @@ from amp_migrate.native.spelling import Spellings
 from amp_migrate.plan.model import Backward, FormatTest, ParameterAccess, ScaledBlock, Setup
 from amp_migrate.plan.scaler.binding import Creation
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
+
+_Item = TypeVar("_Item", bound=cst.CSTNode)
 
 
 def emit(facts: Facts, plans: list[TrainingPlan], spellings: Spellings) -> Edits:
@@ -51,6 +55,7 @@ class _Emitter:
             self._steps()
             self._micro_uses()
             self._checkpoints()
+            self._added_states()
         else:
             self._drop_checkpoints()
         for test in self.plan.carrier_tests:
@@ -145,27 +150,30 @@ class _Emitter:
             is_atom = isinstance(scale.runtime, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
             asked = text if is_atom else f"({text})"
             quote = self.facts.quote(creation.at.node)
-            dynamic = f"{asked} in (None, {quote}dynamic{quote})"
+            dynamic = f"{asked} in (None, {quote}dynamic{quote})" if not scale.is_number else None
             if scale.dynamic_when is not None:
                 dynamic = self.facts.text(scale.dynamic_when)
-            if enabled is not None and _may_raise(scale.runtime):
+            if enabled is not None and dynamic is not None and _may_raise(scale.runtime):
                 # It was only ever looked up under the guard.
                 off = self.facts.text(negated(cst.parse_expression(enabled)))
                 dynamic = f"{off} or {dynamic}"
-            yield name, f"None if {dynamic} else float({text})"
-            init_scale = f"{name} or 2.**16"
+            yield name, f"float({text})" if dynamic is None else f"None if {dynamic} else float({text})"
+            first = "2.**16" if scale.initial is None else self.facts.text(scale.initial)
+            init_scale = name if dynamic is None else f"{name} or {first}"
             enabled = f"{name} != 1.0" if enabled is None else f"{enabled} and {name} != 1.0"
         elif scale.initial is not None:
             init_scale = self.facts.text(scale.initial)
         elif scale.maximum is not None and _is_below_default(scale.maximum):
             init_scale = _float_text(self.facts, scale.maximum)
-        yield scaler.expression(function), self.spellings.at(creation.at.node).grad_scaler(enabled, init_scale)
+        interval = self.facts.text(scale.growth_interval) if scale.growth_interval is not None else None
+        spelling = self.spellings.at(creation.at.node)
+        yield scaler.expression(function), spelling.grad_scaler(enabled, init_scale, interval)
 
     # -- the step ---------------------------------------------------------------------------------------
 
     def _backward(self, backward: Backward) -> None:
         """`with amp.scale_loss(loss, opt) as scaled: scaled.backward()` -> `scaler.scale(loss).backward()`"""
-        loss = "loss" if backward in self._hoisted else self.facts.text(backward.loss)
+        loss = "loss" if backward in self._hoisted else self.facts.text(_bare(backward.loss))
         scaled = self._scaled(loss, backward)
         block = backward.block
         if block is None:
@@ -217,6 +225,8 @@ class _Emitter:
             if unscale.loop is not None:
                 target, source = self.facts.text(unscale.loop.target), self.facts.text(unscale.loop.iter)
                 line = f"for {target} in {source}:\n    {line}"
+            if unscale.condition is not None:
+                line = f"if {self.facts.text(unscale.condition)}:\n{textwrap.indent(line, '    ')}"
             self.edits.insert_before(unscale.before, line)
         for update in self.plan.steps.updates:
             for line in self._update_lines(update.at.function):
@@ -268,6 +278,11 @@ class _Emitter:
         kept = {collapse.node: collapse for collapse in self.plan.collapses}
         for access in self.plan.found.parameters:
             text = self._parameters_text(access)
+            if access.clips:
+                torch = self.spellings.at(access.node).torch
+                arguments = ", ".join([text, *(self.facts.text(_alone(arg)) for arg in access.node.args)])
+                self.edits.replace(access.node, f"{torch}.nn.utils.clip_grad_norm_({arguments})")
+                continue
             parent = self.facts.tree.parents.get(access.node)
             node = parent if parent in kept else access.node
             assert node is not None
@@ -299,6 +314,8 @@ class _Emitter:
         return isinstance(call, cst.Call) and len(call.args) == 1
 
     def _is_bound_to_name(self, access: ParameterAccess) -> bool:
+        if access.clips:
+            return False
         node = self.facts.tree.parents.get(access.node)
         return isinstance(node, cst.Assign) or (
             isinstance(node, cst.IfExp) and isinstance(self.facts.tree.parents.get(node), cst.Assign)
@@ -320,6 +337,45 @@ class _Emitter:
             self.edits.replace(one.node, self._scaler(one.statement.function))
         for node in found.received:
             self.edits.replace(node, self._scaler(self.facts.tree.function_of(node)))
+
+    def _added_states(self) -> None:
+        """The scaler's state beside the optimizer's, and a load that old checkpoints pass by (rule F)."""
+        for one in self.plan.found.added:
+            scaler = self._scaler(one.statement.function)
+            quote = self.facts.quote(one.statement.node)
+            state = f"{scaler}.state_dict()"
+            if one.checkpoint is not None:
+                checkpoint = self.facts.text(one.checkpoint)
+                load = f"{scaler}.load_state_dict({checkpoint}[{quote}{one.key}{quote}])"
+                line = f"if {checkpoint}.get({quote}{one.key}{quote}):\n    {load}"
+                self.edits.insert_after(one.statement, line)
+            elif isinstance(one.saved_in, cst.Assign):
+                target = one.saved_in.targets[0].target
+                assert isinstance(target, cst.Subscript)
+                holder = self.facts.text(target.value)
+                self.edits.insert_after(one.statement, f"{holder}[{quote}{one.key}{quote}] = {state}")
+            elif isinstance(one.saved_in, cst.DictElement):
+                self._add_entry(one.saved_in, one.key, state)
+            else:
+                assert one.saved_in is not None
+                self._add_keyword(one.saved_in, one.key, state)
+
+    def _add_entry(self, element: cst.DictElement, key: str, state: str) -> None:
+        """An entry after another one, in its style: its quotes, and its spaces around the colon."""
+        assert isinstance(element.key, cst.SimpleString)
+        quote = element.key.quote
+        whole = self.facts.tree.parents[element]
+        assert isinstance(whole, cst.Dict)
+        index = whole.elements.index(element)
+        added = element.with_changes(key=cst.SimpleString(f"{quote}{key}{quote}"), value=cst.parse_expression(state))
+        self.edits.transform(whole, lambda node: _with_element(node, index, added))
+
+    def _add_keyword(self, arg: cst.Arg, key: str, state: str) -> None:
+        whole = self.facts.tree.parents[arg]
+        assert isinstance(whole, cst.Call)
+        index = whole.args.index(arg)
+        added = arg.with_changes(keyword=cst.Name(key), value=cst.parse_expression(state))
+        self.edits.transform(whole, lambda node: _with_arg(node, index, added))
 
     def _format_test(self, test: FormatTest, state: cst.BaseExpression) -> None:
         """A state that apex wrote counts as none: GradScaler cannot load it. It is asked about last: where the other
@@ -419,6 +475,11 @@ def _may_raise(node: cst.BaseExpression) -> bool:
     return any(isinstance(part, (cst.Subscript, cst.Call)) for part in walk(node))
 
 
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An expression without parentheses around the whole of it: `a + b` of `(a + b).backward()`."""
+    return node.with_changes(lpar=[], rpar=[]) if node.lpar and not isinstance(node, cst.Tuple) else node
+
+
 def _alone(arg: cst.Arg) -> cst.Arg:
     """An argument without the comma and the line break after it."""
     return arg.with_changes(comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=cst.SimpleWhitespace(""))
@@ -443,6 +504,27 @@ def _without_key(node: cst.CSTNode, key: cst.BaseExpression) -> cst.CSTNode:
     if kept and node.elements[-1] not in kept:
         kept[-1] = kept[-1].with_changes(comma=node.elements[-1].comma)
     return node.with_changes(elements=kept)
+
+
+def _with_element(node: cst.CSTNode, index: int, added: cst.DictElement) -> cst.CSTNode:
+    assert isinstance(node, cst.Dict)
+    return node.with_changes(elements=_inserted(node.elements, index, added))
+
+
+def _with_arg(node: cst.CSTNode, index: int, added: cst.Arg) -> cst.CSTNode:
+    assert isinstance(node, cst.Call)
+    return node.with_changes(args=_inserted(node.args, index, added))
+
+
+def _inserted(items: Sequence[_Item], index: int, added: _Item) -> list[_Item]:
+    """A list with one more item after `index`; commas as between the items before, the last one's as it was."""
+    before: Any = items[index]
+    if index + 1 < len(items):
+        added = added.with_changes(comma=before.comma)
+        return [*items[: index + 1], added, *items[index + 1 :]]
+    previous: Any = items[index - 1]
+    between = previous.comma if index else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    return [*items[:index], before.with_changes(comma=between), added.with_changes(comma=before.comma)]
 
 
 def _with_item(node: cst.CSTNode, text: str) -> cst.CSTNode:

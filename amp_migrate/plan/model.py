@@ -34,8 +34,9 @@ class LossScale:
     """How the source chooses its loss scale.
 
     `static` is a literal number, `runtime` an expression whose value is a number, a numeric string,
-    "dynamic" or None. With neither, the scale is dynamic; it is, too, where a test `dynamic_when` holds.
-    `initial`, `minimum` and `maximum` bound a dynamic scale; they are expressions of the file.
+    "dynamic" or None, or with `is_number` a number alone. With neither, the scale is dynamic; it is, too, where a test
+    `dynamic_when` holds. `initial`, `growth_interval`, `minimum` and `maximum` are for a dynamic scale; they are
+    expressions of the file.
     """
 
     static: float | None = None
@@ -44,6 +45,8 @@ class LossScale:
     minimum: cst.BaseExpression | None = None
     maximum: cst.BaseExpression | None = None
     dynamic_when: cst.BaseExpression | None = None
+    growth_interval: cst.BaseExpression | None = None
+    is_number: bool = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -116,12 +119,16 @@ class ScaledBlock:
 
 @dataclasses.dataclass(eq=False)
 class ParameterAccess:
-    """`amp.master_params(optimizer)`: the parameters that an optimizer updates."""
+    """`amp.master_params(optimizer)`: the parameters that an optimizer updates.
+
+    With `clips`, the call is the form's own clip of their gradients, `optimizer.clip_master_grads(max_norm)`.
+    """
 
     node: cst.Call
     optimizer: cst.BaseExpression
     statement: Statement
     replacement: str | None = None
+    clips: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,6 +157,20 @@ class StateAccess:
 
 
 @dataclasses.dataclass(eq=False)
+class AddedState:
+    """Where the scaler's state joins the optimizer's in a checkpoint that held none, under `key`.
+
+    It is saved after the entry `saved_in` (of a dict display, of `dict(...)`, or an assignment to an element), or
+    loaded from `checkpoint` after `statement`, if it is there.
+    """
+
+    statement: Statement
+    key: str
+    saved_in: cst.DictElement | cst.Arg | cst.Assign | None = None
+    checkpoint: cst.BaseExpression | None = None
+
+
+@dataclasses.dataclass(eq=False)
 class ScaleAccess:
     """A read of the current loss scale."""
 
@@ -169,21 +190,55 @@ class HandedOn:
 
 
 @dataclasses.dataclass(eq=False)
+class Lowering:
+    """The plain program inside of a source form: what of the form goes, and what stands in its place (rule G3).
+
+    `receivers` are calls of which what they are called on remains, `arguments` those of which the first argument does,
+    `renamed` attributes with their new name, `dropped` arguments that go, `floated` expressions that get `.float()`,
+    `arms` the one arm that stays of an `if`. A mark is a
+    statement that stands beside another one in the plain program and says, by the conditions around it, when the
+    form was in use: `marks` have the test to put around it, where it has one of its own. `added` is code after a
+    statement.
+    """
+
+    removed: list[Statement] = dataclasses.field(default_factory=list)
+    receivers: list[cst.Call] = dataclasses.field(default_factory=list)
+    arguments: list[cst.Call] = dataclasses.field(default_factory=list)
+    renamed: dict[cst.Attribute, str] = dataclasses.field(default_factory=dict)
+    replaced: dict[cst.BaseExpression, str] = dataclasses.field(default_factory=dict)
+    dropped: dict[cst.Call, cst.Arg] = dataclasses.field(default_factory=dict)
+    floated: list[cst.Call] = dataclasses.field(default_factory=list)
+    arms: dict[Statement, str] = dataclasses.field(default_factory=dict)
+    marks: list[tuple[Statement, str | None]] = dataclasses.field(default_factory=list)
+    added: list[tuple[Statement, str]] = dataclasses.field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(getattr(self, field.name) for field in dataclasses.fields(self))
+
+
+@dataclasses.dataclass(eq=False)
 class Recognition:
     """Everything of one source form that a front end found in the files of a unit.
 
+    With a `lowering`, it is what makes the plain program; the rest is found in that program, where marks say when
+    mixed precision is on.
+
     `modules` are the dotted names of what the form consists of: imports of them go. `received` are the names that take
     up a handle that is handed on, `absent` the reads of the handle where it is None, and `settled` the tests of it that
-    are true now. `replaced` are expressions of the form with what stands in their place natively.
+    are true now. `replaced` are expressions of the form with what stands in their place natively. `evaluates` tells
+    whether forwards without gradients were in mixed precision as well.
     """
 
     form: str
     modules: tuple[str, ...] = ()
+    evaluates: bool = True
     setups: list[Setup] = dataclasses.field(default_factory=list)
     backwards: list[Backward] = dataclasses.field(default_factory=list)
     parameters: list[ParameterAccess] = dataclasses.field(default_factory=list)
     saves: list[StateAccess] = dataclasses.field(default_factory=list)
     loads: list[StateAccess] = dataclasses.field(default_factory=list)
+    added: list[AddedState] = dataclasses.field(default_factory=list)
     scale_reads: list[ScaleAccess] = dataclasses.field(default_factory=list)
     handed: list[HandedOn] = dataclasses.field(default_factory=list)
     received: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
@@ -196,9 +251,11 @@ class Recognition:
     replaced: dict[cst.BaseExpression, str] = dataclasses.field(default_factory=dict)
     findings: list[Finding] = dataclasses.field(default_factory=list)
     sites: list[cst.CSTNode] = dataclasses.field(default_factory=list)
+    lowering: Lowering | None = None
 
 
 __all__ = [
+    "AddedState",
     "Backward",
     "Block",
     "Class",
@@ -208,6 +265,7 @@ __all__ = [
     "Guard",
     "HandedOn",
     "LossScale",
+    "Lowering",
     "ParameterAccess",
     "Recognition",
     "ScaleAccess",

@@ -78,7 +78,11 @@ class _Notes:
 
     def levels(self) -> Iterator[Finding]:
         for setup in self.found.setups:
-            if setup.level is None and (setup.optimizers or (self.plan.regions and not self.found.backwards)):
+            if (
+                setup.level is None
+                and not setup.stays
+                and (setup.optimizers or (self.plan.regions and not self.found.backwards))
+            ):
                 message = "the level is known at run time only: O1, O2 and O3 all become autocast"
                 yield self._finding(setup.call, "AMP118", message)
 

@@ -122,7 +122,8 @@ class _Planner:
         )
         plan.bce = plan_bce(self.facts, forwards, regions)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
-        self._evaluation(plan, forwards, text)
+        if self.found.evaluates:
+            self._evaluation(plan, forwards, text)
         plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))
         return plan
 
@@ -165,6 +166,7 @@ class _Planner:
         statements += [step.statement for step in steps.steps]
         statements += [use.statement for use in steps.micro_uses]
         statements += [access.statement for access in (*found.saves, *found.loads)]
+        statements += [one.statement for one in found.added]
         statements += [read.statement for read in found.scale_reads]
         statements += [one.statement for one in found.handed]
         statements += [self.facts.tree.statement_of(test) for test in tests]
@@ -232,7 +234,7 @@ class _Planner:
     def _settings_at(self, creations: list[Creation], scale: LossScale) -> LossScale:
         """The settings of the loss scale as they are written where the scaler is created. Raises Refusal."""
         written: dict[str, Any] = {}
-        for field in ("runtime", "initial", "dynamic_when"):
+        for field in ("runtime", "initial", "dynamic_when", "growth_interval"):
             node = getattr(scale, field)
             if node is None:
                 continue

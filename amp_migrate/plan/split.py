@@ -34,6 +34,7 @@ def _places(facts: Facts, found: Recognition) -> Iterator[Statement]:
     yield from (backward.statement for backward in found.backwards)
     yield from (access.statement for access in found.parameters)
     yield from (access.statement for access in (*found.saves, *found.loads))
+    yield from (one.statement for one in found.added)
     yield from (read.statement for read in found.scale_reads)
     yield from (one.statement for one in found.handed)
     yield from (facts.tree.statement_of(carrier) for carrier in found.carriers)
@@ -108,6 +109,7 @@ def _part(facts: Facts, found: Recognition, area: Area) -> Recognition:
         parameters=[one for one in found.parameters if own(one.statement)],
         saves=[one for one in found.saves if own(one.statement)],
         loads=[one for one in found.loads if own(one.statement)],
+        added=[one for one in found.added if own(one.statement)],
         scale_reads=[one for one in found.scale_reads if own(one.statement)],
         handed=[one for one in found.handed if own(one.statement)],
         received=[one for one in found.received if own(facts.tree.statement_of(one))],
