@@ -14,7 +14,7 @@ from amp_migrate.files.write import write_atomically
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
-from amp_migrate.sources.screen import line_of_apex_import, may_hold_apex_amp
+from amp_migrate.sources.screen import line_of_apex_import, may_hold_apex_amp, may_hold_fp16_utils
 
 
 def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
@@ -75,7 +75,7 @@ def migrate_program(script: Path, source: bytes, options: Options) -> list[Resul
 
 def migrate_source(source: bytes, options: Options) -> Result:
     """Migrate the content of one file, about whose place and neighbours nothing is known."""
-    if not may_hold_apex_amp(source):
+    if not may_hold_apex_amp(source) and not may_hold_fp16_utils(source):
         return _untouched("-", source)
     from amp_migrate.engine import Input, migrate
     from amp_migrate.facts.elsewhere import Nowhere

@@ -56,7 +56,7 @@ class Fixture:
 
 def read_fixture(folder: Path) -> Fixture:
     shows, *rest = (folder / "about.txt").read_text(encoding="utf-8").splitlines()
-    headers = {"options": "", "arguments": "", "verdict": "same, "}
+    headers = {"options": "", "arguments": "", "guard": "", "verdict": "same, "}
     while rest and rest[0].partition(":")[0] in headers:
         name, _, value = rest.pop(0).partition(": ")
         headers[name] = value
@@ -74,4 +74,9 @@ def options_of(words: list[str]) -> Options:
     return Options(**values)
 
 
-FIXTURES = [read_fixture(about.parent) for about in sorted(ROOT.glob("apex/*/about.txt"))]
+def _read_all(form: str) -> list[Fixture]:
+    return [read_fixture(about.parent) for about in sorted(ROOT.glob(f"{form}/*/about.txt"))]
+
+
+FIXTURES = _read_all("apex")
+OTHER_FORMS = [fixture for form in ("fp16_utils", "handle") for fixture in _read_all(form)]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
-from amp_migrate.sources import apex_amp
+from amp_migrate.sources import apex_amp, fp16_utils
 
-_FORMS: tuple[Callable[[Facts], tuple[Recognition, list[Refusal]]], ...] = (apex_amp.recognise,)
+_FORMS: tuple[Callable[[Facts], tuple[Recognition, list[Refusal]]], ...] = (apex_amp.recognise, fp16_utils.recognise)
 
 
 def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:

@@ -9,6 +9,11 @@ import re
 
 _IMPORT = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bapex\b|import_module\([^)]*apex")
 
+_FP16_UTILS = re.compile(
+    rb"FP16_?Optimizer|fp16_utils|network_to_half|FP16_?Mod|prep_param_lists|BN_convert_float|(?:clip|update)_master_grads",
+    re.IGNORECASE,
+)
+
 
 def line_of_apex_import(source: bytes) -> int | None:
     """The line (from 1) of the first import of apex, as far as bytes tell; None without one."""
@@ -19,3 +24,8 @@ def line_of_apex_import(source: bytes) -> int | None:
 def may_hold_apex_amp(source: bytes) -> bool:
     """False only for files that certainly use no apex.amp."""
     return b"apex" in source and b"amp" in source and _IMPORT.search(source) is not None
+
+
+def may_hold_fp16_utils(source: bytes) -> bool:
+    """False only for files that certainly use no apex.fp16_utils, nor a copy of its classes."""
+    return _FP16_UTILS.search(source) is not None
