@@ -102,9 +102,13 @@ class _Migration:
             if refusals:
                 raise refusals[0]
             while found.lowering is not None:
-                findings = found.findings
+                source = found
                 found = self._lowered(found.lowering)
-                found.findings += findings
+                found.findings += source.findings
+                if not found.setups and found.lowering is None:
+                    self.facts = self.written
+                    what = TITLES[source.form]
+                    raise Refusal("AMP902", source.sites[0], f"what {what} is for is in none of these files")
             plans = make_plans(self.facts, found, self.options)
             return self._written(found, plans)
         except Refusal as refusal:

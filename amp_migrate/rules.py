@@ -262,6 +262,58 @@ _RULES = (
         "compare logs of old runs with care; if something divided the value by the scale, take that out",
     ),
     Rule(
+        "AMP160",
+        "note",
+        "FP16_Optimizer becomes autocast with a GradScaler",
+        "half weights with float32 masters have no native form: the weights are float32 themselves, and autocast casts "
+        "by operation",
+        "nothing; expect better numerics, and another use of memory",
+    ),
+    Rule(
+        "AMP161",
+        "attention",
+        "mixed precision trains with another optimizer than before",
+        "apex's own optimizer was used with half weights only; the program without mixed precision is what the "
+        "migrated one has to be",
+        "check the learning rate and the weight decay; to keep the old optimizer, build it from the float32 parameters",
+    ),
+    Rule(
+        "AMP162",
+        "attention",
+        "a learning rate that was set in mixed precision only goes",
+        "it was the schedule of an optimizer that goes, too; the one that is used now has its own, and both would "
+        "multiply",
+        "check that the optimizer or its scheduler warms up as you want",
+    ),
+    Rule(
+        "AMP163",
+        "attention",
+        "mixed precision did something else here",
+        "the program without mixed precision is the specification of the migrated one",
+        "compare both arms, and put in by hand what you miss",
+    ),
+    Rule(
+        "AMP164",
+        "attention",
+        "the keys of the model's state lose a prefix",
+        "the wrapper around the half model put one before each key, and it is gone",
+        "strip the prefix where old checkpoints are loaded, and where others load the new ones",
+    ),
+    Rule(
+        "AMP165",
+        "attention",
+        "an optimizer's state is loaded that FP16_Optimizer may have saved",
+        'its checkpoints hold the state of the optimizer under "optimizer_state_dict", beside masters and scale',
+        'resume old checkpoints from state["optimizer_state_dict"]; new ones work',
+    ),
+    Rule(
+        "AMP166",
+        "attention",
+        "an optimizer beside the wrapped one steps on gradients of the scaled loss",
+        "FP16_Optimizer unscales the gradients of its own optimizer; any other stepped on gradients times the scale",
+        "expect smaller updates in mixed precision: those of the program without it",
+    ),
+    Rule(
         "AMP901",
         "refusal",
         "the files of a unit are migrated together or not at all",
@@ -620,6 +672,27 @@ _RULES = (
         "what trains the half model is not understood",
         "GradScaler needs an optimizer of torch's kind, a backward, and a loss scale that it can take over",
         "use a torch optimizer, or migrate the training step by hand",
+    ),
+    Rule(
+        "AMP930",
+        "refusal",
+        "a use of FP16_Optimizer is not understood",
+        "one use left behind would keep the whole script from running",
+        "rewrite this use in one of the documented forms, or migrate it by hand",
+    ),
+    Rule(
+        "AMP931",
+        "refusal",
+        "the FP16_Optimizer of this script cannot be looked at",
+        "only what its class does tells whether it is a copy of apex's",
+        "migrate the folder with the file that defines it, or migrate by hand",
+    ),
+    Rule(
+        "AMP932",
+        "refusal",
+        "the loss scale or the master weights are handled by hand",
+        "a GradScaler owns the scale, and its optimizer the weights",
+        "leave the scale to the wrapper, or migrate this part by hand",
     ),
     Rule(
         "AMP990",

@@ -56,7 +56,7 @@ class Fixture:
 
 def read_fixture(folder: Path) -> Fixture:
     shows, *rest = (folder / "about.txt").read_text(encoding="utf-8").splitlines()
-    headers = {"options": "", "arguments": "", "verdict": "same, "}
+    headers = {"options": "", "arguments": "", "guard": "", "verdict": "same, "}
     while rest and rest[0].partition(":")[0] in headers:
         name, _, value = rest.pop(0).partition(": ")
         headers[name] = value

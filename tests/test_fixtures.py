@@ -9,11 +9,11 @@ import pytest
 from amp_migrate.check import check_module
 from amp_migrate.facts import Facts
 from amp_migrate.files.parse import parse
-from tests.fixture import FIXTURES, ROOT, Fixture
+from tests.fixture import FIXTURES, OTHER_FORMS, ROOT, Fixture
 
-every_fixture = pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.name)
+every_fixture = pytest.mark.parametrize("fixture", [*FIXTURES, *OTHER_FORMS], ids=lambda fixture: fixture.name)
 every_migration = pytest.mark.parametrize(
-    "fixture", [fixture for fixture in FIXTURES if fixture.migrates], ids=lambda fixture: fixture.name
+    "fixture", [fixture for fixture in [*FIXTURES, *OTHER_FORMS] if fixture.migrates], ids=lambda fixture: fixture.name
 )
 
 

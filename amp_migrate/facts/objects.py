@@ -31,7 +31,9 @@ _DEEPEST = 5
 # Calls that return the module that they are given, wrapped or moved, or an optimizer around an optimizer.
 WRAPPERS = frozenset(
     "DataParallel DistributedDataParallel DDP ApexDDP FullyShardedDataParallel convert_syncbn_model "
-    "convert_sync_batchnorm compile LARC DistributedOptimizer list tuple sorted reversed iter".split()
+    "convert_sync_batchnorm compile LARC DistributedOptimizer list tuple sorted reversed iter FP16_Optimizer "
+    "__FP16_Optimizer__ wrap_optimizer network_to_half FP16Model FP16_Module BN_convert_float convert_network "
+    "convert_module".split()
 )
 _SAME_RECEIVER = frozenset(
     "cuda cpu to type train eval half float double apply share_memory requires_grad_ values items".split()
@@ -314,6 +316,8 @@ class Objects(Callables):
         given = self._initialized(node)
         if given is not None and given[1] is None:
             return self.objects(given[0])
+        if name == "init" and "apex.amp.init" in self.import_paths(func):
+            return self._of_import("apex.amp")  # the old handle has the interface of the module
         if first is not None and self.names.dotted(func) == "importlib.import_module":
             if isinstance(first.value, cst.SimpleString):
                 return self._of_import(str(first.value.evaluated_value))

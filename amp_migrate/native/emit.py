@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -153,15 +154,16 @@ class _Emitter:
             is_atom = isinstance(scale.runtime, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
             asked = text if is_atom else f"({text})"
             quote = self.facts.quote(creation.at.node)
-            dynamic = f"{asked} in (None, {quote}dynamic{quote})"
+            dynamic = f"{asked} in (None, {quote}dynamic{quote})" if not scale.is_number else None
             if scale.dynamic_when is not None:
                 dynamic = self.facts.text(scale.dynamic_when)
-            if enabled is not None and _may_raise(scale.runtime):
+            if enabled is not None and dynamic is not None and _may_raise(scale.runtime):
                 # It was only ever looked up under the guard.
                 off = self.facts.text(negated(cst.parse_expression(enabled)))
                 dynamic = f"{off} or {dynamic}"
-            yield name, f"None if {dynamic} else float({text})"
-            init_scale = f"{name} or 2.**16"
+            yield name, f"float({text})" if dynamic is None else f"None if {dynamic} else float({text})"
+            first = "2.**16" if scale.initial is None else self.facts.text(scale.initial)
+            init_scale = name if dynamic is None else f"{name} or {first}"
             enabled = f"{name} != 1.0" if enabled is None else f"{enabled} and {name} != 1.0"
         elif scale.initial is not None:
             init_scale = self.facts.text(scale.initial)
@@ -170,7 +172,9 @@ class _Emitter:
         if scale.used_when is not None:
             used = self.facts.text(scale.used_when)
             enabled = used if enabled is None else f"{enabled} and {used}"
-        yield scaler.expression(function), self.spellings.at(creation.at.node).grad_scaler(enabled, init_scale)
+        interval = self.facts.text(scale.growth_interval) if scale.growth_interval is not None else None
+        spelling = self.spellings.at(creation.at.node)
+        yield scaler.expression(function), spelling.grad_scaler(enabled, init_scale, interval)
 
     # -- the step ---------------------------------------------------------------------------------------
 
@@ -228,6 +232,8 @@ class _Emitter:
             if unscale.loop is not None:
                 target, source = self.facts.text(unscale.loop.target), self.facts.text(unscale.loop.iter)
                 line = f"for {target} in {source}:\n    {line}"
+            if unscale.condition is not None:
+                line = f"if {self.facts.text(unscale.condition)}:\n{textwrap.indent(line, '    ')}"
             self.edits.insert_before(unscale.before, line)
         for update in self.plan.steps.updates:
             for line in self._update_lines(update.at.function):
@@ -279,6 +285,11 @@ class _Emitter:
         kept = {collapse.node: collapse for collapse in self.plan.collapses}
         for access in self.plan.found.parameters:
             text = self._parameters_text(access)
+            if access.clips:
+                torch = self.spellings.at(access.node).torch
+                arguments = ", ".join([text, *(self.facts.text(_alone(arg)) for arg in access.node.args)])
+                self.edits.replace(access.node, f"{torch}.nn.utils.clip_grad_norm_({arguments})")
+                continue
             parent = self.facts.tree.parents.get(access.node)
             node = parent if parent in kept else access.node
             assert node is not None
@@ -310,6 +321,8 @@ class _Emitter:
         return isinstance(call, cst.Call) and len(call.args) == 1
 
     def _is_bound_to_name(self, access: ParameterAccess) -> bool:
+        if access.clips:
+            return False
         node = self.facts.tree.parents.get(access.node)
         return isinstance(node, cst.Assign) or (
             isinstance(node, cst.IfExp) and isinstance(self.facts.tree.parents.get(node), cst.Assign)

@@ -21,6 +21,8 @@ def lower(lowering: Lowering) -> Edits:
     edits = Edits()
     for call in lowering.receivers:
         edits.transform(call, _receiver)
+    for call in lowering.arguments:
+        edits.transform(call, _first_argument)
     for attribute, name in lowering.renamed.items():
         edits.transform(attribute, lambda updated, name=name: updated.with_changes(attr=cst.Name(name)))  # type: ignore[misc]
     for node, text in lowering.replaced.items():
@@ -38,6 +40,8 @@ def lower(lowering: Lowering) -> Edits:
         edits.insert_before(statement, f"{SCALE}({scale})")
     for statement in lowering.edited:
         edits.insert_before(statement, EDITED)
+    for statement, code in lowering.added:
+        edits.insert_after(statement, code)
     for statement in lowering.removed:
         edits.remove(statement)
     return edits
@@ -85,6 +89,11 @@ def lines_before(before: str, after: str) -> tuple[int, ...]:
 def _receiver(call: cst.CSTNode) -> cst.CSTNode:
     assert isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
     return call.func.value
+
+
+def _first_argument(call: cst.CSTNode) -> cst.CSTNode:
+    assert isinstance(call, cst.Call)
+    return call.args[0].value
 
 
 def _without_argument(call: cst.CSTNode, index: int) -> cst.CSTNode:

@@ -33,9 +33,13 @@ class Spelling:
             arguments.append(f"enabled={enabled}")
         return self._call("autocast", arguments)
 
-    def grad_scaler(self, enabled: str | None, init_scale: str | None = None) -> str:
-        """`GradScaler(init_scale=..., enabled=...)`; None is the default."""
+    def grad_scaler(
+        self, enabled: str | None, init_scale: str | None = None, growth_interval: str | None = None
+    ) -> str:
+        """`GradScaler(init_scale=..., growth_interval=..., enabled=...)`; None is the default."""
         arguments = [] if init_scale is None else [f"init_scale={init_scale}"]
+        if growth_interval is not None:
+            arguments.append(f"growth_interval={growth_interval}")
         if enabled is not None:
             arguments.append(f"enabled={enabled}")
         return self._call("GradScaler", arguments)

@@ -107,7 +107,8 @@ class _Cleaner:
         used = self._unresolved_names(statement.function.root)
         if names is None:
             raise Refusal("AMP917", node, f"what comes from {module} through the star import is not known")
-        wanted = sorted(names & used.keys())
+        handled = set(self.found.sites)
+        wanted = sorted(name for name in names & used.keys() if not handled.issuperset(used[name]))
         for name in wanted:
             if name != "to_python_float" or not self._replace_to_python_float(used[name]):
                 raise Refusal("AMP917", used[name][0], f"{name} comes from {module} through a star import")

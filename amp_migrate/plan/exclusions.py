@@ -45,21 +45,26 @@ def check_threads(facts: Facts, forwards: Forwards) -> None:
 def _check_is_whole(facts: Facts, found: Recognition) -> None:
     trains = [setup for setup in found.setups if setup.optimizers]
     if found.backwards and not trains:
-        raise Refusal("AMP901", found.backwards[0].loss, "losses are scaled here, but amp.initialize is elsewhere")
+        raise Refusal("AMP901", found.backwards[0].loss, f"losses are scaled here, but {_setup(found)} is elsewhere")
     if trains and not found.backwards:
-        raise Refusal("AMP901", trains[0].call, "amp.initialize is here, but the losses are scaled elsewhere")
+        raise Refusal("AMP901", trains[0].call, f"{_setup(found)} is here, but the losses are scaled elsewhere")
     for kind in (found.saves, found.loads, found.parameters):
         if kind and not trains:
             function = kind[0].statement.function
             site = next(iter(facts.calls.callers(function)), None)
             if site is not None:
-                message = f"{function.name} uses apex.amp, and this script calls it without amp.initialize"
+                message = f"{function.name} uses {found.form}, and this script calls it without {_setup(found)}"
                 raise Refusal("AMP901", site.call, message)
-            raise Refusal("AMP901", kind[0].node, "apex.amp is used here, but amp.initialize is elsewhere")
+            raise Refusal("AMP901", kind[0].node, f"{found.form} is used here, but {_setup(found)} is elsewhere")
     if found.no_casts and not found.setups:
         raise Refusal("AMP901", found.no_casts[0], "the casts that this switches off are set up elsewhere")
     if found.carriers and not found.setups and not found.backwards:
         raise Refusal("AMP901", found.carriers[0], "apex.amp is only handed on here")
+
+
+def _setup(found: Recognition) -> str:
+    """What sets mixed precision up in the source form."""
+    return "amp.initialize" if found.form == "apex.amp" else "the optimizer that is wrapped"
 
 
 def _check_optimizers(facts: Facts, found: Recognition, roles: Roles) -> None:

@@ -34,9 +34,10 @@ class LossScale:
     """How the source chooses its loss scale.
 
     `static` is a literal number, `runtime` an expression whose value is a number, a numeric string,
-    "dynamic" or None. With neither, the scale is dynamic; it is, too, where a test `dynamic_when` holds.
-    `initial`, `minimum` and `maximum` bound a dynamic scale; they are expressions of the file. Where a test `used_when`
-    does not hold, there is no loss scale, though there is mixed precision.
+    "dynamic" or None, or with `is_number` a number alone. With neither, the scale is dynamic; it is, too, where a test
+    `dynamic_when` holds. `initial`, `growth_interval`, `minimum` and `maximum` are for a dynamic scale; they are
+    expressions of the file. Where a test `used_when` does not hold, there is no loss scale, though there is mixed
+    precision.
     """
 
     static: float | None = None
@@ -46,6 +47,8 @@ class LossScale:
     maximum: cst.BaseExpression | None = None
     dynamic_when: cst.BaseExpression | None = None
     used_when: cst.BaseExpression | None = None
+    growth_interval: cst.BaseExpression | None = None
+    is_number: bool = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -118,12 +121,16 @@ class ScaledBlock:
 
 @dataclasses.dataclass(eq=False)
 class ParameterAccess:
-    """`amp.master_params(optimizer)`: the parameters that an optimizer updates."""
+    """`amp.master_params(optimizer)`: the parameters that an optimizer updates.
+
+    With `clips`, the call is the form's own clip of their gradients, `optimizer.clip_master_grads(max_norm)`.
+    """
 
     node: cst.Call
     optimizer: cst.BaseExpression
     statement: Statement
     replacement: str | None = None
+    clips: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,15 +195,17 @@ class HandedOn:
 class Lowering:
     """The plain program inside of a source form: what of the form goes, and what stands in its place (rule G3).
 
-    `receivers` are calls of which what they are called on remains, `renamed` attributes with their new name, `dropped`
-    arguments that go, `floated` expressions that get `.float()`, `arms` the one arm that stays of an `if`. A mark is a
-    statement that stands beside another one in the plain program and says, by the conditions around it, when the
-    form was in use: `marks` have the test to put around it, where it has one of its own. `scales` stand where a loss
-    was multiplied by a loss scale, with that scale, and `edited` are each `if` with an `else`, an arm of which changes.
+    `receivers` are calls of which what they are called on remains, `arguments` those of which the first argument does,
+    `renamed` attributes with their new name, `dropped` arguments that go, `floated` expressions that get `.float()`,
+    `arms` the one arm that stays of an `if`. A mark is a statement that stands beside another one in the plain program
+    and says, by the conditions around it, when the form was in use: `marks` have the test to put around it, where it
+    has one of its own. `scales` stand where a loss was multiplied by a loss scale, with that scale, and `edited` are
+    each `if` with an `else`, an arm of which changes. `added` is code after a statement.
     """
 
     removed: list[Statement] = dataclasses.field(default_factory=list)
     receivers: list[cst.Call] = dataclasses.field(default_factory=list)
+    arguments: list[cst.Call] = dataclasses.field(default_factory=list)
     renamed: dict[cst.Attribute, str] = dataclasses.field(default_factory=dict)
     replaced: dict[cst.BaseExpression, str] = dataclasses.field(default_factory=dict)
     dropped: dict[cst.Call, cst.Arg] = dataclasses.field(default_factory=dict)
@@ -205,6 +214,7 @@ class Lowering:
     marks: list[tuple[Statement, str | None]] = dataclasses.field(default_factory=list)
     scales: list[tuple[Statement, str]] = dataclasses.field(default_factory=list)
     edited: list[Statement] = dataclasses.field(default_factory=list)
+    added: list[tuple[Statement, str]] = dataclasses.field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -214,6 +224,9 @@ class Lowering:
 @dataclasses.dataclass(eq=False)
 class Recognition:
     """Everything of one source form that a front end found in the files of a unit; `form` is its code.
+
+    With a `lowering`, it is what makes the plain program; the rest is found in that program, where marks say when
+    mixed precision is on.
 
     With a `lowering`, it is what makes the plain program; the rest is found in that program, where marks say when
     mixed precision is on.

@@ -249,7 +249,7 @@ class _Planner:
     def _settings_at(self, creations: list[Creation], scale: LossScale) -> LossScale:
         """The settings of the loss scale as they are written where the scaler is created. Raises Refusal."""
         written: dict[str, Any] = {}
-        for field in ("runtime", "initial", "dynamic_when", "used_when"):
+        for field in ("runtime", "initial", "dynamic_when", "used_when", "growth_interval"):
             node = getattr(scale, field)
             if node is None:
                 continue

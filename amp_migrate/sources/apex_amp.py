@@ -28,10 +28,12 @@ from amp_migrate.plan.model import (
     Recognition,
     ScaleAccess,
     ScaledBlock,
+    Setup,
     StateAccess,
 )
 from amp_migrate.selection import APEX_AMP
 from amp_migrate.sources.handed import is_only_saved
+from amp_migrate.sources.handle import add_optimizers, losses_of, read_init, read_wrapping, scales_loss_of
 from amp_migrate.sources.initialize import read_setup
 
 _AVAILABILITY = frozenset(("is_apex_available",))
@@ -59,6 +61,8 @@ class _Reader:
         self.facts = facts
         self.found = Recognition(APEX_AMP, modules=("apex.amp",))
         self.refusals: list[Refusal] = []
+        self._inits: list[Setup] = []
+        self._wrapped: list[cst.BaseExpression] = []
         self._calls: dict[str, Callable[[cst.Call, Statement], None]] = {
             "initialize": self._initialize,
             "scale_loss": self._scale_loss,
@@ -66,6 +70,10 @@ class _Reader:
             "state_dict": self._state_dict,
             "load_state_dict": self._load_state_dict,
             "disable_casts": self._disable_casts,
+            "_disable_casts": self._disable_casts,
+            "init": self._init,
+            "wrap_optimizer": self._wrap_optimizer,
+            "_clear_cache": self._clear_cache,
             "register_half_function": self._register,
             "register_float_function": self._register,
             "register_promote_function": self._register,
@@ -87,6 +95,9 @@ class _Reader:
                     self._reference(node, name, statement)
                 except Refusal as refusal:
                     self.refusals.append(refusal)
+        if self._inits:
+            self._scalings_of_optimizers()
+            add_optimizers(self.facts, self.found, self._inits, self._wrapped)
         if native is not None and self.found.sites:
             self.refusals.insert(0, native)
         return self.found, self.refusals
@@ -149,8 +160,6 @@ class _Reader:
         elif name in ("half_function", "float_function", "promote_function"):
             text = self.facts.text(node)
             raise Refusal("AMP909", node, f"{text} changes the casts of a function of this project")
-        elif name == "init":
-            raise Refusal("AMP910", node, "amp.init is apex's old handle interface")
         else:
             raise Refusal("AMP902", node, f"this use of {self.facts.text(node)} is not understood")
 
@@ -225,6 +234,38 @@ class _Reader:
         self.found.setups.append(setup)
         self.found.findings.extend(findings)
 
+    # -- the old handle -----------------------------------------------------------------------------
+
+    def _init(self, call: cst.Call, statement: Statement) -> None:
+        setup = read_init(self.facts, call, statement)
+        self._inits.append(setup)
+        self.found.setups.append(setup)
+
+    def _wrap_optimizer(self, call: cst.Call, statement: Statement) -> None:
+        self._wrapped.append(read_wrapping(self.facts, self.found, call, statement))
+        if losses_of(call) != 1:
+            message = "num_loss asks for one loss scale per loss"
+            self.found.findings.append(self.facts.finding(call, "AMP105", message))
+
+    def _clear_cache(self, call: cst.Call, statement: Statement) -> None:
+        """Native autocast clears its cache at the end of each region."""
+        if not isinstance(statement.node, cst.Expr):
+            raise Refusal("AMP902", call, f"{self.facts.text(call)} is used inside a larger expression")
+        self.found.removed.append(statement)
+
+    def _scalings_of_optimizers(self) -> None:
+        """`with optimizer.scale_loss(loss) as scaled:` of a wrapped optimizer."""
+        wrapped = frozenset(one for node in self._wrapped for one in self.facts.objects.objects(node))
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if scales_loss_of(self.facts, part, wrapped):
+                    assert isinstance(part, cst.Call)
+                    self.found.sites.append(part)
+                    try:
+                        self._scale_loss(part, statement)
+                    except Refusal as refusal:
+                        self.refusals.append(refusal)
+
     def _scale_loss(self, call: cst.Call, statement: Statement) -> None:
         item = self.facts.tree.parents.get(call)
         if not isinstance(item, cst.WithItem) or not isinstance(statement.node, cst.With):
@@ -232,6 +273,9 @@ class _Reader:
         if any(backward.statement is statement for backward in self.found.backwards):
             raise Refusal("AMP902", call, "one with statement scales two losses")
         given = _by_name(call, ("loss", "optimizers", "loss_id", "model", "delay_unscale", "delay_overflow_check"))
+        if given is not None and self._inits:
+            assert isinstance(call.func, cst.Attribute)
+            given.setdefault("optimizers", call.func.value)  # the old handle: `optimizer.scale_loss(loss)`
         if given is None or "loss" not in given or "optimizers" not in given:
             raise Refusal("AMP902", call, "the arguments of amp.scale_loss cannot be read")
         if "delay_overflow_check" in given and literal_value(given["delay_overflow_check"]) is not False:

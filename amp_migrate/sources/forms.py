@@ -7,10 +7,11 @@ from collections.abc import Callable
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
-from amp_migrate.sources import apex_amp, half, plain
+from amp_migrate.sources import apex_amp, fp16_utils, half, plain
 
 _FORMS: tuple[Callable[[Facts], tuple[Recognition, list[Refusal]]], ...] = (
     apex_amp.recognise,
+    fp16_utils.recognise,
     half.recognise,
     plain.recognise,
 )

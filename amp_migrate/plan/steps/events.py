@@ -203,6 +203,9 @@ class _Collector:
         access = self._access_in(part)
         objects = self.roles.optimizers_at(access.optimizer) if access is not None else None
         functions = self.facts.objects.candidates(part)
+        if part in self._accesses and self._accesses[part].clips:
+            own = self._accesses[part]
+            return GradientUse(statement, "clip", part, part, self.roles.optimizers_at(own.optimizer), own)
         if name in GRADIENT_CLIPS and not functions:
             return GradientUse(statement, "clip", part, part, objects or self._holders(part), access)
         if name == "backward" and isinstance(part.func, cst.Attribute) and not functions:

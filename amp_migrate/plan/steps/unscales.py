@@ -22,11 +22,15 @@ _LEAVING = (cst.Continue, cst.Break, cst.Return)
 
 @dataclasses.dataclass(frozen=True)
 class Unscale:
-    """`scaler.unscale_(optimizer)` before a statement; with `loop`, once for each optimizer of that loop."""
+    """`scaler.unscale_(optimizer)` before a statement; with `loop`, once for each optimizer of that loop.
+
+    `condition` is the test around the step of an optimizer that is there under a condition only.
+    """
 
     before: Statement
     optimizer: cst.BaseExpression
     loop: cst.For | None = None
+    condition: cst.BaseExpression | None = None
 
 
 class UnscalePlanner:
@@ -220,7 +224,7 @@ class UnscalePlanner:
         for step in self.graph.steps_of(members):
             if step.statement.function is candidate.function:
                 loop = self._loop_of(step, candidate)
-                return Unscale(candidate, step.optimizer, loop)
+                return Unscale(candidate, step.optimizer, loop, self._condition(step, candidate))
         for backwards in self.events.backwards.values():
             for backward in backwards:
                 for optimizer in backward.optimizers:
@@ -231,6 +235,23 @@ class UnscalePlanner:
             if use.access is not None:
                 return Unscale(candidate, use.access.optimizer)
         raise Refusal("AMP904", candidate.node, "the optimizer is not known by name where its gradients are used")
+
+    def _condition(self, step: Step, candidate: Statement) -> cst.BaseExpression | None:
+        """The test around a step whose optimizer is bound under conditions, where `candidate` is outside (rule D7)."""
+        variable = self.facts.names.definition(step.optimizer)
+        if variable is None or not all(self._is_conditional(binding.statement) for binding in variable.bindings):
+            return None
+        for outer in reversed(step.statement.path()[:-1]):
+            if isinstance(outer.node, cst.If) and not candidate.inside(outer):
+                if step.statement.arm_of(outer.node) != "body":
+                    text = self.facts.text(step.optimizer)
+                    raise Refusal("AMP904", step.call, f"{text} is there under a condition that is not known before")
+                return outer.node.test
+        return None
+
+    def _is_conditional(self, statement: Statement | None) -> bool:
+        """True for a binding in an arm of an `if` whose other arm, if there is one, does not bind the same."""
+        return statement is not None and any(isinstance(one.node, cst.If) for one in statement.path()[:-1])
 
     def _loop_of(self, step: Step, candidate: Statement) -> cst.For | None:
         """The `for optimizer in optimizers` that names the stepped optimizer, if `candidate` is outside it."""

@@ -1,0 +1,82 @@
+"""The front end for `apex.fp16_utils`, and for the same classes under other roofs.
+
+    model = network_to_half(model)
+    optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+    ...
+    optimizer.backward(loss)
+    optimizer.clip_master_grads(1.0)
+    optimizer.step()
+
+It works in two steps. What is there for half weights and for the program without them goes first (`arms`, `casts`):
+what is left is the plain program (rule G3), in which wrapped optimizers say when mixed precision is on, and their
+backwards which losses are scaled. The training is then read from that program (`reader`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Lowering, Recognition
+from amp_migrate.selection import FP16_UTILS
+from amp_migrate.sources.fp16_utils.arms import Arms
+from amp_migrate.sources.fp16_utils.names import (
+    HAND_LOOPS,
+    METHODS,
+    MODEL_CASTS,
+    MODULES,
+    OPTIMIZERS,
+    form_name,
+    is_inside_copy,
+    unknown_copy,
+)
+from amp_migrate.sources.fp16_utils.reader import Reader
+
+
+def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
+    """Everything of the form in the unit, or what makes a plain program of it; and why it cannot all be migrated."""
+    found = Recognition(FP16_UTILS, modules=MODULES)
+    found.sites.extend(_sites(facts))
+    if not found.sites:
+        return found, []
+    copies = [
+        Refusal("AMP931", node, f"FP16_Optimizer of {module} is in no file that is known")
+        for node, module in _unknown(facts)
+    ]
+    lowering = Lowering()
+    arms = Arms(facts, lowering)
+    arms.lower()
+    found.findings.extend(arms.findings)
+    if copies or arms.refusals or not lowering.is_empty:
+        found.lowering = lowering
+        return found, [*copies, *arms.refusals]
+    reader = Reader(facts, found)
+    reader.read()
+    return found, reader.refusals
+
+
+def _sites(facts: Facts) -> Iterator[cst.CSTNode]:
+    """What is of the form by its name: calls of its classes and functions, and methods that only the wrapper has."""
+    for statement in facts.tree.all_statements():
+        if isinstance(statement.node, (cst.Import, cst.ImportFrom)) or is_inside_copy(statement.function):
+            continue
+        for part in facts.tree.expressions(statement):
+            if isinstance(part, cst.Call):
+                name = form_name(facts, part.func)
+                is_method = isinstance(part.func, cst.Attribute) and part.func.attr.value in METHODS
+                if name in OPTIMIZERS | MODEL_CASTS | HAND_LOOPS or is_method or unknown_copy(facts, part.func):
+                    yield part
+
+
+def _unknown(facts: Facts) -> Iterator[tuple[cst.CSTNode, str]]:
+    for statement in facts.tree.all_statements():
+        for part in facts.tree.expressions(statement):
+            module = unknown_copy(facts, part.func) if isinstance(part, cst.Call) else None
+            if module is not None:
+                yield part, module
+
+
+__all__ = ["recognise"]

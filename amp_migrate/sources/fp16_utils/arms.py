@@ -1,0 +1,441 @@
+"""The plain program inside of a training with `FP16_Optimizer` (rule G3).
+
+    if args.fp16:                                                  optimizer = BertAdam(groups, lr=args.lr)
+        optimizer = FusedAdam(groups, lr=args.lr)                  if args.fp16:
+        optimizer = FP16_Optimizer(optimizer)                          optimizer = FP16_Optimizer(optimizer)
+    else:                                                  =>
+        optimizer = BertAdam(groups, lr=args.lr)
+    ...
+    if args.fp16:                                                  optimizer.backward(loss)
+        optimizer.backward(loss)
+    else:
+        loss.backward()
+
+Every `if` with a part of the form in one arm keeps the other arm. What is left of the form are wrapped optimizers,
+with the conditions around them, and the backwards that they make.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import Formula, negated, negation, source_key
+from amp_migrate.facts.tree import Block, Class, Statement, called_name
+from amp_migrate.findings import Finding, Refusal
+from amp_migrate.plan.model import Lowering
+from amp_migrate.plan.purity import only_looks
+from amp_migrate.sources.fp16_utils.casts import Casts
+from amp_migrate.sources.fp16_utils.masters import Masters
+from amp_migrate.sources.fp16_utils.names import (
+    METHODS,
+    OPTIMIZERS,
+    form_name,
+    is_backward,
+    is_inside_copy,
+    is_wrapper,
+    own_class,
+)
+from amp_migrate.sources.fp16_utils.wrappers import marked, wrapped
+
+_ABOUT_PRECISION = re.compile(r"fp16|half|mixed|precision|amp\b|float16", re.IGNORECASE)
+
+
+class Arms:
+    """Finds the arms that go, and writes them down as a Lowering."""
+
+    def __init__(self, facts: Facts, lowering: Lowering) -> None:
+        self.facts = facts
+        self.lowering = lowering
+        self.findings: list[Finding] = []
+        self.refusals: list[Refusal] = []
+        self._gone: set[Statement] = set()
+        self._statements = [one for one in facts.tree.all_statements() if not is_inside_copy(one.function)]
+        self.setups = [one for one in self._statements if self._makes_wrapper(one)]
+        self.casts = Casts(facts, lowering, self._statements)
+        self._on = [formula for one in self._statements for formula in self._precision_formulas(one)]
+        self._other_optimizers: list[Statement] = []
+
+    def lower(self) -> None:
+        for statement in reversed(self._statements):  # what is inside of another comes after it
+            if isinstance(statement.node, cst.If):
+                try:
+                    self._if(statement)
+                except Refusal as refusal:
+                    self.refusals.append(refusal)
+        for statement in self._statements:
+            if not self._is_gone(statement):
+                self._choices(statement)
+                if isinstance(statement.node, cst.If):
+                    self._only_in_precision(statement)
+        self.casts.lower(self._is_gone, self.is_guarded)
+        self.casts.lower_accessors(self._statements)
+        self._report_prefixes()
+        self._guard_setups()
+        self._own_classes()
+        try:
+            Masters(self.facts, self.lowering, [one for one in self._statements if not self._is_gone(one)]).lower()
+        except Refusal as refusal:
+            self.refusals.append(refusal)
+
+    # -- what there is ----------------------------------------------------------------------------------
+
+    def _makes_wrapper(self, statement: Statement) -> bool:
+        return any(
+            isinstance(part, cst.Call) and form_name(self.facts, part.func) in OPTIMIZERS
+            for part in self.facts.tree.expressions(statement)
+        )
+
+    def _calls(self, block: Block) -> Iterator[cst.Call]:
+        """The calls in a block, without what goes anyway."""
+        for statement in block.statements:
+            for inner in statement.descendants():
+                if not self._is_gone(inner):
+                    for part in self.facts.tree.expressions(inner):
+                        if isinstance(part, cst.Call):
+                            yield part
+
+    def _form_backwards(self, block: Block) -> list[cst.Call]:
+        return [call for call in self._calls(block) if is_backward(self.facts, call)]
+
+    def _plain_backwards(self, block: Block) -> list[cst.Call]:
+        return [
+            call
+            for call in self._calls(block)
+            if called_name(call) == "backward"
+            and isinstance(call.func, cst.Attribute)
+            and call not in self.lowering.replaced
+            and not is_backward(self.facts, call)
+        ]
+
+    def _holds_setup(self, block: Block) -> bool:
+        return any(setup.inside(one) for setup in self.setups for one in block.statements if not self._is_gone(setup))
+
+    def _holds_form(self, block: Block) -> bool:
+        return (
+            self._holds_setup(block)
+            or any(is_backward(self.facts, call) or called_name(call) in METHODS for call in self._calls(block))
+            or self.casts.are_in(block, self._is_gone)
+        )
+
+    def _is_gone(self, statement: Statement) -> bool:
+        return any(outer in self._gone for outer in statement.path())
+
+    # -- which conditions are about precision -----------------------------------------------------------
+
+    def _precision_formulas(self, statement: Statement) -> Iterator[Formula]:
+        """The condition of an `if` that chooses between both ways of a backward, or of making an optimizer."""
+        if not isinstance(statement.node, cst.If):
+            return
+        arms = {block.arm: block for block in statement.blocks}
+        for arm, block in arms.items():
+            other = next((one for one in arms.values() if one is not block), None)
+            if (other is None or not self._holds_form(other)) and self._is_way_of_precision(statement, block, other):
+                yield self._formula(statement, arm)
+
+    def _is_way_of_precision(self, statement: Statement, block: Block, other: Block | None) -> bool:
+        assert isinstance(statement.node, cst.If)
+        if not self._holds_form(block):
+            return False
+        if all(self._is_of_form_alone(one) for one in block.statements):
+            return True
+        if other is None:
+            return _ABOUT_PRECISION.search(source_key(statement.node.test)) is not None
+        if self._form_backwards(block):
+            return bool(self._plain_backwards(other))
+        return not self._holds_setup(block) or any(self._is_made_in(target, other) for target in self._targets(block))
+
+    def _is_of_form_alone(self, statement: Statement) -> bool:
+        """True for a statement that is nothing without the form."""
+        if isinstance(statement.node, (cst.If, cst.Try)):
+            return all(self._is_of_form_alone(one) for block in statement.blocks for one in block.statements)
+        if isinstance(statement.node, (cst.Import, cst.ImportFrom, cst.Raise)) or statement in self.setups:
+            return True
+        is_backward_alone = isinstance(statement.node, cst.Expr) and any(
+            isinstance(part, cst.Call) and (is_backward(self.facts, part) or called_name(part) in METHODS)
+            for part in self.facts.tree.expressions(statement)
+        )
+        return is_backward_alone or self.casts.is_only_cast(statement)
+
+    def _targets(self, block: Block) -> list[str]:
+        return [
+            self.facts.text(setup.node.targets[0].target)
+            for setup in self.setups
+            if isinstance(setup.node, cst.Assign) and any(setup.inside(one) for one in block.statements)
+        ]
+
+    def _is_made_in(self, target: str, block: Block) -> bool:
+        return any(
+            isinstance(inner.node, cst.Assign)
+            and any(self.facts.text(one.target) == target for one in inner.node.targets)
+            for one in block.statements
+            for inner in one.descendants()
+        )
+
+    def _formula(self, statement: Statement, arm: str) -> Formula:
+        assert isinstance(statement.node, cst.If)
+        formula = self.facts.conditions.compile(statement.node.test)
+        return formula if arm == "body" else negation(formula)
+
+    def _is_on(self, formula: Formula) -> bool:
+        """True for a condition that goes together with mixed precision: it follows from it, or asks for it."""
+        conditions = self.facts.conditions
+        return any(
+            formula.variables.keys() & on.variables.keys()
+            and (conditions.implies(on, formula) or conditions.implies(formula, on))
+            for on in self._on
+        )
+
+    def is_guarded(self, statement: Statement) -> bool:
+        """True for what runs in mixed precision only."""
+        for outer in statement.path()[:-1]:
+            arm = statement.arm_of(outer.node) if isinstance(outer.node, cst.If) else None
+            if arm is not None and self._is_on(self._formula(outer, arm)):
+                return True
+        return False
+
+    # -- ifs --------------------------------------------------------------------------------------------
+
+    def _if(self, statement: Statement) -> None:
+        arms = {block.arm: block for block in statement.blocks}
+        of_form = [arm for arm, block in arms.items() if self._holds_form(block)]
+        if len(of_form) == 1 and len(arms) == 2 and self._is_on(self._formula(statement, of_form[0])):
+            plain = "else" if of_form[0] == "body" else "body"
+            self._keep(statement, arms[plain], arms[of_form[0]])
+        elif len(arms) == 1 and not of_form and self._is_on(self._formula(statement, "else")):
+            if self._plain_backwards(arms["body"]) or self._floats(arms["body"]):
+                self.lowering.arms[statement] = "body"  # `if not args.fp16: loss.backward()`
+                if self._plain_backwards(arms["body"]):
+                    self._scale(arms["body"], self._receiver_nearby(statement))
+
+    def _keep(self, statement: Statement, plain: Block, other: Block) -> None:
+        """The plain arm stays; optimizers that the other one wraps are wrapped after it."""
+        backwards = self._form_backwards(other)
+        if backwards:
+            assert isinstance(backwards[0].func, cst.Attribute)
+            self._scale(plain, self.facts.text(backwards[0].func.value))
+        code = [text for one in other.statements if (text := self._moved(one, plain, other)) is not None]
+        self._report(statement, plain, other)
+        self.lowering.arms[statement] = plain.arm
+        self._gone.update(other.statements)
+        if code:
+            assert isinstance(statement.node, cst.If)
+            test = statement.node.test if other.arm == "body" else negated(statement.node.test)
+            body = textwrap.indent("\n".join(code), "    ")
+            self.lowering.added.append((statement, f"if {self.facts.text(test)}:\n{body}"))
+
+    def _scale(self, plain: Block, optimizer: str) -> None:
+        """`loss.backward()` is the optimizer's: it is known now which ones are scaled."""
+        for call in self._plain_backwards(plain):
+            assert isinstance(call.func, cst.Attribute)
+            loss = call.func.value
+            bare = loss.with_changes(lpar=[], rpar=[]) if not isinstance(loss, cst.Tuple) else loss
+            texts = [self.facts.text(bare), *(_argument(self.facts, arg) for arg in call.args)]
+            self.lowering.replaced[call] = f"{optimizer}.backward({', '.join(texts)})"
+
+    def _receiver_nearby(self, statement: Statement) -> str:
+        """The optimizer whose backward stands in the same function."""
+        for other in self._statements:
+            if other.function is statement.function:
+                for part in self.facts.tree.expressions(other):
+                    if isinstance(part, cst.Call) and is_backward(self.facts, part):
+                        assert isinstance(part.func, cst.Attribute)
+                        return self.facts.text(part.func.value)
+        raise Refusal("AMP930", statement.node, "which optimizer this backward is for cannot be seen")
+
+    def _floats(self, block: Block) -> bool:
+        """`model = model.float()`: as it is made, the model may be in half."""
+        return any(called_name(call) == "float" and not call.args for call in self._calls(block))
+
+    def _moved(self, statement: Statement, plain: Block, other: Block) -> str | None:
+        """The code of a statement that wraps an optimizer, for after the plain arm: it wraps what that one made."""
+        inside = [setup for setup in self.setups if setup.inside(statement)]
+        if not inside:
+            return None
+        calls: dict[cst.CSTNode, cst.Call] = {}
+        for setup in inside:
+            assign = setup.node
+            if not isinstance(assign, cst.Assign) or len(assign.targets) != 1 or not isinstance(assign.value, cst.Call):
+                raise Refusal(
+                    "AMP930", assign, f"{self.facts.text(assign)} wraps an optimizer inside of something else"
+                )
+            target = assign.targets[0].target
+            if not self._is_made(target, plain, other):
+                message = f"{self.facts.text(target)} is not made where mixed precision is off"
+                raise Refusal("AMP930", target, message)
+            calls[assign.value] = marked(self.facts, assign.value, target)
+        if any(isinstance(one.node, cst.Return) for one in plain.statements):
+            raise Refusal("AMP930", statement.node, "the other arm returns its optimizer at once")
+        node = statement.node.visit(_Replacer(calls))
+        assert isinstance(node, cst.CSTNode)
+        if isinstance(node, cst.BaseCompoundStatement):
+            node = node.with_changes(leading_lines=())
+        return cst.Module([]).code_for_node(node).strip("\n")
+
+    def _is_made(self, target: cst.BaseExpression, plain: Block, other: Block) -> bool:
+        """True where a variable is bound when the plain arm is through."""
+        variable = self.facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+        if variable is None:
+            return isinstance(target, cst.Attribute)
+        return any(
+            binding.statement is not None and not any(binding.statement.inside(one) for one in other.statements)
+            for binding in variable.bindings
+        )
+
+    # -- what mixed precision did on its own ------------------------------------------------------------
+
+    def _report(self, statement: Statement, plain: Block, other: Block) -> None:
+        """The optimizer, and what else is not the same in both arms."""
+        made, now = self._made_optimizers(other), self._made_optimizers(plain)
+        for target, one in made.items():
+            if target in now and source_key(one.func) != source_key(now[target].func):
+                text, new = self.facts.text(one.func), self.facts.text(now[target].func)
+                message = f"mixed precision trained with {text}, and trains with {new} now, as without it"
+                self.findings.append(self.facts.finding(one, "AMP161", message))
+                self._other_optimizers.append(statement)
+
+    def _made_optimizers(self, block: Block) -> dict[str, cst.Call]:
+        """What an arm makes with parameters, by the name that it is given."""
+        made = {}
+        for one in block.statements:
+            node = one.node
+            if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and node.value.args:
+                if form_name(self.facts, node.value.func) is None and called_name(node.value)[:1].isupper():
+                    made[self.facts.text(node.targets[0].target)] = node.value
+        return made
+
+    def _only_in_precision(self, statement: Statement) -> None:
+        """The schedule by hand of an optimizer that goes: the plain one has its own (`BertAdam(warmup=...)`)."""
+        assert isinstance(statement.node, cst.If)
+        if not self._other_optimizers or len(statement.blocks) != 1 or statement in self.lowering.arms:
+            return
+        body = statement.blocks[0]
+        if not self._is_on(self._formula(statement, "body")) or not self._sets_learning_rate(body):
+            return
+        self._check_unused(body)
+        text = self.facts.text(statement.node.test)
+        message = f"the learning rate that was set under {text} goes with the optimizer that it was for"
+        self.findings.append(self.facts.finding(statement.node, "AMP162", message))
+        self.lowering.removed.append(statement)
+        self._gone.add(statement)
+
+    def _sets_learning_rate(self, body: Block) -> bool:
+        """True for `lr = ...` and `for group in optimizer.param_groups: group["lr"] = lr`, and nothing else."""
+        loops = False
+        for one in body.statements:
+            if isinstance(one.node, cst.For) and "param_groups" in source_key(one.node.iter):
+                loops = True
+            elif not isinstance(one.node, cst.Assign) or not _only_sets_names(one.node):
+                return False
+        return loops
+
+    def _check_unused(self, body: Block) -> None:
+        for one in body.statements:
+            if isinstance(one.node, cst.Assign) and isinstance(one.node.targets[0].target, cst.Name):
+                variable = self.facts.names.variable_at(one.node.targets[0].target)
+                for load in variable.loads if variable is not None else ():
+                    where = self.facts.tree.statement_of(load)
+                    own = variable is not None and len(variable.bindings) > 1
+                    if not own and not any(where.inside(inner) for inner in body.statements):
+                        text = self.facts.text(load)
+                        raise Refusal("AMP930", load, f"{text} is set for an optimizer that goes, and read here")
+
+    def _choices(self, statement: Statement) -> None:
+        """`optimizer.optimizer if args.fp16 else optimizer` is its plain side."""
+        for part in self.facts.tree.expressions(statement):
+            if isinstance(part, cst.IfExp):
+                formula = self.facts.conditions.compile(part.test)
+                sides = ((formula, part.body, part.orelse), (negation(formula), part.orelse, part.body))
+                for on, side, plain in sides:
+                    if self._is_on(on) and self._is_of_form(side) and not self._is_of_form(plain):
+                        self.lowering.replaced[part] = self.facts.text(plain)
+
+    def _is_of_form(self, node: cst.BaseExpression) -> bool:
+        """A cast, or something of the wrapper that no optimizer has."""
+        if self.casts.is_cast(node):
+            return True
+        return isinstance(node, cst.Attribute) and (
+            source_key(node).endswith((".optimizer.optimizer", "optimizer.optimizer", ".overflow", ".loss_scale"))
+            or node.attr.value == "optimizer"
+        )
+
+    def _report_prefixes(self) -> None:
+        """Whoever loads the state of a model that was in a wrapper (rule F)."""
+        loads = [
+            part
+            for statement in self._statements
+            for part in self.facts.tree.expressions(statement)
+            if isinstance(part, cst.Call) and called_name(part) == "load_state_dict"
+        ]
+        for call, prefix in self.casts.prefixes():
+            wrapped = self.facts.objects.objects(call)
+            places = [
+                f"line {self.facts.line(load)}"
+                for load in loads
+                if isinstance(load.func, cst.Attribute) and self.facts.objects.objects(load.func.value) & wrapped
+            ]
+            where = f", and are loaded in {', '.join(places)}" if places else ""
+            message = f'the keys of states that were saved behind {called_name(call)} begin with "{prefix}"{where}'
+            self.findings.append(self.facts.finding(call, "AMP164", message))
+
+    # -- copies of the class ----------------------------------------------------------------------------
+
+    def _own_classes(self) -> None:
+        """A wrapper class of the unit goes with the calls that make it, if nothing else needs it."""
+        for setup in self.setups:
+            for part in self.facts.tree.expressions(setup):
+                owner = own_class(self.facts, part.func) if isinstance(part, cst.Call) else None
+                if owner is None or self._is_gone(setup) or setup in self.lowering.removed:
+                    continue
+                assert isinstance(part, cst.Call)
+                self.lowering.replaced[part] = self.facts.text(marked(self.facts, part, wrapped(self.facts, part)))
+        for owner in self.facts.tree.classes:
+            if is_wrapper(owner) and not self._is_needed(owner):
+                self.lowering.removed.append(self.facts.tree.statements[owner.node])
+
+    def _is_needed(self, owner: Class) -> bool:
+        """True for a class that something reads, apart from the calls that wrap an optimizer."""
+        variable = self.facts.names.variable_at(owner.node.name)
+        if variable is None or variable.importers or self.facts.is_used_outside(owner.methods["__init__"]):
+            return True
+        statements = (self.facts.tree.statement_of(load) for load in variable.loads)
+        return not all(one in self.setups or is_inside_copy(one.function) for one in statements)
+
+    # -- a program that always wraps --------------------------------------------------------------------
+
+    def _guard_setups(self) -> None:
+        """Where the optimizer is wrapped in any case, and only the model's cast has a condition, it says when."""
+        tests = {source_key(test): test for test in self.casts.tests}
+        if len(tests) != 1 or any(self.is_guarded(setup) for setup in self.setups):
+            return
+        test = self.facts.text(next(iter(tests.values())))
+        for setup in self.setups:
+            if isinstance(setup.node, cst.Assign) and not self._is_gone(setup):
+                self.lowering.removed.append(setup)
+                code = textwrap.indent(self.facts.text(setup.node), "    ")
+                self.lowering.added.append((setup, f"if {test}:\n{code}"))
+
+
+class _Replacer(cst.CSTTransformer):
+    """Puts other calls in the place of some."""
+
+    def __init__(self, calls: dict[cst.CSTNode, cst.Call]) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        return self._calls.get(original_node, updated_node)
+
+
+def _only_sets_names(node: cst.Assign) -> bool:
+    """True for `lr = args.lr * schedule(step)`: nothing but names are set."""
+    return all(isinstance(target.target, cst.Name) for target in node.targets) or only_looks(node.value)
+
+
+def _argument(facts: Facts, arg: cst.Arg) -> str:
+    name = f"{arg.keyword.value}=" if arg.keyword is not None else ""
+    return f"{arg.star}{name}{facts.text(arg.value)}"

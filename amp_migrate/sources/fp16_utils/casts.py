@@ -1,0 +1,205 @@
+"""Casts to half that go with `FP16_Optimizer` (rule G1).
+
+model.half()                            goes, as network_to_half(model) and its like
+x = x.half()                            goes under the guard, becomes x.float() elsewhere: x may hold integers
+x.type(torch.cuda.HalfTensor)           x.type(torch.cuda.FloatTensor): it is the way to the device, too
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import subscript_key
+from amp_migrate.facts.tree import Block, Statement
+from amp_migrate.plan.model import Lowering
+from amp_migrate.sources.fp16_utils.names import ACCESSORS, MODEL_CASTS, PREFIXES, form_name
+
+_HALF_DTYPES = frozenset("torch.half torch.float16".split())
+_HALF_TENSORS = frozenset("torch.HalfTensor torch.cuda.HalfTensor".split())
+_MAKE_FLOATS = frozenset(
+    "torch.rand torch.randn torch.zeros torch.ones torch.linspace torch.FloatTensor torch.cuda.FloatTensor".split()
+)
+_KEEP_TYPE = frozenset(
+    "cuda cpu clone detach view reshape contiguous unsqueeze squeeze permute transpose normal_ uniform_ float".split()
+)
+_MODULE_METHODS = frozenset("parameters named_parameters train eval modules named_modules".split())
+
+Test = Callable[[Statement], bool]
+
+
+class Casts:
+    """The casts of the unit; `tests` are the conditions around those of models."""
+
+    def __init__(self, facts: Facts, lowering: Lowering, statements: list[Statement]) -> None:
+        self.facts = facts
+        self.lowering = lowering
+        self._modules = {
+            one
+            for statement in statements
+            for part in facts.tree.expressions(statement)
+            if isinstance(part, cst.Attribute) and part.attr.value in _MODULE_METHODS
+            for one in facts.objects.objects(part.value)
+        }
+        self._found = [
+            (statement, part)
+            for statement in statements
+            for part in facts.tree.expressions(statement)
+            if isinstance(part, cst.Call) and self.is_cast(part)
+        ]
+
+    @property
+    def tests(self) -> Iterator[cst.BaseExpression]:
+        """The test around the cast of each model; nothing at all where one is cast in any case."""
+        tests = []
+        for statement, call in self._found:
+            if self._is_module(call):
+                outer = statement.block.owner
+                if outer is None or not isinstance(outer.node, cst.If) or statement.block.arm != "body":
+                    return
+                tests.append(outer.node.test)
+        yield from tests
+
+    def is_cast(self, node: cst.CSTNode) -> bool:
+        """True for a call that makes half of what it is called on, or given."""
+        if not isinstance(node, cst.Call):
+            return False
+        if form_name(self.facts, node.func) in MODEL_CASTS:
+            return bool(node.args)
+        if not isinstance(node.func, cst.Attribute):
+            return False
+        if node.func.attr.value == "half":
+            return not node.args
+        return node.func.attr.value in ("to", "type") and any(self._is_half_type(arg.value) for arg in node.args)
+
+    def is_only_cast(self, statement: Statement) -> bool:
+        """True for a statement that does nothing but cast."""
+        node = statement.node
+        value = node.value if isinstance(node, (cst.Assign, cst.Expr)) else None
+        return value is not None and any(call is value for _, call in self._found)
+
+    def are_in(self, block: Block, is_gone: Test) -> bool:
+        return any(
+            statement.inside(one) and not is_gone(statement) for statement, _ in self._found for one in block.statements
+        )
+
+    def lower(self, is_gone: Test, is_guarded: Test) -> None:
+        """Write down what becomes of the casts that are not in an arm that goes."""
+        for statement, call in self._found:
+            if not is_gone(statement):
+                self._lower(statement, call, guarded=is_guarded(statement))
+
+    def lower_accessors(self, statements: list[Statement]) -> None:
+        """`model[1]`, where network_to_half put a cast before the model: it is the model again (rule G4)."""
+        wrapped = {
+            (form_name(self.facts, call.func), one)
+            for _, call in self._found
+            if form_name(self.facts, call.func) in PREFIXES
+            for one in self.facts.objects.objects(call)
+        }
+        for statement in statements:
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, (cst.Subscript, cst.Attribute)) and not self.facts.tree.is_label(part):
+                    key = subscript_key(part) if isinstance(part, cst.Subscript) else f".{part.attr.value}"
+                    for name, one in wrapped:
+                        if ACCESSORS.get(name or "") == key and one in self.facts.objects.objects(part.value):
+                            self.lowering.replaced[part] = self.facts.text(part.value)
+
+    def prefixes(self) -> Iterator[tuple[cst.Call, str]]:
+        """The wrappers around models, with what they put before the keys of the state."""
+        for _, call in self._found:
+            name = form_name(self.facts, call.func)
+            if name in PREFIXES:
+                yield call, PREFIXES[name or ""]
+
+    def _lower(self, statement: Statement, call: cst.Call, *, guarded: bool) -> None:
+        if form_name(self.facts, call.func) in MODEL_CASTS:
+            self._take_out(statement, call, self._uncast(call.args[0].value))
+            return
+        assert isinstance(call.func, cst.Attribute)
+        receiver, name = call.func.value, call.func.attr.value
+        is_module = self._is_module(call)
+        if name == "half":
+            if is_module or guarded or self._is_floating(receiver):
+                self._take_out(statement, call, self._uncast(receiver))
+            else:
+                self.lowering.renamed[call.func] = "float"
+            return
+        kinds = [arg for arg in call.args if self._is_half_type(arg.value)]
+        if is_module and name == "type":
+            self.lowering.replaced[call] = f"{self.facts.text(receiver)}.cuda()"
+        elif is_module and len(call.args) > 1:
+            self.lowering.dropped[call] = kinds[0]
+        elif is_module:
+            self._take_out(statement, call, receiver)
+        else:
+            for arg in kinds:
+                text = self.facts.text(arg.value).replace("Half", "Float").replace("half", "float")
+                self.lowering.replaced[arg.value] = text.replace("float16", "float32")
+
+    def _take_out(self, statement: Statement, call: cst.Call, inner: cst.BaseExpression) -> None:
+        """What is cast stays; a statement that does nothing else goes."""
+        node = statement.node
+        is_name = isinstance(inner, (cst.Name, cst.Attribute, cst.Subscript))
+        if (isinstance(node, cst.Expr) and node.value is call and is_name) or (
+            isinstance(node, cst.Assign) and node.value is call and self._is_only_target(node, inner)
+        ):
+            self.lowering.removed.append(statement)
+        elif form_name(self.facts, call.func) in MODEL_CASTS:
+            self.lowering.arguments.append(call)
+        else:
+            self.lowering.receivers.append(call)
+
+    def _uncast(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """What is below several casts: `model` of `BN_convert_float(model.half())`."""
+        while isinstance(node, cst.Call) and self.is_cast(node) and self._is_module(node):
+            is_function = form_name(self.facts, node.func) in MODEL_CASTS
+            if is_function:
+                node = node.args[0].value
+            else:
+                assert isinstance(node.func, cst.Attribute)
+                node = node.func.value
+        return node
+
+    def _is_only_target(self, node: cst.Assign, inner: cst.BaseExpression) -> bool:
+        return len(node.targets) == 1 and self.facts.text(node.targets[0].target) == self.facts.text(inner)
+
+    def _is_module(self, call: cst.Call) -> bool:
+        """True where a model is cast: something with parameters."""
+        if form_name(self.facts, call.func) in MODEL_CASTS:
+            return True
+        assert isinstance(call.func, cst.Attribute)
+        objects = self.facts.objects.objects(call.func.value)
+        return bool(objects & self._modules) or any(
+            isinstance(one.origin, cst.Call) and self._makes_module(one.origin) for one in objects
+        )
+
+    def _is_floating(self, node: cst.BaseExpression) -> bool:
+        """True for tensors that are certainly in float32, as they are made."""
+        if isinstance(node, cst.Name):
+            variable = self.facts.names.variable_at(node)
+            values = self.facts.objects.values_of(node)
+            once = variable is not None and len(variable.bindings) == len(values) == 1
+            return once and values[0] is not node and self._is_floating(values[0])
+        if isinstance(node, cst.Subscript):
+            return self._is_floating(node.value)
+        if isinstance(node, cst.BinaryOperation):
+            return self._is_floating(node.left) or self._is_floating(node.right)
+        if not isinstance(node, cst.Call) or any(arg.keyword and arg.keyword.value == "dtype" for arg in node.args):
+            return False
+        if self.facts.names.dotted(node.func) in _MAKE_FLOATS:
+            return True
+        if self.facts.names.dotted(node.func) == "torch.autograd.Variable" and node.args:
+            return self._is_floating(node.args[0].value)
+        keeps_type = isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEP_TYPE
+        return keeps_type and isinstance(node.func, cst.Attribute) and self._is_floating(node.func.value)
+
+    def _makes_module(self, call: cst.Call) -> bool:
+        dotted = self.facts.names.dotted(call.func) or ""
+        return dotted.startswith("torch.nn.") and dotted.rpartition(".")[2][:1].isupper()
+
+    def _is_half_type(self, node: cst.BaseExpression) -> bool:
+        dotted = self.facts.names.dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+        return dotted in _HALF_DTYPES | _HALF_TENSORS

@@ -1,0 +1,141 @@
+"""What `apex.fp16_utils` is made of, and how its parts are recognised.
+
+They are known by where they are imported from. A class that was copied into the repository is known by what it does:
+a wrapper of an optimizer that makes the backward itself and keeps master weights.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Class, Function, called_name
+
+MODULES = (
+    "apex.fp16_utils",
+    "apex.optimizers.FP16_Optimizer",
+    "apex.optimizers.fp16_optimizer",
+    "apex.contrib.optimizers.FP16_Optimizer",
+    "apex.contrib.optimizers.fp16_optimizer",
+)
+
+# The name that a class of the unit's own gets in the lowered program, where the class itself is gone.
+MARK = "__FP16_Optimizer__"
+
+OPTIMIZERS = frozenset(("FP16_Optimizer", MARK))
+# They return the model that they are given, in half.
+MODEL_CASTS = frozenset("network_to_half FP16Model FP16_Module BN_convert_float convert_network convert_module".split())
+# They change the prefix of the keys of the state.
+PREFIXES = {"network_to_half": "1.", "FP16Model": "network.", "FP16_Module": "module."}
+# How the model inside is reached.
+ACCESSORS = {"network_to_half": "[1]", "FP16Model": ".network"}
+HAND_LOOPS = frozenset("prep_param_lists model_grads_to_master_grads master_params_to_model_params".split())
+HELPERS = frozenset("to_python_float clip_grad_norm".split())
+SCALERS = frozenset("LossScaler DynamicLossScaler tofp16".split())
+KNOWN = OPTIMIZERS | MODEL_CASTS | HAND_LOOPS | HELPERS | SCALERS
+
+# Methods of FP16_Optimizer that no optimizer has ([A:apex/fp16_utils/fp16_optimizer.py]; the clip of its copies, too).
+CLIPS = frozenset("clip_master_grads clip_fp32_grads".split())
+METHODS = CLIPS | {"update_master_grads", "inspect_master_grad_data"}
+
+_OWN_METHODS = METHODS | {"_update_scale", "_downscale_master", "_check_overflow", "_model_grads_to_master_grads"}
+_MASTERS = re.compile(rb"master|fp32_groups_flat|fp32_from_fp16|loss_scale")
+
+
+def form_name(facts: Facts, node: cst.BaseExpression) -> str | None:
+    """The name in `apex.fp16_utils` of what an expression means, or of what it is a copy of."""
+    if isinstance(node, cst.Name) and node.value == MARK:
+        return MARK
+    if not isinstance(node, (cst.Name, cst.Attribute)):
+        return None
+    for path in (*facts.names.imported_as(node), *facts.objects.import_paths(node)):
+        name = path.rpartition(".")[2]
+        if name in KNOWN and (_is_apex(path) or (name not in HELPERS and _is_copy(facts, path, name))):
+            return name
+    function = facts.objects.function_named(node)
+    if function is not None and function.owner is None and function.name in MODEL_CASTS | HAND_LOOPS:
+        return function.name
+    owner = own_class(facts, node)
+    return "FP16_Optimizer" if owner is not None else None
+
+
+def unknown_copy(facts: Facts, node: cst.BaseExpression) -> str | None:
+    """The module of what has the name of the class, and cannot be looked at."""
+    if isinstance(node, (cst.Name, cst.Attribute)) and form_name(facts, node) is None:
+        for path in facts.names.imported_as(node):
+            if path.rpartition(".")[2] == "FP16_Optimizer" and facts.elsewhere.source_of(path) is None:
+                return path.rpartition(".")[0]
+    return None
+
+
+def own_class(facts: Facts, node: cst.BaseExpression) -> Class | None:
+    """The class of the unit that a name means, where it is such a wrapper."""
+    name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+    for owner in facts.tree.classes:
+        if owner.name == name and is_wrapper(owner):
+            return owner
+    return None
+
+
+def is_wrapper(owner: Class) -> bool:
+    """True for a class that wraps an optimizer: it makes the backward of a loss, steps, and has masters to keep."""
+    backward = owner.methods.get("backward")
+    if backward is None or not {"__init__", "step"} <= owner.methods.keys():
+        return False
+    takes_loss = len(backward.parameters) > 1 and "loss" in backward.parameters[1].name.value
+    return takes_loss and (bool(_OWN_METHODS & owner.methods.keys()) or "loss_scale" in owner.methods)
+
+
+def wrapper_parameters(facts: Facts, node: cst.BaseExpression) -> tuple[str, ...]:
+    """The parameters of the constructor, by position."""
+    owner = own_class(facts, node)
+    if owner is None:
+        return ("init_optimizer", "static_loss_scale", "dynamic_loss_scale", "dynamic_loss_args", "verbose")
+    return tuple(param.name.value for param in owner.methods["__init__"].parameters[1:])
+
+
+def _is_apex(path: str) -> bool:
+    return path.startswith("apex.")
+
+
+def _is_copy(facts: Facts, path: str, name: str) -> bool:
+    """True for what another file defines as a function or class of that name, with what belongs to it."""
+    source = facts.elsewhere.source_of(path)
+    if source is None:
+        return False
+    encoded = name.encode()
+    if name in OPTIMIZERS:
+        return b"class " + encoded in source and b"def backward(self, loss" in source and bool(_MASTERS.search(source))
+    return re.search(rb"^(?:def|class) " + encoded + rb"\b", source, re.MULTILINE) is not None and b"half" in source
+
+
+def is_inside_copy(function: Function) -> bool:
+    """True for the methods of such a class and for copies of the functions: what they do is the form's business."""
+    current: Function | None = function
+    while current is not None:
+        if current.owner is not None and (is_wrapper(current.owner) or current.owner.name in MODEL_CASTS | SCALERS):
+            return True
+        if current.owner is None and current.name in MODEL_CASTS | HAND_LOOPS | SCALERS:
+            return True
+        current = current.parent
+    return False
+
+
+def is_backward(facts: Facts, call: cst.Call) -> bool:
+    """True for `optimizer.backward(loss)`: no tensor is called an optimizer, and none is given its loss."""
+    if called_name(call) != "backward" or not isinstance(call.func, cst.Attribute) or not call.args:
+        return False
+    first = call.args[0]
+    if first.star or (first.keyword is not None and first.keyword.value != "loss"):
+        return False
+    receiver = call.func.value
+    if (facts.names.dotted(call.func) or "").startswith("torch."):
+        return False
+    if "optim" in facts.text(receiver).lower():
+        return True
+    return any(
+        isinstance(value, cst.Call) and form_name(facts, value.func) in OPTIMIZERS
+        for value in facts.objects.values_of(receiver)
+    )
