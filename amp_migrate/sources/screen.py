@@ -9,7 +9,7 @@ import re
 
 _BACKWARD = re.compile(rb"\.backward\s*\(")
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
-_NATIVE = re.compile(rb"^[^#\n]*\b(?:cuda\.amp|torch\.amp|torch\.autocast|GradScaler)\b", re.MULTILINE)
+_NATIVE = re.compile(rb"^[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|GradScaler\()", re.MULTILINE)
 _IMPORT = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bapex\b|import_module\([^)]*apex")
 _FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
 
@@ -21,9 +21,7 @@ def line_of_apex_import(source: bytes) -> int | None:
 
 
 def may_train(source: bytes) -> bool:
-    """False for files that hold neither apex.fp16_utils nor a backward of a loss, have no word of a GPU, or native AMP in
-    their code.
-    """
+    """False for files with neither apex.fp16_utils nor a backward, without a word of a GPU, or with native AMP."""
     trains = b"backward" in source and _BACKWARD.search(source) is not None
     if not trains and (b"fp16" not in source.lower() or _FP16_UTILS.search(source) is None):
         return False
