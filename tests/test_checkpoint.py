@@ -398,10 +398,14 @@ def test_only_the_names_of_apex_are_let_in_and_they_run_nothing(tmp_path, monkey
 def test_what_others_allow_is_not_allowed_here_and_stays_allowed_for_them(tmp_path):
     path = tmp_path / "run.pt"
     torch.save({"args": argparse.Namespace(lr=1)}, path)
-    with torch.serialization.safe_globals([argparse.Namespace]):
-        allowed = set(torch.serialization.get_safe_globals())
+    before = torch.serialization.get_safe_globals()
+    torch.serialization.add_safe_globals([argparse.Namespace])
+    try:
         assert convert(path).exit_code == 2
-        assert set(torch.serialization.get_safe_globals()) == allowed
+        assert set(torch.serialization.get_safe_globals()) == {*before, argparse.Namespace}
+    finally:
+        torch.serialization.clear_safe_globals()
+        torch.serialization.add_safe_globals(before)
 
 
 def test_without_torch_the_extra_is_named(saved, tmp_path):
@@ -656,6 +660,35 @@ def test_two_fp16_optimizers_get_one_scaler_beside_them(converted, fp16):
     assert "checkpoint['scaler']: new" in output
 
 
+def test_two_fp16_optimizers_of_one_model(converted, fp16, apex):
+    both = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5), nn.Linear(5, 6))
+    first, second = fp16(both[1])[1], fp16(both[0])[1]
+    both[2].half()
+    checkpoint = {"model": both.state_dict(), "optimizers": [first.state_dict(), second.state_dict()]}
+    after, output = converted(checkpoint)
+    assert torch.equal(after["model"]["1.weight"], first.fp32_from_fp16_groups[0][0])
+    assert torch.equal(after["model"]["0.weight"], second.fp32_from_fp16_groups[0][0])
+    for index in (0, 1):
+        assert f"2 of them with the exact values of the masters in checkpoint['optimizers'][{index}]" in output
+
+
+def test_an_fp16_optimizer_without_half_weights(converted, apex):
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 4))
+    optimizer = apex.fp16_utils.FP16_Optimizer(torch.optim.SGD(model.parameters(), 0.1))
+    before = model.state_dict()
+    after, output = converted({"model": before, "optimizer": optimizer.state_dict()})
+    assert plain(after["model"]) == plain(before)
+    assert "masters" not in output
+
+
+@pytest.mark.parametrize("keys", [("loss_scaler", "optimizer"), ("optimizer", "loss_scaler")])
+def test_a_scaler_object_that_is_also_saved_by_itself(converted, fp16, keys):
+    _, optimizer = fp16(nn.Linear(3, 4))
+    entries = {"optimizer": optimizer.state_dict(), "loss_scaler": optimizer.loss_scaler}
+    after, _ = converted({key: entries[key] for key in keys})
+    assert after["loss_scaler"] == after["scaler"]
+
+
 def test_a_scaler_that_is_there_stays(converted, fp16):
     _, optimizer = fp16(nn.Linear(3, 4))
     mine = {**NATIVE_SCALER, "_growth_tracker": 1}
@@ -765,9 +798,9 @@ def test_no_bias_correction_is_named(converted, apex):
     assert "bias_correction=False was used; torch's Adam always corrects" in output
 
 
-def adamw(steps, **options):
+def adamw(steps, kind=torch.optim.AdamW, **options):
     params = [nn.Parameter(torch.ones(2)) for _ in steps]
-    optimizer = torch.optim.AdamW(params, **options)
+    optimizer = kind(params, **options)
     for count in range(max(steps)):
         for param, last in zip(params, steps, strict=True):
             param.grad = torch.ones(2) if count < last else None
@@ -795,11 +828,25 @@ def test_back_to_fused_adam(converted, apex):
     assert not any("step" in entry for entry in optimizer.state_dict()["state"].values())
 
 
+def fused_by_hand(step):
+    state = adamw([1])
+    state["state"][0]["step"].fill_(step)
+    return state
+
+
+def test_relatives_of_adam_have_no_form_in_apex(converted):
+    before = {"optimizer": adamw([2], kind=torch.optim.NAdam)}
+    after, output = converted(before, "--to", "apex", "--fused-adam")
+    assert plain(after) == plain(before)
+    assert "nothing to convert" in output
+
+
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
         (lambda: adamw([2, 3]), "different numbers of steps (2, 3)"),
         (lambda: adamw([2], amsgrad=True), "FusedAdam has no amsgrad"),
+        (lambda: fused_by_hand(2.5), "there is 2.5 where a count belongs"),
     ],
 )
 def test_what_fused_adam_cannot_go_on_from_is_refused(converted, state, reason):

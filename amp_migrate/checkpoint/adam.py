@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from amp_migrate.checkpoint.errors import CheckpointError
+from amp_migrate.checkpoint.values import count
+
+_MOMENTS = {"exp_avg", "exp_avg_sq"}
 
 
 def is_fused_adam(state: dict[str, Any]) -> bool:
@@ -24,31 +26,30 @@ def has_native_form(state: dict[str, Any]) -> bool:
 
 def corrects_bias(state: dict[str, Any]) -> bool:
     """Torch's Adam always does."""
-    return all(group.get("bias_correction", True) for group in state["param_groups"])
+    return all(group.get("bias_correction") is not False for group in state["param_groups"])
 
 
 def is_native_adam(state: dict[str, Any]) -> bool:
-    """The state of torch's Adam or AdamW after a step."""
-    return any(
-        "step" in entry and "exp_avg" in entry for group in state["param_groups"] for entry in _entries(state, group)
-    )
+    """The state of torch's Adam or AdamW after a step; NAdam and its like keep more, or other things."""
+    entries = [entry for group in state["param_groups"] for entry in _entries(state, group)]
+    return bool(entries) and all(set(entry) - {"max_exp_avg_sq"} == _MOMENTS | {"step"} for entry in entries)
 
 
 def to_parameters(state: dict[str, Any]) -> str:
     """Give every parameter that has moments the step of its group; returns what was done."""
-    count = 0
+    given = 0
     steps = []
     for group in state["param_groups"]:
         if "step" not in group:
             continue  # a group that never had a step
-        step = _step(group.pop("step"))
+        step = count(group.pop("step"))
         steps.append(step)
         for entry in _entries(state, group):
             if "step" not in entry:
                 # A tensor of its own each: Adam counts in place.
                 entry["step"] = torch.tensor(float(step), dtype=torch.float32)
-                count += 1
-    return f"FusedAdam's step ({_list(steps)}) goes from the parameter groups to each of {count} parameters"
+                given += 1
+    return f"FusedAdam's step ({_list(steps)}) goes from the parameter groups to each of {given} parameters"
 
 
 def to_groups(state: dict[str, Any]) -> str:
@@ -58,7 +59,7 @@ def to_groups(state: dict[str, Any]) -> str:
         entries = list(_entries(state, group))
         if group.get("amsgrad"):
             raise CheckpointError("FusedAdam has no amsgrad")
-        counts = {_step(entry.pop("step", None)) for entry in entries}
+        counts = {count(entry.pop("step", None)) for entry in entries}
         if len(counts) > 1:
             raise CheckpointError(
                 f"parameters of one group have made different numbers of steps ({_list(sorted(counts))}); FusedAdam "
@@ -77,13 +78,6 @@ def _entries(state: dict[str, Any], group: dict[str, Any]) -> Iterator[dict[str,
         entry = state["state"].get(index)
         if isinstance(entry, dict) and entry:
             yield entry
-
-
-def _step(value: Any) -> int:
-    number = value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
-    if not isinstance(number, (int, float)) or not math.isfinite(number):
-        raise CheckpointError("an Adam without a number of steps")
-    return int(number)
 
 
 def _list(steps: list[int]) -> str:

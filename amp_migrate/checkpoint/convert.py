@@ -112,22 +112,24 @@ def _weights(found: list[Place], wrapped: list[Place], report: Report) -> set[st
                 f"{place.path}: float32 with the values of float16, as Apex saves O2; its float32 masters were never "
                 "in a file, and Apex itself went on from these values"
             )
-    taken = {}
+    taken = dict.fromkeys(halves, "")
     for place in wrapped:
         masters = _masters(place)
+        if not any(masters):  # all weights were in float32
+            continue
         owners = [(path, weights.weights_of(masters, tensors)) for path, tensors in halves.items()]
         certain = [(path, owned) for path, owned in owners if owned is not None]
         if len(certain) == 1:
             path, owned = certain[0]
             weights.take_values(owned, masters)
-            taken[path] = f", {len(owned)} of them with the exact values of the masters in {place.path}"
+            taken[path] += f", {len(owned)} of them with the exact values of the masters in {place.path}"
         else:
             report.notes.append(
                 f"{place.path}: the float32 masters are left out, and training goes on from the weights that were "
                 f"rounded to float16: {_why_not(halves, certain)}"
             )
     for path, tensors in halves.items():
-        report.changes.append(f"{path}: {_tensors(len(tensors))} from float16 to float32{taken.get(path, '')}")
+        report.changes.append(f"{path}: {_tensors(len(tensors))} from float16 to float32{taken[path]}")
     return set(halves)
 
 
@@ -144,7 +146,7 @@ def _masters(place: Place) -> list[list[torch.Tensor]]:
     if not (
         isinstance(groups, list)
         and all(isinstance(group, (list, tuple)) for group in groups)
-        and all(isinstance(master, torch.Tensor) for group in groups for master in group)
+        and all(weights.is_dense(master) for group in groups for master in group)
     ):
         raise CheckpointError(f"{place.path}: the masters are no lists of tensors")
     return [list(group) for group in groups]

@@ -37,12 +37,15 @@ class Place:
 
 
 def places(root: Any) -> Iterator[Place]:
-    """The root and everything in it, outer before inner; what is there twice comes once."""
+    """The root and everything in it, outer before inner; a container that is there twice comes once.
+
+    A scaler comes at each of its places: it is replaced there, not changed.
+    """
     seen = set()
     stack = [Place(root, "checkpoint")]
     while stack:
         place = stack.pop()
-        if id(place.value) in seen:
+        if id(place.value) in seen and not isinstance(place.value, PickledScaler):
             continue
         seen.add(id(place.value))
         yield place

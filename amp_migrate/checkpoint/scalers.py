@@ -11,9 +11,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from amp_migrate.checkpoint.errors import CheckpointError
+from amp_migrate.checkpoint.values import count, number
 
 _FACTOR = 2.0
 _INTERVAL = 2000
@@ -74,9 +73,9 @@ def from_amp_state(state: Mapping[str, Any]) -> ScalerState:
     return lowest(
         [
             ScalerState(
-                scale=_number(entry["loss_scale"]),
-                good_steps=_count(entry["unskipped"]),
-                is_static=_count(entry["unskipped"]) >= _INTERVAL,
+                scale=number(entry["loss_scale"]),
+                good_steps=count(entry["unskipped"]),
+                is_static=count(entry["unskipped"]) >= _INTERVAL,
             )
             for entry in state.values()
         ]
@@ -87,22 +86,22 @@ def from_fields(fields: Mapping[str, Any]) -> ScalerState:
     """From the attributes of a pickled scaler, or what apex.contrib's FP16_Optimizer saves in its place."""
     if "_loss_scale" in fields:  # apex.amp.scaler.LossScaler
         return ScalerState(
-            scale=_number(fields["_loss_scale"]),
-            good_steps=_count(fields.get("_unskipped", 0)),
-            interval=_count(fields.get("_scale_seq_len", _INTERVAL)),
+            scale=number(fields["_loss_scale"]),
+            good_steps=count(fields.get("_unskipped", 0)),
+            interval=count(fields.get("_scale_seq_len", _INTERVAL)),
             is_static=not fields.get("dynamic", True),
             limits=_limits(fields),
         )
     if "cur_scale" not in fields:
         raise CheckpointError("a loss scaler without a loss scale")
     if "last_overflow_iter" not in fields:
-        return ScalerState(scale=_number(fields["cur_scale"]), good_steps=0, is_static=True)
-    interval = _count(fields.get("scale_window"))
-    good_steps = _count(fields.get("cur_iter")) - 1 - _count(fields["last_overflow_iter"])
+        return ScalerState(scale=number(fields["cur_scale"]), good_steps=0, is_static=True)
+    interval = count(fields.get("scale_window"))
+    good_steps = count(fields.get("cur_iter")) - 1 - count(fields["last_overflow_iter"])
     return ScalerState(
-        scale=_number(fields["cur_scale"]),
+        scale=number(fields["cur_scale"]),
         good_steps=good_steps % interval if interval > 0 else 0,
-        factor=_number(fields.get("scale_factor")),
+        factor=number(fields.get("scale_factor")),
         interval=interval,
     )
 
@@ -110,10 +109,10 @@ def from_fields(fields: Mapping[str, Any]) -> ScalerState:
 def from_grad_scaler(state: Mapping[str, Any]) -> ScalerState:
     """From `GradScaler.state_dict()`."""
     return ScalerState(
-        scale=_number(state["scale"]),
-        good_steps=_count(state["_growth_tracker"]),
-        factor=_number(state["growth_factor"]),
-        interval=_count(state["growth_interval"]),
+        scale=number(state["scale"]),
+        good_steps=count(state["_growth_tracker"]),
+        factor=number(state["growth_factor"]),
+        interval=count(state["growth_interval"]),
     )
 
 
@@ -123,20 +122,3 @@ def _limits(fields: Mapping[str, Any]) -> str:
     if high != _HIGHEST:
         parts.append(f"max_loss_scale={high}")
     return ", ".join(parts)
-
-
-def _number(value: Any) -> float:
-    """A number, also out of a tensor of one element."""
-    if isinstance(value, torch.Tensor) and value.numel() == 1:
-        value = value.item()
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise CheckpointError(f"a loss scaler holds a {type(value).__name__} where a number belongs") from None
-
-
-def _count(value: Any) -> int:
-    number = _number(value)
-    if not number.is_integer():  # nor are NaN and the infinities
-        raise CheckpointError(f"a loss scaler holds {number} where a count belongs")
-    return int(number)

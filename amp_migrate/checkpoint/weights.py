@@ -16,8 +16,6 @@ class Casts:
 
     def float32(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor in float32: a Parameter stays one."""
-        if tensor.layout is not torch.strided or tensor.numel() == 0:
-            return tensor.detach().float()
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in self._storages:
             self._storages[storage.data_ptr()] = torch.empty(0, dtype=tensor.dtype).set_(storage).float()
@@ -28,9 +26,14 @@ class Casts:
         return cast.requires_grad_(tensor.requires_grad)
 
 
+def is_dense(value: Any) -> bool:
+    """A tensor with a memory of its own, as the weights that Apex casts are: not a sparse one."""
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
+
+
 def cast(state: dict[str, Any], casts: Casts) -> list[torch.Tensor]:
     """Cast the half tensors in a model's state dict, in place; returns the new ones in their order."""
-    halves = [name for name, entry in state.items() if isinstance(entry, torch.Tensor) and entry.dtype is torch.float16]
+    halves = [name for name, entry in state.items() if is_dense(entry) and entry.dtype is torch.float16]
     for name in halves:
         state[name] = casts.float32(state[name])
     return [state[name] for name in halves]
@@ -69,7 +72,7 @@ def take_values(weights: list[torch.Tensor], masters: list[list[torch.Tensor]]) 
 
 def look_rounded(state: dict[str, Any]) -> bool:
     """True where every matrix is in float32 with values of float16, as O2's state dicts are since 2019-08."""
-    matrices = [entry for entry in state.values() if isinstance(entry, torch.Tensor) and entry.dim() > 1]
+    matrices = [entry for entry in state.values() if is_dense(entry) and entry.dim() > 1]
     return bool(matrices) and all(
         matrix.dtype is torch.float32 and torch.equal(matrix.half().float(), matrix) for matrix in matrices
     )
