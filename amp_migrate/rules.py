@@ -514,6 +514,13 @@ _RULES = (
         "give the penalty a forward of its own on .float() inputs, outside of autocast",
     ),
     Rule(
+        "AMP969",
+        "refusal",
+        "the loss is computed on the CPU",
+        "half values leave the GPU there: most operations of the CPU take none, and GradScaler takes a loss on the GPU",
+        "compute the loss on the GPU, or cast to float32 before the move and scale by hand",
+    ),
+    Rule(
         "AMP990",
         "error",
         "the file cannot be decoded",
