@@ -695,6 +695,13 @@ _RULES = (
         "leave the scale to the wrapper, or migrate this part by hand",
     ),
     Rule(
+        "AMP969",
+        "refusal",
+        "the loss is computed on the CPU",
+        "half values leave the GPU there: most operations of the CPU take none, and GradScaler takes a loss on the GPU",
+        "compute the loss on the GPU, or cast to float32 before the move and scale by hand",
+    ),
+    Rule(
         "AMP990",
         "error",
         "the file cannot be decoded",

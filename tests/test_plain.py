@@ -104,6 +104,7 @@ LEFT_ALONE = {
         + "g = torch.autograd.grad(out.sum(), x, create_graph=True)[0]\n"
         + STEP.replace("model(x).pow(2).mean()", "out.mean() + g.pow(2).sum()"),
     ),
+    "a loss on the CPU": ("AMP969", START + STEP.replace("model(x)", "model(x).cpu()")),
     "an own thread": (
         "AMP924",
         "import threading\n" + START + "def work():\n    model(x)\nthreading.Thread(target=work).start()\n" + STEP,

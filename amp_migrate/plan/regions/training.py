@@ -17,7 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, path_of, reads, writes
 from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.model import Backward, Recognition
+from amp_migrate.plan.model import Backward, Recognition, Setup
 from amp_migrate.plan.regions.forwards import Forwards, is_no_grad, own_calls
 from amp_migrate.plan.steps.events import Events
 
@@ -80,8 +80,26 @@ class _Finder:
                 self._hoists[anchor] = backward
                 self._needed.setdefault(anchor.function, set())
         regions = [region for function in self._needed for region in self._regions_of(function)]
+        regions = [region for region in regions if not self._is_preparation(region)]
         self._check_penalties(regions)
         return regions
+
+    def _is_preparation(self, region: Region) -> bool:
+        """True for what comes before the optimizer is built, or holds that: it makes the model that is trained."""
+        return any(
+            (region.covers(built) or region.last.order < built.order)
+            and not any(outer.is_loop and built.inside(outer) for outer in region.first.path()[:-1])
+            for setup in self.found.setups
+            if setup.stays
+            for built in self._places_of(setup, region.function)
+        )
+
+    def _places_of(self, setup: Setup, function: Function) -> Iterator[Statement]:
+        """Where a function builds the optimizer, itself or by the function that it calls for that."""
+        home = setup.statement.function
+        if home is function:
+            yield setup.statement
+        yield from (site.statement for site in self.facts.calls.callers(home) if site.caller is function)
 
     def _check_penalties(self, regions: list[Region]) -> None:
         """The outputs of `autograd.grad(outputs, inputs, create_graph=True)` must not come from a region (rule H5)."""

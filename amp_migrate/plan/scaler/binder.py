@@ -111,7 +111,7 @@ class Binder:
         raise Refusal(
             "AMP914",
             self.users[user][0].node,
-            f"no known function leads both to amp.initialize (in {self.home.name}) and to {user.name}",
+            f"no known function leads both to {self.creations.setup_text} (in {self.home.name}) and to {user.name}",
         )
 
     def _is_called_elsewhere(self, user: Function) -> bool:

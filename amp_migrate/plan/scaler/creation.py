@@ -28,6 +28,11 @@ class Creations:
         self.users = users
         self.home = setups[0].statement.function
 
+    @property
+    def setup_text(self) -> str:
+        """How the first setup is written: `amp.initialize`, or `optim.SGD`."""
+        return self.facts.text(self.setups[0].call.func)
+
     def at(self, function: Function) -> Creation:
         """After the setup, lifted out of its guards and of everything that does not also hold the uses."""
         setups = [place for setup in self.setups if (place := self._place_of(setup, function)) is not None]
@@ -59,7 +64,7 @@ class Creations:
                     raise Refusal(
                         "AMP905",
                         guard.statement.node,
-                        "amp.initialize runs under a condition that does not guard its steps",
+                        f"{self.setup_text} runs under a condition that does not guard its steps",
                     )
 
     def _place_of(self, setup: Setup, function: Function) -> Statement | None:
@@ -132,5 +137,5 @@ class Creations:
             lifted = next((statement for statement in use.path() if statement.block is block), None)
             if lifted is not None and lifted.index < at.index and not isinstance(lifted.node, cst.FunctionDef):
                 raise Refusal(
-                    "AMP914", use.node, "the scaler is used here before amp.initialize has run in this function"
+                    "AMP914", use.node, f"the scaler is used here before {self.setup_text} has run in this function"
                 )

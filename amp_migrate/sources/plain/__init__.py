@@ -50,6 +50,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, refusals
     try:
         conditions = devices.conditions()
+        devices.check_losses()
         found.setups.extend(_setups(facts, optimizers))
         found.backwards.extend(read_backwards(facts, optimizers, losses))
     except Refusal as refusal:

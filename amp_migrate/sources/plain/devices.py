@@ -24,7 +24,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, Guard
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.scaler.visible import Visible
-from amp_migrate.sources.plain.losses import Loss
+from amp_migrate.sources.plain.losses import Behind, Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
 
 _PARALLEL = frozenset("DataParallel DistributedDataParallel DDP".split())
@@ -89,6 +89,22 @@ class Devices:
             call = certain[0].call
             raise Refusal("AMP966", call, "the conditions under which the models are on a GPU are not one")
         return conditions
+
+    def check_losses(self) -> None:
+        """Raises Refusal for a loss that is computed on the CPU: most operations there take no half values, and
+        GradScaler took no such loss before torch 2.3.
+        """
+        for loss in self.losses:
+            for call in Behind(self.facts, self.optimizers, loss).calls():
+                if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call):
+                    text = " ".join(self.facts.text(call).split())
+                    raise Refusal("AMP969", call, f"{text} takes what the loss is made of away from the GPU")
+
+    def _goes_to_cpu(self, call: cst.Call) -> bool:
+        if called_name(call) == "cpu":
+            return not call.args
+        device = _argument(call, "device", 0) if called_name(call) == "to" else None
+        return device is not None and self._place(device) == "elsewhere"
 
     # -- moves ------------------------------------------------------------------------------------------
 

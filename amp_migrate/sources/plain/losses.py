@@ -13,11 +13,12 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import Path, backward_slice, own_reads, path_of, reads
+from amp_migrate.facts.dataflow import Path, Slice, backward_slice, own_reads, path_of, reads
 from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
@@ -101,7 +102,7 @@ def _fed(facts: Facts, optimizers: Optimizers, one: Loss) -> list[cst.BaseExpres
 
     Where none is known to, or the trail is lost, all of them count; those that step beside the backward come alone.
     """
-    run = _Behind(facts, optimizers, one).models()
+    run = Behind(facts, optimizers, one).models()
     steps = [step for step in optimizers.steps if step[1].function is one.statement.function] or optimizers.steps
     named: dict[ObjectSet, cst.BaseExpression] = {}
     for call, _ in steps:
@@ -135,7 +136,7 @@ def _is_self(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value == "self"
 
 
-class _Behind:
+class Behind:
     """The models behind a loss, inside of the function of its backward."""
 
     def __init__(self, facts: Facts, optimizers: Optimizers, one: Loss) -> None:
@@ -152,23 +153,27 @@ class _Behind:
 
     def models(self) -> ObjectSet | None:
         """What is called on the way to the loss; None where the trail leaves the function."""
-        at = self.one.statement
-        wanted = list(_with_graph(self.one.loss, reads(self.one.loss)))
-        found = backward_slice(at, wanted, self._ignored, reads_of=self._reads)
-        if self._leaves(found.open_paths, at.function):
+        if self._leaves(self._slice.open_paths, self.one.statement.function):
             return None
         called: ObjectSet = frozenset()
-        own = [(None, self.one.loss)]
-        parts = [(statement, statement.node) for statement in found.statements]
-        for statement, node in [*own, *parts]:
-            if statement is not None and self._has_no_graph(statement):
-                continue
-            for call in _calls_with_graph(self.facts, statement, node):
-                if self.facts.objects.candidates(call):
-                    return None
-                if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
-                    called |= self.facts.objects.objects(_whole(call.func))
+        for call in self.calls():
+            if self.facts.objects.candidates(call):
+                return None
+            if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
+                called |= self.facts.objects.objects(_whole(call.func))
         return called
+
+    def calls(self) -> Iterator[cst.Call]:
+        """The calls whose results the loss is made of, those that are detached or have no graph left out."""
+        yield from _calls_with_graph(self.facts, None, self.one.loss)
+        for statement in self._slice.statements:
+            if not self._has_no_graph(statement):
+                yield from _calls_with_graph(self.facts, statement, statement.node)
+
+    @cached_property
+    def _slice(self) -> Slice:
+        wanted = list(_with_graph(self.one.loss, reads(self.one.loss)))
+        return backward_slice(self.one.statement, wanted, self._ignored, reads_of=self._reads)
 
     def _leaves(self, paths: set[Path], function: Function) -> bool:
         """True where the loss is made of what another function or method hands over."""
