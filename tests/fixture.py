@@ -3,8 +3,9 @@
 before.py   a training script
 after.py    what it has to become; absent where it must stay as it is
 about.txt   a line that says what the fixture shows; where it needs any, `options: ...` for the migration,
-            `arguments: ...` for the script, `verdict: VERDICT, REASON` where running both must not come out "same";
-            then the findings, as `LINE CODE message`
+            `arguments: ...` for the script, `guard: ...` for what turns its mixed precision on (both run with it;
+            and once more the original without it, see rule G3), `verdict: VERDICT, REASON` where running both must
+            not come out "same"; then the findings, as `LINE CODE message`
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Fixture:
     shows: str
     options: Options
     arguments: tuple[str, ...]
+    guard: tuple[str, ...]
     verdict: str  # of running both: "same", "different", or "not comparable"
     reason: str  # a part of it; empty for "same"
     findings: list[str]
@@ -63,7 +65,8 @@ def read_fixture(folder: Path) -> Fixture:
     verdict, _, reason = headers["verdict"].partition(", ")
     options = options_of(shlex.split(headers["options"]))
     arguments = tuple(shlex.split(headers["arguments"]))
-    return Fixture(folder, shows, options, arguments, verdict, reason, [line for line in rest if line])
+    guard = tuple(shlex.split(headers["guard"]))
+    return Fixture(folder, shows, options, arguments, guard, verdict, reason, [line for line in rest if line])
 
 
 def options_of(words: list[str]) -> Options:
@@ -74,5 +77,10 @@ def options_of(words: list[str]) -> Options:
     return Options(**values)
 
 
-# What each folder below `fixtures/` holds is told by its name; `units` has projects of several files.
-FIXTURES = [read_fixture(about.parent) for about in sorted(ROOT.glob("*/*/about.txt")) if about.parts[-3] != "units"]
+def _read_all(*forms: str) -> list[Fixture]:
+    return [read_fixture(about.parent) for form in forms for about in sorted(ROOT.glob(f"{form}/*/about.txt"))]
+
+
+FIXTURES = _read_all(*sorted(folder.name for folder in ROOT.iterdir() if folder.name not in ("pairs", "units")))
+# Written by hand where no front end writes them yet: `verify` runs them, nothing migrates them.
+PAIRS = _read_all("pairs")

@@ -6,23 +6,29 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
-from tests.fixture import FIXTURES, Fixture
+from amp_migrate.verify.comparison import Comparison
+from amp_migrate.verify.pool import Pool
+from tests.fixture import FIXTURES, PAIRS, Fixture
+from tests.test_execution import run_both
 
 
 @dataclasses.dataclass(frozen=True)
 class Mutation:
     name: str
-    source: str  # the fixture
+    source: str  # the fixture; one of Apex's amp where no source form is named
     old: str  # in its expected output, exactly once
     new: str
     cause: str
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # of the comparison
+    plain_arm: bool = False  # the original runs without its guard
 
     @property
     def fixture(self) -> Fixture:
-        return next(fixture for fixture in FIXTURES if fixture.name == f"apex/{self.source}")
+        name = self.source if "/" in self.source else f"apex/{self.source}"
+        return next(fixture for fixture in (*FIXTURES, *PAIRS) if fixture.name == name)
 
     def apply(self) -> bytes:
         text = self.fixture.expected.decode()
@@ -307,3 +313,12 @@ _MODES = [
 ]
 
 MUTATIONS = [*_SCALER, *_LOSSES, *_GRADIENTS, *_PRECISION, *_MODES]
+
+
+def run_mutation(mutation: Mutation, pool: Pool, folder: Path) -> Comparison:
+    """The original against the mutated output of its fixture, with mixed precision on."""
+    fixture = mutation.fixture
+    arguments, more = fixture.arguments + fixture.guard, ()
+    if mutation.plain_arm:
+        arguments, more = fixture.arguments, fixture.guard
+    return run_both(fixture.before, mutation.apply(), arguments, pool, folder, more_for_after=more, **mutation.settings)

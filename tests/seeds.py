@@ -1,6 +1,6 @@
 """No false alarm: every migrating fixture, over several seeds.
 
-    python -m tests.seeds
+    python -m tests.seeds [a part of the fixtures' names, as half/]
 
 prints the verdicts, and how close correct pairs come to each threshold: value / threshold, 1 is the limit.
 """
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import collections
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from amp_migrate.verify.comparison import Comparison, Line
+from amp_migrate.verify.form import form_of
 from amp_migrate.verify.pool import Pool
-from tests.fixture import FIXTURES, Fixture
+from tests.fixture import FIXTURES, PAIRS, Fixture
 from tests.test_execution import run_both
 
 SEEDS = range(101, 106)
@@ -30,7 +32,7 @@ def run_seeded(fixture: Fixture, seed: int, pool: Pool, folder: Path) -> Compari
         seeded, count = _SEEDING.subn(rb"\g<1>(%d)" % seed, content)
         assert count, f"{fixture.name} seeds no generator: all seeds would run the same"
         contents.append(seeded)
-    return run_both(*contents, fixture.arguments, pool, folder, seed=seed)
+    return run_both(*contents, fixture.arguments + fixture.guard, pool, folder, seed=seed)
 
 
 def ratio(line: Line) -> float | None:
@@ -43,11 +45,11 @@ def ratio(line: Line) -> float | None:
     return value / threshold if at_most else threshold / max(value, 1e-9)
 
 
-def main() -> None:
+def main(part: str = "") -> None:
     verdicts: dict[str, list[str]] = collections.defaultdict(list)
     ratios: dict[tuple[str, str], list[tuple[float, str]]] = collections.defaultdict(list)
     with Pool("cpu") as pool:
-        for fixture in FIXTURES:
+        for fixture in [one for one in (*FIXTURES, *PAIRS) if part in one.name]:
             for seed in SEEDS if fixture.migrates else ():
                 with tempfile.TemporaryDirectory() as folder:
                     comparison = run_seeded(fixture, seed, pool, Path(folder))
@@ -61,12 +63,12 @@ def main() -> None:
 
 
 def _measured(comparison: Comparison) -> Iterator[tuple[tuple[str, str], float, str]]:
-    """(line, Apex's level), how much of its threshold it uses up, and its text."""
-    levels = "+".join(sorted(set(comparison.runs["original"].levels))) or "none"
+    """(line, source form), how much of its threshold it uses up, and its text."""
+    form = form_of(comparison.runs["original"])
     for line in comparison.lines():
         one = ratio(line)
         if one is not None:
-            yield (line.check.partition(" of optimizer")[0], levels), one, str(line)
+            yield (line.check.partition(" of optimizer")[0], form), one, str(line)
 
 
 def _tell_unexpected(fixture: Fixture, seed: int, comparison: Comparison) -> None:
@@ -86,12 +88,12 @@ def _print_verdicts(verdicts: dict[str, list[str]]) -> None:
 
 
 def _print_ratios(ratios: dict[tuple[str, str], list[tuple[float, str]]]) -> None:
-    print("\n| line | level | measured | median | largest value / threshold | where |\n|---|---|---|---|---|---|")
-    for (check, levels), found in ratios.items():
+    print("\n| line | source form | measured | median | largest value / threshold | where |\n|---|---|---|---|---|---|")
+    for (check, form), found in ratios.items():
         found.sort()
         middle, (worst, where) = found[len(found) // 2][0], found[-1]
-        print(f"| {check} | {levels} | {len(found)} | {middle:.2g} | {worst:.2g} | {where} |")
+        print(f"| {check} | {form} | {len(found)} | {middle:.2g} | {worst:.2g} | {where} |")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -9,17 +9,17 @@ import pytest
 from amp_migrate.check import check_module
 from amp_migrate.facts import Facts
 from amp_migrate.files.parse import parse
-from tests.fixture import FIXTURES, OTHER_FORMS, ROOT, Fixture
+from tests.fixture import FIXTURES, PAIRS, ROOT, Fixture
 
-every_fixture = pytest.mark.parametrize("fixture", [*FIXTURES, *OTHER_FORMS], ids=lambda fixture: fixture.name)
+every_fixture = pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.name)
 every_migration = pytest.mark.parametrize(
-    "fixture", [fixture for fixture in [*FIXTURES, *OTHER_FORMS] if fixture.migrates], ids=lambda fixture: fixture.name
+    "fixture", [fixture for fixture in FIXTURES if fixture.migrates], ids=lambda fixture: fixture.name
 )
 
 
 def test_every_folder_is_a_fixture():
     folders = {path.parent for path in ROOT.glob("*/*/before.py")}
-    assert folders == {fixture.folder for fixture in FIXTURES}
+    assert folders == {fixture.folder for fixture in (*FIXTURES, *PAIRS)}
     assert len(folders) >= 42
 
 

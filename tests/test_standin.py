@@ -1,5 +1,6 @@
 """The Apex stand-in keeps Apex's documented behaviour; tests/against_apex.py compares it with the real one."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -298,6 +299,21 @@ def test_old_handle_scales_each_loss_and_skips(amp):
         optimizer.step(lambda: None)
 
 
+def test_old_handle_scales_losses_by_itself_until_it_wraps_an_optimizer(amp):
+    handle = amp.init(loss_scale="dynamic")
+    model, sgd = model_and_sgd()
+    for inputs, weights in (([1.0, 3.0], [0.5, -0.5]), ([INF, 0.0], [0.5, -0.5]), ([1.0, 0.0], [0.0, -0.5])):
+        sgd.zero_grad()
+        with handle.scale_loss(model(torch.tensor([inputs])).sum(), sgd) as scaled:
+            scaled.backward()
+        sgd.step()
+        assert model.weight.tolist() == [weights]
+    assert handle._default_scaler.loss_scale() == 32768.0
+    handle.wrap_optimizer(sgd)
+    with pytest.raises(RuntimeError, match="wrap_optimizer"), handle.scale_loss(torch.tensor(1.0), sgd):
+        pass
+
+
 def test_a_disabled_handle_changes_nothing(amp):
     handle = amp.init(enabled=False)
     model, sgd = model_and_sgd()
@@ -338,6 +354,26 @@ def test_fp16_optimizer_skips_and_saves(apex):
     other = fp16_model_and_optimizer(apex, dynamic_loss_scale=True)[1]
     other.load_state_dict(optimizer.state_dict())
     assert other.loss_scale == 4.0 and other.param_groups[0]["params"][0].tolist() == [[3.0, 3.0]]
+
+
+@pytest.mark.parametrize("place", ["optimizers", "contrib.optimizers"])
+def test_fp16_optimizer_of_fused_optimizers_unscales_and_clips_in_step(apex, place):
+    module = importlib.import_module(f"apex.{place}")
+    model, _ = model_and_sgd()
+    model = model.half()
+    fused = module.FusedAdam(model.parameters(), lr=0.5, max_grad_norm=1.0)
+    optimizer = module.FP16_Optimizer(fused, dynamic_loss_scale=True, dynamic_loss_args={"init_scale": 64.0})
+    optimizer.backward(model(torch.tensor([[3.0, 4.0]]).half()).sum())
+    assert model.weight.grad.tolist() == [[3 * 64.0, 4 * 64.0]]
+    optimizer.step()
+    (master,) = optimizer.param_groups[0]["params"]
+    assert master.grad.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)]]
+    assert model.weight.tolist() == [[0.5, 0.5]]
+    optimizer.zero_grad()
+    assert (model.weight.grad, master.grad) == (None, None)
+    optimizer.backward(model(torch.tensor([[INF, 0.0]]).half()).sum())
+    assert optimizer.step() is None
+    assert (model.weight.tolist(), optimizer.loss_scale) == ([[0.5, 0.5]], 32.0)
 
 
 def test_fp16_optimizer_repeats_a_closure_that_overflows(apex):

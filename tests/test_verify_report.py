@@ -230,6 +230,7 @@ def test_text_of_a_difference():
         "  outcome     finished",
         "  device      cpu",
         "  torch       2.13.0",
+        "  form        patched by Apex             native",
         "  apex        stand-in, O1                -",
         "  updates     200",
         "  last loss   0.123679                    0.128341",

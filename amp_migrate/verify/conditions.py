@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from amp_migrate.verify.form import form_of
 from amp_migrate.verify.record import Record
 
 # What torchrun sets, for rank 0 of 1.
@@ -65,7 +66,9 @@ def _lower_scale(original: Record, migrated: Record) -> float | None:
 
     Where both scales have to move alike, the original must have skipped it, too: else the migration is at fault.
     """
-    must_move_alike = set(original.levels) == {"O1"} or any(one.kind == "GradScaler" for one in original.scalers)
+    must_move_alike = form_of(original) == "patched by Apex" or any(
+        one.kind == "GradScaler" for one in original.scalers
+    )
     if must_move_alike and original.steps and original.steps[0].applied:
         return None
     scales = []

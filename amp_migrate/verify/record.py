@@ -27,6 +27,7 @@ class Backward:
     autocast: bool  # was autocast on while gradients were computed?
     dtype: str  # of the loss, before scaling: "float32"
     update: int
+    factor: float = 1.0  # the product of the constants that the script multiplied it with last, scalers aside
 
 
 @dataclasses.dataclass
@@ -62,7 +63,7 @@ class Clip:
 class Scaler:
     """One enabled loss scaler."""
 
-    kind: Literal["GradScaler", "Apex"]
+    kind: Literal["GradScaler", "Apex", "by hand"]
     first_scale: float
     last_scale: float
 
@@ -113,7 +114,9 @@ class Record:
     device: str = "cpu"
     torch: str = ""
     apex: str | None = None  # which apex the script imported: "apex ..." or "stand-in"
-    levels: list[str] = dataclasses.field(default_factory=list)  # of each amp.initialize
+    levels: list[str] = dataclasses.field(default_factory=list)  # of each amp.initialize; see also form.py
+    autocast: bool = False  # was it on in a forward with gradients?
+    half_weights: bool = False  # did a backward of the first updates reach parameters in half precision?
     backwards: list[Backward] = dataclasses.field(default_factory=list)
     steps: list[Step] = dataclasses.field(default_factory=list)
     clips: list[Clip] = dataclasses.field(default_factory=list)

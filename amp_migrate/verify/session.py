@@ -8,15 +8,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from amp_migrate.verify.by_hand import constants_of, scale_by_hand, with_skipped_steps, without_scales
 from amp_migrate.verify.checks.neutral import same_bits, why_not_repeatable
 from amp_migrate.verify.checks.restart import restart_lines
 from amp_migrate.verify.checks.runs import Runs
 from amp_migrate.verify.comparison import Comparison, Section, Side, Verdict, after_restart
 from amp_migrate.verify.conditions import Conditions, other_conditions
+from amp_migrate.verify.form import Form, form_of, is_native
 from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.programs import Program
 from amp_migrate.verify.record import Record
 from amp_migrate.verify.runner import Runner, Settings, Trial
+from amp_migrate.verify.spec import Mode
 from amp_migrate.verify.verdict import NEUTRAL, sections_of, verdict_of, why_different, why_not_comparable
 
 # The first updates tell how much of a program half precision reaches.
@@ -26,6 +29,16 @@ _NOT_PROVEN_ON_CPU = (
     "memory, CUDA extensions, several GPUs, or that every tensor is moved to the GPU"
 )
 _MOST_TRIES = 6  # of a pair, under other conditions
+# How both run without AMP. Where the casts to half of the original had to go, what is left of them in the migrated
+# script must show; native forms of Apex's cast decorators cast, too, and a plain script keeps what it has.
+_WITHOUT_AMP: dict[Form, tuple[Mode, Mode]] = {
+    "patched by Apex": ("without AMP", "without AMP"),
+    "cast by Apex": ("without AMP", "without AMP"),
+    "native": ("without AMP", "without AMP"),
+    "FP16_Optimizer": ("without AMP", "without autocast"),
+    "half by hand": ("without AMP", "without autocast"),
+    "float32": ("without autocast", "without autocast"),
+}
 
 
 def verify(
@@ -55,7 +68,8 @@ class _Session:
         reason = next(filter(None, (why_not_comparable(*pair) for pair in phases)), None)
         if reason is not None and not runs["original"][0].steps:
             return self._result("not comparable", reason, [], runs)
-        runs.update(self._run_others(original, migrated, runs["migrated"][0].low_dtype))
+        runs.update(self._run_others(original, migrated, runs["original"][0], runs["migrated"][0]))
+        runs = _without_scales_by_hand(runs)
         sections = [section for phase in range(len(phases)) for section in self._sections(runs, phase)]
         unsteady = why_not_repeatable(self._compared(runs, phase=0))
         if unsteady is not None:
@@ -98,7 +112,7 @@ class _Session:
             for phase, record in enumerate(phases)
         }
         said = [note for record in records.values() for note in record.notes]
-        notes = list(dict.fromkeys([*self._conditions.notes(), *said]))
+        notes = list(dict.fromkeys([*self._conditions.notes(), *_notes(records["original"]), *said]))
         if self._runner.device == "cpu":
             notes.append(_NOT_PROVEN_ON_CPU)
         return Comparison(
@@ -129,25 +143,51 @@ class _Session:
     def _run(self, trials: list[Trial]) -> dict[str, list[Record]]:
         return self._runner.run(trials, self._conditions)
 
-    def _run_others(self, original: Trial, migrated: Trial, low_dtype: str) -> dict[str, list[Record]]:
+    def _run_others(self, original: Trial, migrated: Trial, one: Record, two: Record) -> dict[str, list[Record]]:
+        """`one` and `two` are the records of both as they are."""
+        modes = _WITHOUT_AMP[form_of(one) if is_native(two) else "native"]
         trials = [
-            dataclasses.replace(original, name="original without AMP", mode="without AMP"),
-            dataclasses.replace(migrated, name="migrated without AMP", mode="without AMP"),
+            dataclasses.replace(original, name="original without AMP", mode=modes[0]),
+            dataclasses.replace(migrated, name="migrated without AMP", mode=modes[1]),
             dataclasses.replace(original, name="control", perturb=True),
             dataclasses.replace(
                 original,
                 name="original under autocast",
                 mode="under autocast",
                 steps=_STEPS_UNDER_AUTOCAST,
-                in_bfloat16=low_dtype == "bfloat16",
+                in_bfloat16=two.low_dtype == "bfloat16",
             ),
         ]
         runs = self._run(trials)
-        plain = zip(runs["original without AMP"], runs["migrated without AMP"], strict=True)
+        comparable = _without_scales_by_hand({**runs, "migrated": runs["migrated without AMP"]})
+        plain = zip(comparable["original without AMP"], comparable["migrated without AMP"], strict=True)
         if not all(same_bits(*_as_far_as_both(*pair)) for pair in plain):
             again = dataclasses.replace(trials[0], name="original without AMP, again")
             runs.update(self._run([again]))
         return runs
+
+
+def _without_scales_by_hand(runs: dict[str, list[Record]]) -> dict[str, list[Record]]:
+    """All runs of the original without the loss scale that it applies by itself."""
+    constants = [constants_of(*pair) for pair in zip(runs["migrated"], runs["migrated without AMP"], strict=True)]
+    taken_out = {
+        name: phases if name.startswith("migrated") else list(map(without_scales, phases, constants))
+        for name, phases in runs.items()
+    }
+    for name in {"original", "control"} & set(runs):
+        pairs = zip(taken_out[name], taken_out["original without AMP"], strict=True)
+        taken_out[name] = [with_skipped_steps(*pair) if scale_by_hand(pair[0]) else pair[0] for pair in pairs]
+    return taken_out
+
+
+def _notes(original: Record) -> list[str]:
+    scaler = scale_by_hand(original)
+    if scaler is None:
+        return []
+    return [
+        f"the original multiplies its loss by {scaler.first_scale:g} by hand: its losses are compared without that, "
+        "its gradients as they are applied"
+    ]
 
 
 def _compared(runs: dict[str, list[Record]]) -> str:

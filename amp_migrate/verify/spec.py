@@ -12,7 +12,7 @@ from amp_migrate.verify.conditions import Conditions
 # Asks a run to end with what it has recorded; scripts have handlers of their own for SIGTERM and SIGUSR1.
 STOP_SIGNAL = signal.SIGUSR2
 
-Mode = Literal["as is", "without AMP", "under autocast"]
+Mode = Literal["as is", "without AMP", "without autocast", "under autocast"]
 
 
 @dataclasses.dataclass(frozen=True)

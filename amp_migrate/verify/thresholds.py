@@ -7,19 +7,35 @@ what half precision does to this very script: `noise` is what one autocast over 
 
 from __future__ import annotations
 
-ROUNDING = 1e-5  # of float32, in a first loss or gradient norm
+from amp_migrate.verify.form import Form
 
-FIRST_LOSS = 2.0**-11  # cross_entropy under autocast rounds log-probabilities to float16; Apex casts before it
-FIRST_LOSS_OF_HALF = 2e-3  # an original that is cast to half by hand has rounded weights
+ROUNDING = 1e-5  # of float32, in a first loss or gradient norm
+ROUNDING_GROWN = 1e-4  # the same in ten updates
+
+FIRST_LOSS: dict[Form, float] = {
+    "patched by Apex": 2.0**-11,  # cross_entropy under autocast rounds log-probabilities to half; Apex casts before it
+    "cast by Apex": 2.0**-11,
+    "native": 2.0**-11,
+    "FP16_Optimizer": 2e-3,  # rounded weights, and a loss that may be computed in half precision
+    "half by hand": 2e-3,
+    "float32": 1e-4,
+}
 FIRST_GRADIENT = 1e-2
 LARGEST_LIMIT = 100.0  # of a gradient norm near an optimum: a forgotten loss scale moves it much further
-LOSSES = 5e-3  # of ten updates, and of the whole curve
-LOSSES_OF_OTHERS = 5e-2  # than O1: what is not torch patched by Apex rounds in other places, in every update
+LOSSES: dict[Form, float] = {  # of ten updates, and of the whole curve
+    "patched by Apex": 5e-3,
+    "cast by Apex": 5e-2,  # it rounds in other places, in every update
+    "native": 5e-2,
+    "FP16_Optimizer": 1e-2,
+    "half by hand": 1e-2,
+    "float32": 5e-3,
+}
 WEIGHTS = 2e-2  # Adam and its like move a weight by a whole step where rounding turns the sign of a tiny gradient
 
 BFLOAT16 = 8.0  # times as coarse as float16: 8 bits of precision instead of 11
 
 TIMES_NOISE = 4.0
+NOISE_NOT_MEASURED = 2.0**-11  # a rounding of float16: one autocast over everything overflows, or stops
 TIMES_CONTROL = 4.0
 TIMES_CONTROL_OF_WEIGHTS = 5.0
 CHAOTIC = 0.1  # a control that moves further than this proves little

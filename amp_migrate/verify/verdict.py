@@ -47,7 +47,10 @@ def why_not_comparable(original: Record, migrated: Record) -> str | None:
     if original.skipped == len(original.steps):
         return "the original skipped every optimizer step: more of them would bring its loss scale down"
     number = original.not_a_number()
-    return f"the original becomes NaN at update {number}" if number is not None else None
+    if number is None:
+        return None
+    why = ": its weights are in half precision" if original.half_weights else ""
+    return f"the original becomes NaN at update {number}{why}"
 
 
 def why_different(original: Record, migrated: Record) -> str | None:

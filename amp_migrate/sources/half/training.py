@@ -71,7 +71,7 @@ class Training:
         when = self._scaled_when(conditions)
         if isinstance(value, float):
             return LossScale(static=value, used_when=when)
-        return LossScale(runtime=scales[0], used_when=when)
+        return LossScale(runtime=scales[0], used_when=when, is_number=True)
 
     def _scale_key(self, scale: cst.BaseExpression) -> object:
         """A number, where the scale is one that nothing changes; else its text."""

@@ -58,7 +58,7 @@ def _excuse(runs: Runs, limit: float) -> str:
 
 
 def _limit_of_losses(runs: Runs, updates: int | None) -> float:
-    fixed = runs.limit(thresholds.LOSSES if runs.is_patched else thresholds.LOSSES_OF_OTHERS)
+    fixed = runs.limit(thresholds.LOSSES[runs.form])
     if runs.control is None:
         return fixed
     control = largest_loss_difference(runs.original, runs.control, updates) or 0.0

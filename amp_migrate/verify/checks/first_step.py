@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amp_migrate.verify import thresholds
-from amp_migrate.verify.checks.runs import Runs, difference, pairs, text_of
+from amp_migrate.verify.checks.runs import Runs, difference, is_about, pairs, text_of
 from amp_migrate.verify.comparison import Line
 from amp_migrate.verify.record import Backward, Update
 
@@ -27,7 +27,7 @@ def first_step_lines(runs: Runs) -> Iterator[Line]:
 def _first_loss(runs: Runs) -> Iterator[Line]:
     if not runs.original.backwards or not runs.migrated.backwards:
         return
-    limit = runs.limit(thresholds.FIRST_LOSS_OF_HALF if runs.is_cast_by_hand else thresholds.FIRST_LOSS)
+    limit = runs.limit(thresholds.FIRST_LOSS[runs.form])
     one, backward = runs.original.backwards[0].loss, runs.migrated.backwards[0]
     found = difference(backward.loss, one)
     text = "" if found <= limit else f"{backward.loss:.6g} instead of {one:.6g}: {_cause_of_loss(one, backward)}"
@@ -35,7 +35,7 @@ def _first_loss(runs: Runs) -> Iterator[Line]:
 
 
 def _cause_of_loss(one: float, backward: Backward) -> str:
-    if backward.loss_scale is not None and _is_about(backward.loss, one * backward.loss_scale):
+    if backward.loss_scale is not None and is_about(backward.loss, one * backward.loss_scale):
         return "the loss was scaled twice"
     return "the loss is not computed as it was"
 
@@ -57,14 +57,10 @@ def _gradient(check: str, one: float, two: float, update: Update, limit: float) 
 
 def _cause(check: str, one: float, two: float, update: Update) -> str:
     scale = next((backward.loss_scale for backward in update.backwards if backward.loss_scale is not None), None)
-    if scale is not None and _is_about(two, one * scale):
+    if scale is not None and is_about(two, one * scale):
         if "clip" in check:
             return "the gradients were still scaled: scaler.unscale_(optimizer) belongs before the clip"
         return "the gradients were still scaled when they were applied"
-    if scale is not None and _is_about(two * scale, one):
+    if scale is not None and is_about(two * scale, one):
         return "the gradients were divided by the loss scale twice, or not at all in the original"
     return "the gradients are not those of the original"
-
-
-def _is_about(value: float, expected: float) -> bool:
-    return difference(value, expected) < thresholds.RECOGNISED

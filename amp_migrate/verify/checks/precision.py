@@ -99,9 +99,9 @@ def _of_losses(runs: Runs) -> Iterator[Line]:
 
 
 def _in_evaluation(runs: Runs) -> Iterator[Line]:
-    """Apex patched torch for everything, evaluation included; a plain original evaluates in float32 anyway."""
+    """Apex's amp covers evaluation, too. Elsewhere float32 is as good: nothing asks for half precision there."""
     expected, share = runs.original.evaluation.share, runs.migrated.evaluation.share
-    if runs.original.levels and expected and share is not None:
+    if runs.form in ("patched by Apex", "cast by Apex") and expected and share is not None:
         yield _share(
             _EVALUATION,
             share,

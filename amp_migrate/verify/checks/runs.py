@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Sequence
 
 from amp_migrate.verify import thresholds
+from amp_migrate.verify.form import Form, form_of
 from amp_migrate.verify.record import Record, Update
 
 
@@ -22,10 +24,15 @@ class Runs:
     autocast: Record | None = None  # the original, plain, under one autocast
     control: Record | None = None  # the original with weights perturbed once
 
+    @functools.cached_property
+    def form(self) -> Form:
+        """The source form of the original, by what was seen while it ran."""
+        return form_of(self.original)
+
     @property
     def is_patched(self) -> bool:
-        """True where apex patched torch (O1): the numbers of native autocast are nearly the same."""
-        return bool(self.original.levels) and set(self.original.levels) <= {"O1"}
+        """True where apex patched torch: the numbers of native autocast are nearly the same."""
+        return self.form == "patched by Apex"
 
     @property
     def scales_alike(self) -> bool:
@@ -36,18 +43,12 @@ class Runs:
     @property
     def is_mixed(self) -> bool:
         """True where the original trains in mixed precision of any kind."""
-        levels = set(self.original.levels) - {"O0"}
-        return bool(self.original.scalers or levels or self.original.saved_low_bytes)
+        return bool(self.form != "float32" or self.original.scalers or self.original.saved_low_bytes)
 
     @property
     def casts_weights(self) -> bool:
         """True where apex cast whole models (O2, O3), whose outputs it gives as float32."""
         return bool({"O2", "O3"} & set(self.original.levels))
-
-    @property
-    def is_cast_by_hand(self) -> bool:
-        """True for `.half()` training without a loss scale."""
-        return self.is_mixed and not self.original.scalers and not self.original.levels
 
     def parted(self) -> int | None:
         """The first update, from 0, after which one is rightly a step ahead of the other; None without one.
@@ -68,12 +69,12 @@ class Runs:
         return max(coarse * fixed, thresholds.TIMES_NOISE * self.noise())
 
     def noise(self) -> float:
-        """How far half precision moves the original's first loss; 0 where that was not measured, or overflowed."""
+        """How far half precision moves the original's first loss."""
         plain, half = self.original_plain, self.autocast
         if plain is None or half is None or not plain.backwards or not half.backwards:
-            return 0.0
+            return thresholds.NOISE_NOT_MEASURED
         found = difference(half.backwards[0].loss, plain.backwards[0].loss)
-        return found if math.isfinite(found) else 0.0
+        return found if math.isfinite(found) else thresholds.NOISE_NOT_MEASURED
 
     def noise_of_gradient(self) -> float:
         """The same for the norm of the first gradients."""
@@ -108,6 +109,11 @@ def difference(value: float, reference: float, least: float = 0.0) -> float:
         return math.inf
     size = max(abs(reference), least)
     return abs(value - reference) / size if size else math.inf
+
+
+def is_about(value: float, expected: float) -> bool:
+    """True where a number is what a cause would have made of it."""
+    return difference(value, expected) < thresholds.RECOGNISED
 
 
 def largest_loss_difference(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from amp_migrate.verify.checks.runs import Runs
 from amp_migrate.verify.comparison import Line
+from amp_migrate.verify.form import is_native
 from amp_migrate.verify.record import Record
 
 _UNDERFLOW = "small gradients become 0 in half precision"
@@ -21,6 +22,7 @@ def structure_lines(runs: Runs) -> Iterator[Line]:
     if any(scaler.kind == "GradScaler" for scaler in migrated.scalers):
         yield _through_scaler(migrated)
         yield _one_scaler(migrated)
+    yield from _half_weights(runs)
     yield _clips(original, migrated)
 
 
@@ -54,8 +56,9 @@ def _scaled_losses(runs: Runs) -> Iterator[Line]:
 
 
 def _no_scaler(runs: Runs) -> Iterator[Line]:
-    """Right for an original in float16 that has none, either (a static scale of 1), and for bfloat16."""
-    if runs.migrated.low_dtype == "float16" and not runs.is_mixed:
+    """Right for a static scale of 1, which Apex's own interfaces have, and for bfloat16."""
+    needs_one = not runs.is_mixed or (runs.form == "half by hand" and is_native(runs.migrated))
+    if runs.migrated.low_dtype == "float16" and needs_one:
         yield Line("scaled losses", "different", "0", "all", f"float16 without a loss scale: {_UNDERFLOW}")
 
 
@@ -95,5 +98,17 @@ def _one_scaler(migrated: Record) -> Line:
     return Line("scalers for one optimizer", "ok" if most <= 1 else "different", str(most), "<= 1", text * (most > 1))
 
 
+def _half_weights(runs: Runs) -> Iterator[Line]:
+    if runs.migrated.half_weights and is_native(runs.migrated) and runs.form != "native":
+        text = "weights are trained in half precision, and no GradScaler helps that: a .half() was left"
+        yield Line("weights in half precision", "different", "some", "none", text)
+
+
 def _clips(original: Record, migrated: Record) -> Line:
-    return _equal_counts("clipped gradients", len(migrated.clips), len(original.clips))
+    """In the updates that both apply: after an overflow FP16_Optimizer does not clip, others do."""
+    both = [
+        (len(one.clips), len(two.clips))
+        for one, two in zip(original.updates(), migrated.updates(), strict=False)
+        if one.applied and two.applied
+    ]
+    return _equal_counts("clipped gradients", sum(count for _, count in both), sum(count for count, _ in both))

@@ -21,15 +21,21 @@ _LOW_TYPES = ("torch.cuda.HalfTensor", "torch.HalfTensor", "torch.cuda.BFloat16T
 
 def without_amp() -> None:
     """For the rest of the process; call it before the script runs."""
-    _switch_off(torch.amp.autocast_mode.autocast)
-    _switch_off(torch.amp.GradScaler)
+    without_autocast()
     for cls in (torch.Tensor, torch.nn.Module):
         for name in ("half", "bfloat16"):
             setattr(cls, name, cls.float)
         for name in ("to", "type"):
             setattr(cls, name, _never_low(getattr(cls, name)))
     after_import("apex.amp", _switch_off_amp)
-    after_import("apex.fp16_utils", _switch_off_fp16_utils)
+    for name in ("apex.fp16_utils", "apex.optimizers", "apex.contrib.optimizers"):
+        after_import(name, _switch_off_fp16_optimizer)
+
+
+def without_autocast() -> None:
+    """As `without_amp`, but casts stay: none is left in a right migration to native AMP that matters for training."""
+    _switch_off(torch.amp.autocast_mode.autocast)
+    _switch_off(torch.amp.GradScaler)
 
 
 def _never_low(cast: Any) -> Any:
@@ -79,14 +85,18 @@ def _switch_off_amp(amp: Any) -> None:
     amp.initialize, amp.init = disabled_initialize, disabled_init
 
 
-def _switch_off_fp16_utils(fp16_utils: Any) -> None:
-    init = fp16_utils.FP16_Optimizer.__init__
+def _switch_off_fp16_optimizer(module: Any) -> None:
+    wrapper = getattr(module, "FP16_Optimizer", None)
+    if wrapper is None:
+        return
+    init, loss_scale = wrapper.__init__, wrapper.loss_scale
 
     @functools.wraps(init)
     def unscaled_init(self: Any, init_optimizer: Any, *_: Any, **__: Any) -> None:
         init(self, init_optimizer, verbose=False)
 
-    fp16_utils.FP16_Optimizer.__init__ = unscaled_init
+    wrapper.__init__ = unscaled_init
+    wrapper.loss_scale = property(loss_scale.fget, lambda self, value: None)  # scripts may set it later
 
 
 def under_autocast(device: str, dtype: str) -> None:

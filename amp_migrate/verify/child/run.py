@@ -35,6 +35,8 @@ def run(spec: Spec) -> None:
     device = "cuda" if spec.device == "cuda" else "cpu"
     if spec.mode == "without AMP":
         modes.without_amp()
+    elif spec.mode == "without autocast":
+        modes.without_autocast()
     recorder = Recorder(spec, device, _perturb if spec.perturb else None)
     if spec.mode == "under autocast":
         modes.under_autocast(device, spec.autocast_dtype)
@@ -96,7 +98,7 @@ def _prepare(spec: Spec) -> None:
     if spec.device == "cpu":
         torch.set_num_threads(1)  # two threads on a busy machine make runs slow and their sums unequal
         redirect.install()
-    elif spec.mode == "without AMP":  # where bits are compared; elsewhere it would only cost time
+    elif spec.mode in ("without AMP", "without autocast"):  # where bits are compared; elsewhere it would only cost time
         torch.use_deterministic_algorithms(True, warn_only=True)
 
 

@@ -6,6 +6,7 @@ import shlex
 from typing import NamedTuple
 
 from amp_migrate.verify.comparison import Comparison, Side
+from amp_migrate.verify.form import form_of
 from amp_migrate.verify.record import Record, Scaler
 from amp_migrate.verify.report.series import Points, curves, phases, seconds_per_step
 
@@ -59,6 +60,7 @@ def _facts(comparison: Comparison, side: Side, records: list[Record]) -> dict[st
         "outcome": ", ".join(one.outcome for one in records) or "not run",
         "device": comparison.device,
         "torch": record.torch,
+        "form": form_of(record) if record.steps else "",
         "apex": ", ".join([record.apex, *dict.fromkeys(record.levels)]) if record.apex else "",
         "updates": _updates(applied, skipped),
         "last loss": ", ".join(f"{losses[-1][1]:.6g}" for losses in applied if losses),

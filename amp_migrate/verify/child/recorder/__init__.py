@@ -33,7 +33,7 @@ class Recorder:
         record_clips(self._tape)
         record_grad_scalers(self._tape, spec.conditions.highest_scale)
         record_apex(self._tape, spec.conditions.highest_scale)
-        self._ran = record_modules(self.record)
+        self._ran = record_modules(self.record, autocast_device)
         self._saved = SavedTensors(self._tape) if spec.conditions.saved_tensors else None
 
     def stop_in_time(self) -> None:

@@ -15,6 +15,7 @@ import torch
 
 from amp_migrate.verify.child.imports import after_import
 from amp_migrate.verify.child.recorder.tape import Tape
+from amp_migrate.verify.form import FP16_OPTIMIZER, HANDLE
 
 
 def record_apex(tape: Tape, highest_scale: float | None) -> None:
@@ -22,7 +23,8 @@ def record_apex(tape: Tape, highest_scale: float | None) -> None:
     after_import("apex", lambda module: _name(tape, module))
     after_import("apex.amp.scaler", lambda module: _limit_scale(module, highest_scale))
     after_import("apex.amp", lambda module: _record_amp(tape, module))
-    after_import("apex.fp16_utils", lambda module: _record_fp16_utils(tape, module))
+    for name in ("apex.fp16_utils", "apex.optimizers", "apex.contrib.optimizers"):
+        after_import(name, lambda module: _record_fp16_optimizer(tape, module))
 
 
 def _name(tape: Tape, module: ModuleType) -> None:
@@ -44,7 +46,7 @@ def _limit_scale(module: Any, highest_scale: float | None) -> None:
 
 
 def _record_amp(tape: Tape, amp: Any) -> None:
-    initialize, scale_loss = amp.initialize, amp.scale_loss
+    initialize, init, scale_loss = amp.initialize, amp.init, amp.scale_loss
     wrapped_loss = amp.opt.OptimWrapper.scale_loss
 
     @functools.wraps(initialize)
@@ -53,6 +55,13 @@ def _record_amp(tape: Tape, amp: Any) -> None:
         if amp._amp_state.opt_properties.enabled:
             tape.record.levels.append(amp._amp_state.opt_properties.opt_level)
         return result
+
+    @functools.wraps(init)
+    def recorded_init(*args: Any, **keywords: Any) -> Any:
+        handle = init(*args, **keywords)
+        if handle.is_active():
+            tape.record.levels.append(HANDLE)
+        return handle
 
     @contextlib.contextmanager
     def recorded_scale_loss(loss: Any, optimizers: Any, loss_id: int = 0, *args: Any, **keywords: Any) -> Iterator[Any]:
@@ -68,13 +77,32 @@ def _record_amp(tape: Tape, amp: Any) -> None:
     def recorded_wrapped_loss(self: Any, loss: Any) -> Iterator[Any]:
         scaler = self._loss_scaler[self._loss_idx]
         with wrapped_loss(self, loss) as scaled:
-            _note_scaled(tape, scaler, loss, scaled)
+            if scaled is not loss:
+                _note_scaled(tape, scaler, loss, scaled)
             yield scaled
 
-    amp.initialize = recorded_initialize
+    amp.initialize, amp.init = recorded_initialize, recorded_init
     amp.scale_loss = amp.handle.scale_loss = recorded_scale_loss
     amp.opt.OptimWrapper.scale_loss = recorded_wrapped_loss
     _record_skips_of(tape, amp.opt.OptimWrapper, lambda wrapper: wrapper._optimizer)
+    _record_loss_of_handle(tape, amp.handle.AmpHandle)
+
+
+def _record_loss_of_handle(tape: Tape, handle: Any) -> None:
+    """The first form of all, which later versions of Apex refuse; its scaler is that of the handle."""
+    scale_loss = handle.scale_loss
+
+    @contextlib.contextmanager
+    def recorded_scale_loss(self: Any, loss: Any, optimizer: Any) -> Iterator[Any]:
+        step = optimizer.step
+        with scale_loss(self, loss, optimizer) as scaled:
+            if scaled is not loss:
+                _note_scaled(tape, self._default_scaler, loss, scaled)
+            yield scaled
+        if optimizer.step != step:
+            _watch(tape, optimizer)
+
+    handle.scale_loss = recorded_scale_loss
 
 
 def _note_scaled(tape: Tape, scaler: Any, loss: torch.Tensor, scaled: torch.Tensor) -> None:
@@ -85,10 +113,13 @@ def _note_scaled(tape: Tape, scaler: Any, loss: torch.Tensor, scaled: torch.Tens
 
 def _watch_skip(tape: Tape, optimizer: Any) -> None:
     """After an overflow apex puts a function that does nothing in place of the next `optimizer.step`."""
-    skip = vars(optimizer).get("step")
     stash = getattr(optimizer, "_amp_stash", None)
-    if skip is None or not getattr(stash, "already_patched", False) or hasattr(skip, "_is_watched"):
-        return
+    if getattr(stash, "already_patched", False) and not hasattr(optimizer.step, "_is_watched"):
+        _watch(tape, optimizer)
+
+
+def _watch(tape: Tape, optimizer: Any) -> None:
+    skip = optimizer.step
 
     @functools.wraps(skip)
     def watched(*args: Any, **keywords: Any) -> Any:
@@ -99,17 +130,23 @@ def _watch_skip(tape: Tape, optimizer: Any) -> None:
     optimizer.step = watched
 
 
-def _record_fp16_utils(tape: Tape, fp16_utils: Any) -> None:
-    wrapper = fp16_utils.FP16_Optimizer
+def _record_fp16_optimizer(tape: Tape, module: Any) -> None:
+    wrapper = getattr(module, "FP16_Optimizer", None)
+    if wrapper is None or hasattr(wrapper.backward, "_is_watched"):  # two modules may offer the same class
+        return
     backward = wrapper.backward
 
     @functools.wraps(backward)
     def recorded_backward(self: Any, loss: torch.Tensor, *args: Any, **keywords: Any) -> Any:
-        number = tape.scaler(self, "Apex", lambda: self.loss_scale)
-        tape.backward(loss, None, autocast=False, about_to=(self.loss_scale, number))
+        if FP16_OPTIMIZER not in tape.record.levels:
+            tape.record.levels.append(FP16_OPTIMIZER)
+        scales = self.loss_scale != 1.0  # its default is a static scale of 1
+        about_to = (self.loss_scale, tape.scaler(self, "Apex", lambda: self.loss_scale)) if scales else None
+        tape.backward(loss, None, autocast=False, about_to=about_to)
         with tape.quiet():
             return backward(self, loss, *args, **keywords)
 
+    recorded_backward._is_watched = True  # type: ignore[attr-defined]
     wrapper.backward = recorded_backward
     _record_skips_of(tape, wrapper, lambda wrapped: wrapped.optimizer)
 

@@ -25,8 +25,8 @@ _MODULES: tuple[type, ...] = (
 )
 
 
-def record_modules(record: Record) -> dict[torch.nn.Module, None]:
-    """Count the calls of modules by the dtype of their output, from now on.
+def record_modules(record: Record, autocast_device: str) -> dict[torch.nn.Module, None]:
+    """Count the calls of modules by the dtype of their output, from now on; look for autocast.
 
     Returns the modules with buffers, in the order of their first run; a script lets go of its own when it ends.
     """
@@ -41,6 +41,7 @@ def record_modules(record: Record) -> dict[torch.nn.Module, None]:
             if not torch.is_grad_enabled():
                 record.evaluation.count(low)
             elif first is not None and first.requires_grad:
+                record.autocast = record.autocast or torch.is_autocast_enabled(autocast_device)
                 # When a gradient comes back, not now: an evaluation with gradients is no training.
                 first.register_hook(lambda _: record.training.count(low))
 

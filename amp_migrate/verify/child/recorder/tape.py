@@ -12,12 +12,15 @@ from typing import Any, Literal
 
 import torch
 
+from amp_migrate.verify.child.recorder.graph import constant_factor, reaches_half_weights
 from amp_migrate.verify.record import Backward, Clip, Outcome, Record, Scaler, Step
 
 # How many scaled losses are remembered: one whose backward comes later than so many others counts as not scaled.
 _SCALED_LOSSES = 32
 # How far back a loss is searched for the scaled loss that it was computed from (`scaler.scale(loss) / 2`).
 _SEARCHED_NODES = 200
+# In how many steps weights are looked at: walking the whole graph costs time.
+_WATCHED_STEPS = 4
 _PROGRESS_SECONDS = 0.2
 
 
@@ -86,6 +89,11 @@ class Tape:
             if factor is not None:
                 one.scaler = factor.scaler
                 self._later(one, "loss_scale", torch.as_tensor(factor.scale))
+            constant = constant_factor(loss, [node for node, _ in self._scaled])
+            if constant is not None:
+                self._later(one, "factor", constant)
+            if not self.record.half_weights and len(self.record.steps) < _WATCHED_STEPS:
+                self.record.half_weights = reaches_half_weights(loss)
         self.record.backwards.append(one)
         if self._last_time is None:
             self._last_time = time.perf_counter()

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from ..parallel.LARC import LARC
-from ._amp_state import _amp_state
+from ._amp_state import _amp_state, master_params
 from .opt import OptimWrapper
 from .process_optimizer import clear_master_grads
+from .scaler import LossScaler
 
 
 @contextmanager
@@ -95,11 +96,12 @@ def disable_casts() -> Iterator[None]:
 class AmpHandle:
     """What `amp.init` returns: the switch and the cache of the casts, and the list of what was patched."""
 
-    def __init__(self, enable_caching: bool = True, verbose: bool = False) -> None:
+    def __init__(self, loss_scale: float | str = "dynamic", enable_caching: bool = True, verbose: bool = False) -> None:
         self.has_cache = enable_caching
         self.verbose = verbose
         self.cache: dict[torch.Tensor, torch.Tensor] = {}
         self._is_active = True
+        self._default_scaler: LossScaler | None = LossScaler(loss_scale)
         self._patched: list[tuple[Any, str, Callable[..., Any]]] = []
 
     def is_active(self) -> bool:
@@ -115,11 +117,37 @@ class AmpHandle:
 
     def wrap_optimizer(self, optimizer: Any, num_loss: int = 1) -> OptimWrapper:
         """Return the optimizer with a `scale_loss` of its own, for `num_loss` backwards between two steps."""
+        self._default_scaler = None
         return OptimWrapper(optimizer, self, num_loss)
 
-    def scale_loss(self, loss: Any, optimizer: Any) -> Any:
-        """Raise RuntimeError: since April 2019 Apex refuses this form and asks for `amp.scale_loss`."""
-        raise RuntimeError("handle.scale_loss is no longer supported: use amp.initialize and amp.scale_loss.")
+    @contextmanager
+    def scale_loss(self, loss: Any, optimizer: Any) -> Iterator[Any]:
+        """Yield the scaled loss; on exit unscale the gradients, and let a step that overflowed do nothing.
+
+        As in Apex until April 2019; later versions refuse this form, for which scripts were written all the same.
+
+        Raises:
+            RuntimeError: the handle has wrapped an optimizer, which then scales its own losses.
+        """
+        if not self.is_active():
+            yield loss
+            return
+        scaler = self._default_scaler
+        if scaler is None:
+            raise RuntimeError("After handle.wrap_optimizer, losses are scaled by optimizer.scale_loss.")
+        yield loss * scaler.loss_scale()
+
+        scaler.clear_overflow_state()
+        grads = [param.grad for param in master_params(optimizer) if param.grad is not None]
+        scaler.unscale(grads, grads)
+        if scaler.update_scale():
+            step = optimizer.step
+
+            def skip() -> None:
+                optimizer.step = step
+
+            optimizer.step = skip
+        self._clear_cache()
 
     def remove_cache(self, param: torch.Tensor) -> None:
         """Forget the cast of one parameter."""

@@ -21,12 +21,12 @@ def init(
 ) -> AmpHandle | NoOpHandle:
     """Patch torch and return the handle that owns the patches.
 
-    `loss_scale` has no effect: the form that used it, `handle.scale_loss`, is gone.
+    `loss_scale` is that of `handle.scale_loss`; wrapped optimizers have dynamic scales of their own.
     """
     if not enabled:
         idle = _amp_state.handle = NoOpHandle()
         return idle
-    handle = _amp_state.handle = AmpHandle(enable_caching, verbose)
+    handle = _amp_state.handle = AmpHandle(loss_scale, enable_caching, verbose)
     _patch_registered(handle)
     _patch_casts(handle)
     _patch_promotions(handle)

@@ -8,7 +8,11 @@ from .fused import FusedOptimizer, adam_direction
 
 
 class FusedAdam(FusedOptimizer):
-    """Adam; `capturable` and `master_weights` are about CUDA graphs and have no effect."""
+    """Adam; `capturable` and `master_weights` are about CUDA graphs and have no effect.
+
+    The arguments after them are those of 2018 and 2019 (then the only form was decoupled): FP16_Optimizer clips by
+    `max_grad_norm`; the rest is about the kernel.
+    """
 
     def __init__(
         self,
@@ -23,12 +27,25 @@ class FusedAdam(FusedOptimizer):
         set_grad_none: bool = True,
         capturable: bool = False,
         master_weights: bool = False,
+        eps_inside_sqrt: bool = False,
+        max_grad_norm: float = 0.0,
+        use_mt: bool = False,
+        amp_scale_adjustment: float = 1.0,
     ) -> None:
         if amsgrad:
             raise RuntimeError("FusedAdam does not support the AMSGrad variant.")
+        if eps_inside_sqrt:
+            raise RuntimeError("The stand-in for Apex has no eps_inside_sqrt.")
         super().__init__(
             params,
-            {"lr": lr, "bias_correction": bias_correction, "betas": betas, "eps": eps, "weight_decay": weight_decay},
+            {
+                "lr": lr,
+                "bias_correction": bias_correction,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "max_grad_norm": max_grad_norm,
+            },
         )
         self.adam_w_mode = adam_w_mode
         self.set_grad_none = set_grad_none
