@@ -126,7 +126,6 @@ UNTOUCHED = {
     "where checkpoints go": START.replace(".cuda()", "") + "torch.load('x', map_location='cuda')\n" + STEP,
     "native AMP": START + "scaler = torch.cuda.amp.GradScaler()\n" + STEP,
     "native AMP in a function": START + "def f():\n    with torch.autocast('cuda'):\n        pass\n" + STEP,
-    "half by hand": START + "model.half()\n" + STEP,
     "no backward": START,
     "a backward in a text": START + "text = 'loss.backward()'\n",
 }

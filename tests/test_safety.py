@@ -21,7 +21,6 @@ from tests.plain_scan import facts_of, migrated, planned
 from tests.safety_patterns import FINE, PATTERNS
 
 ROOT = Path(__file__).parent.parent
-FIXTURES = sorted(folder.parent for folder in (ROOT / "fixtures" / "plain").glob("*/about.txt"))
 
 
 # -- torch --------------------------------------------------------------------------------------------------
@@ -269,19 +268,3 @@ def test_local_modules_that_are_not_at_hand_are_named():
     plan = planned(facts)
     reach = Reach(facts, Forwards(facts, plan.roles), [found.region for found in plan.regions])
     assert sorted(reach.unread) == sorted(plan.safety.unread) == ["layers.Block", "layers.mix"]
-
-
-# -- fixtures -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("folder", FIXTURES, ids=lambda folder: folder.name)
-def test_fixture(folder: Path):
-    before = (folder / "before.py").read_text()
-    if (folder / "after.py").exists():
-        assert migrated(before) == (folder / "after.py").read_text()
-        return
-    line, code = (folder / "about.txt").read_text().splitlines()[1].split()[:2]
-    facts = facts_of(before)
-    with pytest.raises(Refusal) as refused:
-        planned(facts)
-    assert (str(facts.line(refused.value.node)), refused.value.code) == (line, code)

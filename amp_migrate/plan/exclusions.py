@@ -10,6 +10,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.roles import Roles
+from amp_migrate.selection import APEX_AMP, TITLES
 
 
 def check_unit(facts: Facts, found: Recognition, roles: Roles) -> None:
@@ -53,9 +54,11 @@ def _check_is_whole(facts: Facts, found: Recognition) -> None:
             function = kind[0].statement.function
             site = next(iter(facts.calls.callers(function)), None)
             if site is not None:
-                message = f"{function.name} uses {found.form}, and this script calls it without {_setup(found)}"
+                message = f"{function.name} uses {TITLES[found.form]}, and this script calls it without {_setup(found)}"
                 raise Refusal("AMP901", site.call, message)
-            raise Refusal("AMP901", kind[0].node, f"{found.form} is used here, but {_setup(found)} is elsewhere")
+            raise Refusal(
+                "AMP901", kind[0].node, f"{TITLES[found.form]} is used here, but {_setup(found)} is elsewhere"
+            )
     if found.no_casts and not found.setups:
         raise Refusal("AMP901", found.no_casts[0], "the casts that this switches off are set up elsewhere")
     if found.carriers and not found.setups and not found.backwards:
@@ -64,7 +67,7 @@ def _check_is_whole(facts: Facts, found: Recognition) -> None:
 
 def _setup(found: Recognition) -> str:
     """What sets mixed precision up in the source form."""
-    return "amp.initialize" if found.form == "apex.amp" else "the optimizer that is wrapped"
+    return "amp.initialize" if found.form == APEX_AMP else "the optimizer that is wrapped"
 
 
 def _check_optimizers(facts: Facts, found: Recognition, roles: Roles) -> None:
