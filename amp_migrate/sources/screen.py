@@ -8,12 +8,18 @@ from __future__ import annotations
 import re
 
 _IMPORT = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bapex\b|import_module\([^)]*apex")
+_NATIVE_AMP = re.compile(rb"\b(?:autocast|GradScaler|custom_fwd|custom_bwd)\b")
 
 
 def line_of_apex_import(source: bytes) -> int | None:
     """The line (from 1) of the first import of apex, as far as bytes tell; None without one."""
     found = _IMPORT.search(source) if b"apex" in source else None
     return source.count(b"\n", 0, found.start()) + 1 if found is not None else None
+
+
+def may_hold_native_amp(source: bytes) -> bool:
+    """False only for files that certainly use no native AMP."""
+    return b"torch" in source and _NATIVE_AMP.search(source) is not None
 
 
 def may_hold_apex_amp(source: bytes) -> bool:
