@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from amp_migrate.check import check_module
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Refusal
+from amp_migrate.modernise import modernise
 from amp_migrate.native.apply import apply_edits
 from amp_migrate.native.cleanup import emit_cleanup
 from amp_migrate.native.edits import Edits
@@ -29,7 +30,8 @@ from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.plan.version_switch import plan_version_switch
 from amp_migrate.result import Result, Status
-from amp_migrate.selection import TITLES
+from amp_migrate.review import review
+from amp_migrate.selection import MODERNISE, NATIVE, TITLES, Selection
 from amp_migrate.sources.forms import recognise
 
 
@@ -72,6 +74,32 @@ def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> O
             finding = dataclasses.replace(error.finding, path=file.path)
             return Outcome([_unparsed(other, file, finding) for other in files])
     return _Migration(Facts(parsed, elsewhere), files, options).run()
+
+
+def modernise_and_check(
+    file: Input, torch: tuple[int, int] | None, selection: Selection, elsewhere: Elsewhere
+) -> Result:
+    """Native AMP of a file that belongs to no unit: in the new spelling where the project's torch has it, from the
+    version `torch` on (None: unknown); its mistakes are reported and stay. Never raises for bad input: a file that
+    does not parse is nobody's business here.
+    """
+    untouched = Result(file.path, file.source, file.source, "untouched")
+    try:
+        before = Facts([SourceFile(parse(file.source), file.path, file.name)], elsewhere)
+    except Unparsable:
+        return untouched
+    modern = modernise(before, torch)
+    reported = {*modern.findings} if selection.has(MODERNISE) else set()
+    reported |= {*review(before)} if selection.has(NATIVE) else set()
+    findings = tuple(sorted(reported))
+    if modern.edits.is_empty or not selection.has(MODERNISE):
+        return dataclasses.replace(untouched, findings=findings)
+    after = _without_unused(_edited(before, modern.edits), before, ())
+    new = _new_violations(after, before)
+    if new:
+        return dataclasses.replace(untouched, status="error", findings=(Finding(file.path, 1, "AMP999", new[0]),))
+    output = after.modules[0].bytes
+    return Result(file.path, file.source, output, "migrated", findings, len(modern.sites), form=MODERNISE)
 
 
 def _unparsed(file: Input, broken: Input, finding: Finding) -> Result:
@@ -137,11 +165,9 @@ class _Migration:
             after = self._applied(edits, found)
         except Unparsable as error:
             return self._broken(f"the output does not parse: {error.finding.message}")
-        # Native AMP was there already, with whatever is wrong with it.
-        own = {(one.kind, one.message) for one in check_module(self.facts, self.facts)}
-        new = [one for one in check_module(after, self.facts) if (one.kind, one.message) not in own]
+        new = _new_violations(after, self.facts)
         if new:
-            return self._broken(f"{new[0].kind} in {new[0].function}: {new[0].message}")
+            return self._broken(new[0])
         return Outcome(self._migrated(after, switch.findings, ""))
 
     def _written(self, found: Recognition, plans: list[TrainingPlan]) -> Outcome:
@@ -165,12 +191,9 @@ class _Migration:
         return Outcome(self._migrated(after, sorted(set(findings)), printed), given=self._given(plans))
 
     def _applied(self, edits: Edits, found: Recognition) -> Facts:
-        """The facts of the edited files, without what became unused, and then unused by that. Raises Unparsable."""
+        """The facts of the edited files, without what became unused. Raises Unparsable."""
         programs = {self.facts.file_of(setup.call).path for setup in found.setups if setup.statement.function.is_module}
-        after = _edited(self.facts, edits)
-        while not (unused := drop_unused(after, self.written, programs)).is_empty:
-            after = _edited(after, unused)
-        return after
+        return _without_unused(_edited(self.facts, edits), self.written, programs)
 
     def _problems(self, after: Facts, plans: list[TrainingPlan]) -> list[str]:
         """What is wrong with our own output; bugs of the source that are kept on purpose are not."""
@@ -229,6 +252,20 @@ class _Migration:
         if sites:
             return Result(file.path, file.source, file.source, "left", (), sites, form=self.form)
         return Result(file.path, file.source, file.source, "untouched")
+
+
+def _new_violations(after: Facts, before: Facts) -> list[str]:
+    """What is wrong with native AMP that was there before us, and was not wrong before."""
+    own = {(one.kind, one.message) for one in check_module(before, before)}
+    new = [one for one in check_module(after, before) if (one.kind, one.message) not in own]
+    return [f"{one.kind} in {one.function}: {one.message}" for one in new]
+
+
+def _without_unused(after: Facts, before: Facts, programs: Collection[str]) -> Facts:
+    """The files without what became unused, and then unused by that. Raises Unparsable."""
+    while not (unused := drop_unused(after, before, programs)).is_empty:
+        after = _edited(after, unused)
+    return after
 
 
 def _edited(facts: Facts, edits: Edits) -> Facts:

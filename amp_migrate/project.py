@@ -16,7 +16,7 @@ from amp_migrate.options import Options
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import PLAIN
-from amp_migrate.sources.screen import line_of_apex_import, may_hold_apex_amp, may_train
+from amp_migrate.sources.screen import line_of_apex_import, may_hold_apex_amp, may_hold_native_amp, may_train
 from amp_migrate.units.tie import APEX_AMP, TRAINING
 
 # What ties units together, with the bytes without which a file is in none; in the order of precedence (rule H1).
@@ -39,6 +39,7 @@ def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
         except OSError as error:
             unreadable[file] = _failed(file, error)
     done = _migrated(named, sources, options)
+    done |= _native(named, sources, done, options)
     for file in files:
         yield unreadable.get(file) or done.get(file) or _untouched(str(file), sources[file])
 
@@ -65,7 +66,9 @@ def _still_imports_apex(folder: Path, outputs: dict[str, Result]) -> str | None:
 def migrate_stdin(source: bytes, options: Options) -> Result:
     """Migrate standard input as if it were a file of the current folder."""
     file = Path.cwd() / "-"
-    result = _migrated([], {file: source}, options).get(file)
+    done = _migrated([], {file: source}, options)
+    done |= _native([], {file: source}, done, options)
+    result = done.get(file)
     return _renamed(result, "-") if result is not None else _untouched("-", source)
 
 
@@ -76,20 +79,26 @@ def migrate_program(script: Path, source: bytes, options: Options) -> list[Resul
     """
     named = Path(os.path.abspath(script))
     sources = {named: source} | {Path(os.path.abspath(file)): found for file, found in local_modules(named, source)}
-    return list(_migrated([named], sources, options, whole_units=True).values())
+    done = _migrated([named], sources, options, whole_units=True)
+    done |= _native([named], sources, done, options)
+    return list(done.values())
 
 
 def migrate_source(source: bytes, options: Options) -> Result:
     """Migrate the content of one file, about whose place and neighbours nothing is known."""
-    if not any(may_hold(source) for _, may_hold in _TIES):
-        return _untouched("-", source)
-    from amp_migrate.engine import Input, migrate
-    from amp_migrate.facts.elsewhere import Nowhere
+    result = _untouched("-", source)
+    if any(may_hold(source) for _, may_hold in _TIES):
+        from amp_migrate.engine import Input, migrate
+        from amp_migrate.facts.elsewhere import Nowhere
 
-    outcome = migrate([Input("-", "-", source)], options, Nowhere())
-    if outcome.refusal is not None and RULES[outcome.refusal.code].kind == "silence":
-        return _untouched("-", source)
-    return outcome.results[0]
+        outcome = migrate([Input("-", "-", source)], options, Nowhere())
+        if outcome.refusal is None or RULES[outcome.refusal.code].kind != "silence":
+            result = outcome.results[0]
+    if result.status == "untouched" and may_hold_native_amp(source):
+        from amp_migrate.native_files import native_result
+
+        return native_result(source, options)
+    return result
 
 
 def write_result(result: Result) -> Result:
@@ -130,6 +139,19 @@ def _reported(result: Result) -> Result:
         return result
     finding = Finding(result.path, result.first_line, PLAIN, "plain float32 training could run in mixed precision")
     return dataclasses.replace(result, output=result.source, status="left", findings=(finding,), plan="")
+
+
+def _native(
+    named: list[Path], sources: dict[Path, bytes], done: dict[Path, Result], options: Options
+) -> dict[Path, Result]:
+    """The results of the files with native AMP that are in no unit."""
+    claimed = {file for file, result in done.items() if result.status != "untouched"}
+    files = [file for file, source in sources.items() if file not in claimed and may_hold_native_amp(source)]
+    if not files:
+        return {}
+    from amp_migrate.native_files import native_results
+
+    return native_results(named, sources, files, options)
 
 
 def _untouched(path: str, source: bytes) -> Result:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from amp_migrate.check.autocast import check_autocast
 from amp_migrate.check.calls import check_calls
+from amp_migrate.check.lifetime import check_checkpoints, check_creations
 from amp_migrate.check.names import check_names
+from amp_migrate.check.scalers import Scalers
 from amp_migrate.check.typestate import check_typestate
 from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts
@@ -17,10 +19,20 @@ from amp_migrate.facts import Facts
 def check_module(after: Facts, before: Facts | None = None) -> list[Violation]:
     """Everything wrong with the native AMP of some files.
 
-    With `before`, the files that they were made from, names, imports and calls that the change broke are found too.
+    With `before`, the files that they were made from, they are all that uses their scalers, and names, imports and
+    calls that the change broke are found too. Without it, other files may use the scalers, and what cannot be told
+    without them is no violation.
     """
-    violations = [*check_typestate(after), *check_autocast(after)]
-    if before is not None:
+    whole = before is not None
+    scalers = Scalers(after, whole=whole)
+    violations = [
+        *check_typestate(after, scalers, whole=whole),
+        *check_autocast(after, scalers, whole=whole),
+        *check_creations(after, scalers),
+    ]
+    if before is None:
+        violations += check_checkpoints(after, scalers)
+    else:
         violations += [*check_names(after, before), *check_calls(after, before)]
     return violations
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.check.scalers import autocast_items
-from amp_migrate.check.violation import Violation
+from amp_migrate.check.scalers import Scalers, autocast_items
+from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name
 
@@ -17,10 +17,16 @@ _LOSSES = frozenset(
 )
 
 
-def check_autocast(facts: Facts) -> Iterator[Violation]:
-    """Criteria outside of a region that take what a model call inside of it made, as it came out."""
+def check_autocast(facts: Facts, scalers: Scalers, *, whole: bool) -> Iterator[Violation]:
+    """Criteria outside of a region that take what a model call inside of it made, as it came out.
+
+    Where the files are not `whole`, only in functions that train: for a metric it hardly matters.
+    """
+    training = {statement.function for statement, _ in scalers.of_kind("backward")}
     for statement in facts.tree.all_statements():
         if any(autocast_items(facts, statement)):
+            if not whole and not facts.calls.reaches(statement.function, training.__contains__):
+                continue
             made = set(_made_by_calls(facts, statement))
             for following in statement.next_siblings():
                 yield from _criteria_on(facts, following, made)
@@ -45,7 +51,7 @@ def _criteria_on(facts: Facts, statement: Statement, made: set[str]) -> Iterator
                 given = part.args[0].value
                 if isinstance(given, cst.Name) and given.value in made - _rebound_before(inner, statement):
                     message = f"{facts.text(part.func)} gets {given.value} in half, outside of autocast"
-                    yield Violation("criterion on half", facts.line(part), inner.function.name, message)
+                    yield violation(facts, "criterion on half", part, message)
 
 
 def _is_float32(facts: Facts, call: cst.Call) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from amp_migrate.check.violation import Violation
+from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.tree import Function
@@ -21,7 +21,7 @@ def check_calls(after: Facts, before: Facts) -> Iterator[Violation]:
     for place, site, problem in _misfits(after):
         if place not in known:
             message = f"{site.callee.name}: {problem}"
-            yield Violation("call does not fit", after.line(site.call), site.caller.name, message)
+            yield violation(after, "call does not fit", site.call, message)
 
 
 def _misfits(facts: Facts) -> Iterator[tuple[_Place, CallSite, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.check.violation import Violation
+from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
 from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.exports import is_exported, names_in_all
@@ -22,7 +22,7 @@ def check_names(after: Facts, before: Facts) -> Iterator[Violation]:
     known = _unresolved(before)
     for place, node in _unresolved(after).items():
         if place not in known:
-            yield Violation("unbound name", after.line(node), _function(after, node), f"{node.value} is not defined")
+            yield violation(after, "unbound name", node, f"{node.value} is not defined")
     yield from _dangling(after, before)
     yield from _never_set(after, before)
     yield from _unused_imports(after, before)
@@ -31,7 +31,7 @@ def check_names(after: Facts, before: Facts) -> Iterator[Violation]:
     for variable, load in _read_too_early(after):
         if after.place(variable) not in known_early:
             message = f"{variable.name} is read before it has a value"
-            yield Violation("unbound name", after.line(load), _function(after, load), message)
+            yield violation(after, "unbound name", load, message)
 
 
 def _unused_imports(after: Facts, before: Facts) -> Iterator[Violation]:
@@ -39,8 +39,8 @@ def _unused_imports(after: Facts, before: Facts) -> Iterator[Violation]:
     for variable in after.names.all_variables():
         is_read = variable.loads or variable.importers or is_exported(after, variable)
         if variable.import_path is not None and not is_read and after.place(variable) in used:
-            line = after.line(variable.bindings[0].node)
-            yield Violation("unused import", line, "<module>", f"the import of {variable.name} is unused")
+            message = f"the import of {variable.name} is unused"
+            yield violation(after, "unused import", variable.bindings[0].node, message)
 
 
 def _dangling(after: Facts, before: Facts) -> Iterator[Violation]:
@@ -48,12 +48,12 @@ def _dangling(after: Facts, before: Facts) -> Iterator[Violation]:
     for path, node in _names_elsewhere(after):
         if after.names.variable_behind(path) is None and before.names.variable_behind(path) is not None:
             message = f"{shown(path)} is not defined any more"
-            yield Violation("unbound name", after.line(node), _function(after, node), message)
+            yield violation(after, "unbound name", node, message)
     for old, new in zip(before.tree.roots, after.tree.roots, strict=True):
         for name, element in names_in_all(after, new):
             if name in before.names.scope_of(old).variables and name not in after.names.scope_of(new).variables:
-                line = after.line(element.value)
-                yield Violation("unbound name", line, "<module>", f"{name} in __all__ is not defined any more")
+                message = f"{name} in __all__ is not defined any more"
+                yield violation(after, "unbound name", element.value, message)
 
 
 def _never_set(after: Facts, before: Facts) -> Iterator[Violation]:
@@ -63,7 +63,7 @@ def _never_set(after: Facts, before: Facts) -> Iterator[Violation]:
         known |= after.names.scopes[owner].variables.keys()
     for name, node in _read_of_self(after):
         if name not in known:
-            yield Violation("unbound name", after.line(node), _function(after, node), f"self.{name} is never set")
+            yield violation(after, "unbound name", node, f"self.{name} is never set")
 
 
 def _read_of_self(facts: Facts) -> Iterator[tuple[str, cst.Attribute]]:
@@ -112,7 +112,7 @@ def _used_before_bound(facts: Facts) -> Iterator[Violation]:
                 ahead = any(outer.block is binding.block and outer.index > binding.index for outer in statement.path())
                 if not ahead:
                     message = f"{variable.name} may not be defined yet"
-                    yield Violation("unbound name", facts.line(load), statement.function.name, message)
+                    yield violation(facts, "unbound name", load, message)
 
 
 def _read_too_early(facts: Facts) -> Iterator[tuple[Variable, cst.Name]]:
@@ -137,7 +137,3 @@ def _in_one_loop(at: Statement, bound: list[Statement]) -> bool:
 def _is_scaler(facts: Facts, variable: Variable) -> bool:
     value = variable.bindings[0].value
     return isinstance(value, cst.Call) and (facts.names.dotted(value.func) or "").endswith(".GradScaler")
-
-
-def _function(facts: Facts, node: cst.CSTNode) -> str:
-    return facts.tree.function_of(node).name

@@ -8,48 +8,61 @@ from functools import cached_property
 
 import libcst as cst
 
+from amp_migrate.check.unseen import Unseen
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import Statement, called_name, names_in, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.vocabulary import GRADIENT_CLIPS
+
+_SCALERS = frozenset(("GradScaler", "ShardedGradScaler"))
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
     """One thing that a statement does to gradients.
 
-    `kind` is backward, plain backward, unscale, step, update, bare step or clip; `optimizer` the key of the
-    optimizer that it is about, where it is about one. `each` marks a statement in a loop over optimizers: every
-    round is about another one. An update with a `value` sets the scale, and needs nothing to have been stepped.
+    `kind` is backward, plain backward, unscale, step, update, bare step, clip or unseen; `optimizer` the key of the
+    optimizer that it is about, where it is about one; `scaler` what it calls. `each` marks a statement in a loop over
+    optimizers: every round is about another one. An update with a `value` sets the scale, and needs nothing to have
+    been stepped. Unseen is what other files may do to the optimizers of a scaler that they are given.
     """
 
     kind: str
     node: cst.Call
     optimizer: str | None = None
+    scaler: ObjectSet = frozenset()
     each: bool = False
     has_value: bool = False
 
 
 class Scalers:
-    """The GradScalers of some files and the events of their statements."""
+    """The GradScalers of some files and the events of their statements.
 
-    def __init__(self, facts: Facts) -> None:
+    Where the files are not `whole`, others may use the same scalers: a parameter that is used as a scaler is one, and
+    what is not in sight may do anything to a scaler that it can reach.
+    """
+
+    def __init__(self, facts: Facts, *, whole: bool) -> None:
         self.facts = facts
-        self.creations = [
-            part
-            for statement in facts.tree.all_statements()
-            for part in facts.tree.expressions(statement)
-            if isinstance(part, cst.Call) and (facts.names.dotted(part.func) or "").endswith(".GradScaler")
-        ]
+        self.whole = whole
+        self.creations = [node for node in _creations(facts) if whole or not _is_disabled(node)]
         self.created_at = {facts.tree.statement_of(node) for node in self.creations}
         self.objects: ObjectSet = frozenset(Object("call", node) for node in self.creations)
+        if not whole:
+            self.objects |= frozenset(_scalers_by_use(facts))
         self._optimizers: dict[str, ObjectSet] = {}
+        self._scaled_by: dict[str, ObjectSet] = {}
         self.events: dict[Statement, list[Event]] = {}
         for statement in facts.tree.all_statements():
             self._collect(statement, self._scaler_event)
+        if not whole:
+            self._add_lonely_optimizer()
+        unseen = Unseen(facts, self.objects) if not whole else None
         for statement in facts.tree.all_statements():  # with all optimizers known
             self._collect(statement, self._other_event)
+            if unseen is not None:
+                self._collect(statement, lambda call: self._unseen_event(call, unseen))
 
     @cached_property
     def built_at(self) -> dict[Statement, set[str]]:
@@ -62,8 +75,41 @@ class Scalers:
         return built
 
     @property
+    def functions(self) -> set[Function]:
+        """The functions that do something to gradients themselves."""
+        return {statement.function for statement in self.events}
+
+    @cached_property
     def optimizers(self) -> list[str]:
+        """The keys of all optimizers that are given to a scaler."""
         return sorted(self._optimizers)
+
+    @cached_property
+    def never_updated(self) -> bool:
+        """True where nothing updates the scalers, and nobody else can: they are made here, and go nowhere."""
+        made = frozenset(Object("call", node) for node in self.creations)
+        used = [event.scaler for _, event in self.of_kind("backward", "step")]
+        return not any(self.of_kind("update", "unseen")) and all(scaler <= made for scaler in used)
+
+    def objects_of(self, optimizer: str) -> ObjectSet:
+        """What the optimizer of a key may be."""
+        return self._optimizers[optimizer]
+
+    def concerned(self, event: Event) -> set[str]:
+        """The optimizers that an event is about: for a backward or an update those of its scaler."""
+        if event.optimizer is not None:
+            return {event.optimizer}
+        mine = {key for key, scalers in self._scaled_by.items() if scalers & event.scaler}
+        return mine or set(self.optimizers)
+
+    def of_kind(self, *kinds: str) -> Iterator[tuple[Statement, Event]]:
+        """The events of some kinds, with their statements."""
+        for statement, events in self.events.items():
+            yield from ((statement, event) for event in events if event.kind in kinds)
+
+    def is_scaler(self, node: cst.BaseExpression) -> bool:
+        """True for a name or an attribute that may mean one of the scalers."""
+        return isinstance(node, (cst.Name, cst.Attribute)) and self.facts.objects.may_be(node, self.objects)
 
     def _collect(self, statement: Statement, reader: Callable[[cst.Call], Event | None]) -> None:
         for part in self.facts.tree.expressions(statement):
@@ -77,17 +123,36 @@ class Scalers:
         if not isinstance(func, cst.Attribute):
             return None
         method = func.attr.value
-        if method == "backward" and self._is_scaled(func.value):
-            return Event("backward", call)
-        if not self._is_scaler(func.value):
+        if method == "backward":
+            scaled = next((one for one in self._losses(call) if self._is_scaled(one)), None)
+            if scaled is None:
+                return None
+            scaler = self._scaler_of(scaled)
+            return Event("unseen" if self._may_be_own(scaler) else "backward", call, scaler=scaler)
+        if not self.is_scaler(func.value):
             return None
+        scaler = self.facts.objects.objects(func.value)
+        if self._may_be_own(scaler):
+            return Event("unseen", call)
         if method == "update":
-            return Event("update", call, has_value=bool(call.args))
+            return Event("update", call, scaler=scaler, has_value=bool(call.args))
         if method in ("unscale_", "step") and call.args:
             optimizer = call.args[0].value
+            key = self._key(optimizer)
+            self._scaled_by[key] = self._scaled_by.get(key, frozenset()) | scaler
             kind = "unscale" if method == "unscale_" else "step"
-            return Event(kind, call, self._key(optimizer), each=self._is_loop_variable(call, optimizer))
+            return Event(kind, call, key, scaler, each=self._is_loop_variable(call, optimizer))
         return None
+
+    def _may_be_own(self, scaler: ObjectSet) -> bool:
+        """True for what may be an instance of a class of the unit as well: it steps in its own way."""
+        return not self.whole and any(one.kind == "instance" for one in scaler)
+
+    def _losses(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """What a backward may be of: `loss.backward()`, `accelerator.backward(loss)`."""
+        assert isinstance(call.func, cst.Attribute)
+        yield call.func.value
+        yield from (arg.value for arg in call.args[:1] if arg.keyword is None)
 
     def _is_loop_variable(self, call: cst.Call, optimizer: cst.BaseExpression) -> bool:
         """True where an enclosing `for` names the optimizer: each round is about another one."""
@@ -105,32 +170,72 @@ class Scalers:
             return Event("clip", call)
         if not isinstance(func, cst.Attribute):
             return None
-        if func.attr.value == "backward" and not self._is_own(call) and self._is_plain(func.value):
+        if func.attr.value == "backward" and not self._is_own(call) and self._is_plain(call):
             return Event("plain backward", call)
-        if func.attr.value == "step" and not call.args and not self._is_scaler(func.value):
+        if func.attr.value == "step" and not call.args and not self.is_scaler(func.value):
             objects = self.facts.objects.objects(func.value)
             for key, known in self._optimizers.items():
                 if objects and objects <= known:
                     return Event("bare step", call, key)
         return None
 
-    def _is_scaler(self, node: cst.BaseExpression) -> bool:
-        return isinstance(node, (cst.Name, cst.Attribute)) and self.facts.objects.may_be(node, self.objects)
+    def _unseen_event(self, call: cst.Call, unseen: Unseen) -> Event | None:
+        if self._is_own(call) or self.facts.objects.classes_made(call):
+            return None
+        candidates = self.facts.objects.candidates(call)
+        if candidates and any(self.facts.calls.reaches(one, self.functions.__contains__) for one in candidates):
+            return Event("unseen", call)
+        if candidates:
+            return None
+        if unseen.may_use_scaler(call):
+            return Event("unseen", call)
+        is_on_scaler = isinstance(call.func, cst.Attribute) and self.is_scaler(call.func.value)
+        if "step" in called_name(call) and not is_on_scaler:
+            for arg in call.args:  # `xm.optimizer_step(optimizer)`
+                objects = self.facts.objects.objects(arg.value)
+                for key, known in self._optimizers.items():
+                    if objects & known:
+                        return Event("unseen", call, key)
+        return None
+
+    def _add_lonely_optimizer(self) -> None:
+        """Where losses are scaled and no scaler steps, the only optimizer of the file steps on scaled gradients."""
+        if self._optimizers or not self.events:
+            return
+        made: dict[ObjectSet, cst.BaseExpression] = {}
+        for part in self.facts.tree.parents:
+            if isinstance(part, cst.Call) and called_name(part) == "step" and isinstance(part.func, cst.Attribute):
+                objects = self.facts.objects.objects(part.func.value)
+                origins = [one.origin for one in objects if isinstance(one.origin, cst.Call)]
+                if len(origins) == len(objects) == 1 and _makes_optimizer(self.facts, origins[0]):
+                    made[objects] = part.func.value
+        if len(made) == 1:
+            self._key(*made.values())
 
     def _is_scaled(self, node: cst.BaseExpression) -> bool:
         """`scaler.scale(loss)`, or a name that is bound to it."""
         if isinstance(node, cst.Name):
             values = self.facts.objects.values_of(node)
             return bool(values) and all(isinstance(value, cst.Call) and self._is_scaled(value) for value in values)
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            return node.func.attr.value == "scale" and self._is_scaler(node.func.value)
-        return False
+        scaler = _scaled_with(node)
+        return scaler is not None and self.is_scaler(scaler)
 
-    def _is_plain(self, node: cst.BaseExpression) -> bool:
+    def _scaler_of(self, node: cst.BaseExpression) -> ObjectSet:
+        """The scaler of a scaled loss."""
+        if isinstance(node, cst.Name):
+            found = [self._scaler_of(value) for value in self.facts.objects.values_of(node)]
+            return frozenset().union(*found)
+        scaler = _scaled_with(node)
+        return self.facts.objects.objects(scaler) if scaler is not None else frozenset()
+
+    def _is_plain(self, call: cst.Call) -> bool:
         """True where every value that a loss may have is known, and none is a scaled one."""
+        assert isinstance(call.func, cst.Attribute)
+        node = call.func.value
         values = self.facts.objects.values_of(node) if isinstance(node, (cst.Name, cst.Attribute)) else [node]
-        calls = (part for value in values for part in walk(value) if isinstance(part, cst.Call))
-        return bool(values) and all(called_name(call) != "scale" for call in calls)
+        calls = [part for value in values for part in walk(value) if isinstance(part, cst.Call)]
+        is_engine = bool(call.args) and any(called_name(value)[:1].isupper() for value in calls if value in values)
+        return bool(values) and not is_engine and all(called_name(call) != "scale" for call in calls)
 
     def _key(self, optimizer: cst.BaseExpression) -> str:
         """One key for all expressions that may mean the same optimizer."""
@@ -152,14 +257,65 @@ class Scalers:
         )
 
 
+def _creations(facts: Facts) -> Iterator[cst.Call]:
+    for statement in facts.tree.all_statements():
+        for part in facts.tree.expressions(statement):
+            if isinstance(part, cst.Call):
+                module, _, name = (facts.names.dotted(part.func) or "").rpartition(".")
+                if module and name in _SCALERS:
+                    yield part
+
+
+def _is_disabled(creation: cst.Call) -> bool:
+    return any(
+        arg.keyword is not None and arg.keyword.value == "enabled" and source_key(arg.value) == "False"
+        for arg in creation.args
+    )
+
+
+def _scaled_with(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The scaler in `scaler.scale(loss)`."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "scale":
+        return node.func.value
+    return None
+
+
+def _scalers_by_use(facts: Facts) -> Iterator[Object]:
+    """What comes from outside and is used as a scaler: `scaler.scale(loss).backward()` of a parameter."""
+    for part in facts.tree.parents:
+        if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and part.func.attr.value == "backward":
+            scaler = _scaled_with(part.func.value)
+            if isinstance(scaler, (cst.Name, cst.Attribute)):
+                objects = facts.objects.objects(scaler)
+                if all(one.kind in ("parameter", "field", "call") for one in objects):
+                    yield from (one for one in objects if one.kind != "call")
+
+
+def _makes_optimizer(facts: Facts, call: object) -> bool:
+    """True for `torch.optim.SGD(...)`, and not for a scheduler."""
+    dotted = facts.names.dotted(call.func) or "" if isinstance(call, cst.Call) else ""
+    module, _, name = dotted.rpartition(".")
+    return module == "torch.optim" and name[:1].isupper()
+
+
 def autocast_items(facts: Facts, statement: Statement) -> Iterator[cst.Call]:
     """The autocast calls among the items of a `with` that can switch it on."""
     if isinstance(statement.node, cst.With):
         for item in statement.node.items:
             call = item.item
             if isinstance(call, cst.Call) and (facts.names.dotted(call.func) or "").split(".")[-1] == "autocast":
-                enabled = next(
-                    (a.value for a in call.args if a.keyword is not None and a.keyword.value == "enabled"), None
-                )
-                if enabled is None or source_key(enabled) != "False":
+                if all(source_key(value) != "False" for value in _enabled(facts, call)):
                     yield call
+
+
+def _enabled(facts: Facts, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """The `enabled` of an autocast: by keyword, or first in torch.cuda.amp and torch.cpu.amp."""
+    is_first = (facts.names.dotted(call.func) or "").split(".")[-2:] == ["amp", "autocast"]
+    by_device = (facts.names.dotted(call.func) or "").startswith(("torch.cuda.", "torch.cpu."))
+    for number, arg in enumerate(call.args):
+        if arg.keyword is not None:
+            is_enabled = arg.keyword.value == "enabled"
+        else:
+            is_enabled = number == 0 and is_first and by_device
+        if is_enabled:
+            yield arg.value

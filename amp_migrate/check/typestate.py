@@ -11,39 +11,46 @@ for the rest: a clip of scaled gradients, a backward between unscale_ and step.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
 from amp_migrate.check.scalers import Event, Scalers, autocast_items
-from amp_migrate.check.violation import Violation
+from amp_migrate.check.violation import Kind, Violation, violation
+from amp_migrate.check.world import World
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import Formula, conjunction
 from amp_migrate.facts.paths import Graph, Point
 from amp_migrate.facts.tree import Function, Statement
 
 State = tuple[str, ...]
 _MOST_STATES = 200_000
+_JUMPS = (cst.Raise, cst.Return, cst.Continue, cst.Break)
+# A function with all of them is a training step, and whoever calls it calls it again and again.
+_PROTOCOL = frozenset(("backward", "step", "update"))
 
 
-def check_typestate(facts: Facts) -> Iterator[Violation]:
-    """Follow every training step of the unit, in the world where mixed precision is on."""
-    scalers = Scalers(facts)
-    if not scalers.creations or not scalers.optimizers:
-        yield from _never_stepped(facts, scalers)
+def check_typestate(facts: Facts, scalers: Scalers, *, whole: bool) -> Iterator[Violation]:
+    """Follow every training step of the unit, in the world where mixed precision is on.
+
+    Where the files are not `whole`, what happens before and after a part of a training step is not known.
+    """
+    if not scalers.optimizers:
+        if whole:
+            yield from _never_stepped(facts, scalers)
         return
-    seen: set[tuple[str, int]] = set()
+    seen: set[tuple[str, str, int]] = set()
+    world = World(facts, scalers, whole=whole)
     for root in _roots(facts, scalers):
-        for violation in _Walk(facts, scalers, root).violations():
-            if (violation.kind, violation.line) not in seen:
-                seen.add((violation.kind, violation.line))
-                yield violation
+        for one in _Walk(facts, scalers, world, root, whole=whole).violations():
+            if (one.kind, one.path, one.line) not in seen:
+                seen.add((one.kind, one.path, one.line))
+                yield one
 
 
 def _is_dead(statement: Statement) -> bool:
     """True below a statement that leaves the block, as a script that only raises does."""
-    leaves = (cst.Raise, cst.Return, cst.Continue, cst.Break)
     return any(
-        isinstance(earlier.node, leaves)
+        isinstance(earlier.node, _JUMPS)
         for outer in statement.path()
         for earlier in outer.block.statements[: outer.index]
     )
@@ -51,16 +58,15 @@ def _is_dead(statement: Statement) -> bool:
 
 def _never_stepped(facts: Facts, scalers: Scalers) -> Iterator[Violation]:
     """Scaled losses where no optimizer is given to a scaler: whatever steps, steps on scaled gradients."""
-    for statement, events in scalers.events.items():
-        for event in events:
-            if event.kind == "backward" and not _is_dead(statement):
-                message = "no optimizer steps on these scaled gradients by scaler.step"
-                yield Violation("bare step", facts.line(event.node), statement.function.name, message)
+    for statement, event in scalers.of_kind("backward"):
+        if not _is_dead(statement):
+            message = "no optimizer steps on these scaled gradients by scaler.step"
+            yield violation(facts, "bare step", event.node, message)
 
 
 def _roots(facts: Facts, scalers: Scalers) -> Iterator[Function]:
     """Functions that hold events themselves and are not run as a part of another one that does."""
-    busy = {statement.function for statement in scalers.events}
+    busy = scalers.functions
     called = {
         reached
         for function in busy
@@ -71,45 +77,60 @@ def _roots(facts: Facts, scalers: Scalers) -> Iterator[Function]:
 
 
 class _Walk:
-    def __init__(self, facts: Facts, scalers: Scalers, root: Function) -> None:
+    def __init__(self, facts: Facts, scalers: Scalers, world: World, root: Function, *, whole: bool) -> None:
         self.facts = facts
         self.scalers = scalers
         self.optimizers = scalers.optimizers
-        self.on = self._on()
-        busy = {statement.function for statement in scalers.events}
+        self.whole = whole
+        busy = scalers.functions
+        inlined = {one for one in facts.calls.reachable(root) if facts.calls.reaches(one, busy.__contains__)}
+        kinds = {event.kind for at, events in scalers.events.items() if at.function in inlined for event in events}
+        self.is_complete = whole or kinds >= _PROTOCOL or (kinds >= _PROTOCOL - {"update"} and scalers.never_updated)
         self.graph = Graph(
             facts,
             root,
-            lambda callee: facts.calls.reaches(callee, busy.__contains__),
-            self._decide,
-            called_again=True,
+            inlined.__contains__,
+            world.decide,
+            called_again=self.is_complete,
+            matters=partial(self._matters, inlined=inlined),
         )
 
     def violations(self) -> Iterator[Violation]:
-        start: State = tuple("none" for _ in self.optimizers)
-        stack = [(self.graph.start, self.graph.no_conditions, start)]
+        first = "none" if self.is_complete else "unknown"
+        fresh: State = tuple("none" for _ in self.optimizers)
+        stack = [(self.graph.start, self.graph.no_conditions, tuple(first for _ in self.optimizers))]
         seen = set(stack)
         while stack and len(seen) < _MOST_STATES:
             point, conditions, state = stack.pop()
             if point.statement in self.scalers.created_at:
-                state = start  # a new scaler serves a new run
+                state = fresh  # a new scaler serves a new run
             elif point.statement in self.scalers.built_at:
-                built = self.scalers.built_at[point.statement]
-                state = tuple("none" if key in built else one for key, one in zip(self.optimizers, state, strict=True))
+                state = self._moved(state, self.scalers.built_at[point.statement], "none")
             for event in self.scalers.events.get(point.statement, []) if point.statement is not None else ():
                 problem = self._problem(event, state, point)
                 if problem is not None:
-                    yield self._violation(event, point, problem)
-                state = self._after(event, state)
+                    yield violation(self.facts, problem[0], event.node, problem[1])
+                    state = self._moved(state, self.scalers.concerned(event), "unknown")
+                else:
+                    state = self._after(event, state)
             for target, known in self.graph.follow(point, conditions):
                 following = (target, known, state)
                 if following not in seen:
                     seen.add(following)
                     stack.append(following)
 
+    def _matters(self, statement: Statement, inlined: set[Function]) -> bool:
+        """True for an `if` that decides whether something happens to gradients, or where control goes on."""
+        return any(
+            inner in self.scalers.events
+            or isinstance(inner.node, _JUMPS)
+            or any(site.callee in inlined for site in self.facts.calls.in_statement(inner))
+            for inner in statement.descendants()
+        )
+
     # -- the typestate ----------------------------------------------------------------------------------
 
-    def _problem(self, event: Event, state: State, point: Point) -> tuple[str, str] | None:
+    def _problem(self, event: Event, state: State, point: Point) -> tuple[Kind, str] | None:
         if event.kind == "backward":
             if self._under_autocast(point):
                 return "backward under autocast", "this backward runs inside an autocast region"
@@ -119,14 +140,15 @@ class _Walk:
                 return "backward without update", "no update() since the last step"
             return None
         if event.kind == "clip":
-            if "scaled" in state and "unscaled" not in state and "stepped" not in state:
+            if "scaled" in state and not {"unscaled", "stepped", "unknown"} & set(state):
                 return "clip of scaled gradients", "gradients are clipped before they are unscaled"
             return None
         if event.kind == "update":
-            if not event.has_value and all(one in ("none", "plain", "scaled") for one in state):
+            concerned = {one for key, one in self._of(state) if key in self.scalers.concerned(event)}
+            if not event.has_value and concerned <= {"none", "plain", "scaled"} and not self._steps_in_turn(event):
                 return "update without step", "update() with nothing stepped or unscaled"
             return None
-        if event.optimizer is None:
+        if event.optimizer is None or event.kind == "unseen":
             return None
         mine = state[self.optimizers.index(event.optimizer)]
         name = event.optimizer
@@ -143,45 +165,36 @@ class _Walk:
             return "step twice", f"{name} has stepped since the last update()"
         if event.kind == "bare step" and mine in ("scaled", "unscaled"):
             return "bare step", f"{name} steps without the scaler, on {mine} gradients"
+        if event.kind == "bare step" and mine == "stepped":
+            return "bare step", f"{name} steps again, without the scaler"
         return None
 
     def _after(self, event: Event, state: State) -> State:
+        concerned = self.scalers.concerned(event)
         if event.kind == "backward":
-            return tuple("scaled" if one in ("none", "plain") else one for one in state)
+            return self._moved(state, concerned, "scaled", ("none", "plain"))
         if event.kind == "plain backward":
-            return tuple("plain" if one == "none" else one for one in state)
+            return self._moved(state, concerned, "plain", ("none",))
         if event.kind == "update":
-            return tuple("none" if one in ("stepped", "unscaled") else one for one in state)
-        moves = {"unscale": "unscaled", "step": "stepped", "bare step": "none"}
-        if event.kind not in moves:
-            return state
-        index = self.optimizers.index(event.optimizer or "")
-        return (*state[:index], moves[event.kind], *state[index + 1 :])
+            return self._moved(state, concerned, "none", ("stepped", "unscaled", "unknown"))
+        moves = {"unscale": "unscaled", "step": "stepped", "bare step": "none", "unseen": "unknown"}
+        return self._moved(state, concerned, moves[event.kind]) if event.kind in moves else state
+
+    def _moved(self, state: State, keys: set[str], target: str, sources: tuple[str, ...] | None = None) -> State:
+        """The state after some optimizers, as far as they are in one of the `sources`, have come to `target`."""
+        return tuple(
+            target if key in keys and (sources is None or one in sources) else one for key, one in self._of(state)
+        )
+
+    def _of(self, state: State) -> Iterator[tuple[str, str]]:
+        return zip(self.optimizers, state, strict=True)
+
+    def _steps_in_turn(self, event: Event) -> bool:
+        """True where a loop steps several optimizers, and it is not in sight which of them by the scaler."""
+        concerned = self.scalers.concerned(event)
+        return not self.whole and any(
+            one.each and one.optimizer in concerned for _, one in self.scalers.of_kind("step", "unscale")
+        )
 
     def _under_autocast(self, point: Point) -> bool:
         return any(any(autocast_items(self.facts, outer)) for outer in point.trail()[:-1])
-
-    def _violation(self, event: Event, point: Point, problem: tuple[str, str]) -> Violation:
-        kind, message = problem
-        statement: Statement | None = point.statement
-        function = statement.function.name if statement is not None else "<module>"
-        return Violation(kind, self.facts.line(event.node), function, message)  # type: ignore[arg-type]
-
-    # -- the world where mixed precision is on ----------------------------------------------------------
-
-    def _on(self) -> Formula:
-        formulas = []
-        for creation in self.scalers.creations:
-            for arg in creation.args:
-                if arg.keyword is not None and arg.keyword.value == "enabled":
-                    formulas.append(self.facts.conditions.compile(arg.value))
-        possible = [formula for formula in formulas if self.facts.conditions.constant(formula) is not False]
-        return conjunction(possible)
-
-    def _decide(self, test: cst.BaseExpression) -> bool | None:
-        return True if self._asks_scaler(test) else self.facts.conditions.settled(test, self.on)
-
-    def _asks_scaler(self, test: cst.BaseExpression) -> bool:
-        return (
-            isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value == "is_enabled"
-        )

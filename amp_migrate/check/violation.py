@@ -5,6 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+import libcst as cst
+
+from amp_migrate.facts import Facts
+
 Kind = Literal[
     "clip of scaled gradients",
     "unscale_ twice",
@@ -17,6 +21,8 @@ Kind = Literal[
     "backward without update",
     "backward under autocast",
     "criterion on half",
+    "scaler in a loop",
+    "scaler not saved",
     "unbound name",
     "unused import",
     "call does not fit",
@@ -25,9 +31,16 @@ Kind = Literal[
 
 @dataclasses.dataclass(frozen=True)
 class Violation:
-    """One invariant that does not hold: its kind, a line (from 1), the function, and what was found."""
+    """One invariant that does not hold: its kind, the file and line (from 1), the function, and what was found."""
 
     kind: Kind
+    path: str
     line: int
     function: str
     message: str
+
+
+def violation(facts: Facts, kind: Kind, node: cst.CSTNode, message: str) -> Violation:
+    """What is wrong at a node."""
+    path, line = facts.file_of(node).path, facts.line(node)
+    return Violation(kind, path, line, facts.tree.function_of(node).name, message)

@@ -44,6 +44,12 @@ def conjunction(parts: Iterable[Formula]) -> Formula:
     return Formula(variables, lambda case: all(formula.evaluate(case) for formula in formulas))
 
 
+def disjunction(parts: Iterable[Formula]) -> Formula:
+    """One of `parts` at least; the empty disjunction is not tested for, and true."""
+    formulas = list(parts)
+    return negation(conjunction(negation(formula) for formula in formulas)) if formulas else conjunction(())
+
+
 def negation(formula: Formula) -> Formula:
     """True where `formula` is not."""
     return Formula(formula.variables, lambda case: not formula.evaluate(case))

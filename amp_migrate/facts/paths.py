@@ -7,7 +7,8 @@
             optimizer.step()
 
 Conditions that stand more than once are remembered along a path, so that two `if (i + 1) % 4 == 0:` in a
-row are taken together or not at all, until something that they read is assigned again.
+row are taken together or not at all, until something that they read is assigned again. What follows for the parts
+of a test is remembered with it: past `if amp and not tpu:`, `tpu` is false.
 """
 
 from __future__ import annotations
@@ -48,18 +49,18 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Edge:
-    """A way to `target`; where `key` is set, only when that condition has this `value`."""
+    """A way to `target`, taken only where the conditions in `holds` have these values."""
 
     target: Point
-    key: str | None = None
-    value: bool = True
+    holds: Environment = frozenset()
 
 
 class Graph:
     """The control flow of `root`, functions accepted by `inline` put in place of their calls.
 
     `decide` settles tests whose value is known (a guard, in the world where mixed precision is on).
-    With `called_again`, the end of the root leads back to its start.
+    With `called_again`, the end of the root leads back to its start. Conditions are remembered for the sake of the
+    statements that `matter`: those that depend on them otherwise may be taken either way.
     """
 
     def __init__(
@@ -70,35 +71,40 @@ class Graph:
         decide: Decide,
         *,
         called_again: bool,
+        matters: Callable[[Statement], bool] = lambda statement: True,
     ) -> None:
         self.facts = facts
         self.root = root
         self._inline = inline
         self._decide = decide
+        self._matters = matters
         self.points: list[Point] = []
         self._at: dict[Statement, list[Point]] = {}
         self._first_rounds: dict[Statement, list[Point]] = {}
         self._reads: dict[str, frozenset[str]] = {}
         self._key_counts: dict[str, set[Statement]] = {}
+        self._writes: dict[Statement, frozenset[str]] = {}
         self.start = self._point(None, ())
         end = self._point(None, ())
         self.start.edges.append(Edge(self._block(root.body, end, _Targets(end), ())))
         if called_again:
             end.edges.append(Edge(self.start))
         self._repeated = {key for key, statements in self._key_counts.items() if len(statements) > 1}
+        for point in self.points:
+            point.edges = [Edge(edge.target, self._remembered(edge.holds)) for edge in point.edges]
 
     no_conditions: Environment = frozenset()
 
     def follow(self, point: Point, environment: Environment) -> Iterator[tuple[Point, Environment]]:
         """The next points, with the conditions known on the way to them."""
-        written = _written(point.statement) if point.statement is not None else frozenset()
+        written = self._written(point.statement) if point.statement is not None and environment else frozenset()
         if written:
             environment = frozenset(item for item in environment if not (self._reads[item[0]] & written))
         for edge in point.edges:
-            if edge.key is None or edge.key not in self._repeated:
+            if not edge.holds:
                 yield edge.target, environment
-            elif (edge.key, not edge.value) not in environment:
-                yield edge.target, environment | {(edge.key, edge.value)}
+            elif not any((key, not value) in environment for key, value in edge.holds):
+                yield edge.target, environment | edge.holds
 
     def at(self, statement: Statement) -> list[Point]:
         """The points of a statement: one for each chain of calls that leads to it."""
@@ -141,19 +147,29 @@ class Graph:
 
     def _standing(self, point: Point) -> Environment:
         """The conditions that hold at a point because it lies in the arms of their `if`."""
-        held = set()
+        held: Environment = frozenset()
         frames = point.frames
         statements = [(site.statement, frames[:depth]) for depth, site in enumerate(frames)]
         if point.statement is not None:
             statements.append((point.statement, frames))
         for statement, chain in statements:
             for outer in statement.path()[:-1]:
-                if isinstance(outer.node, cst.If):
-                    key = self._key(outer.node.test, outer, chain)
-                    arm = statement.arm_of(outer.node)
-                    if key in self._repeated and arm is not None:
-                        held.add((key, arm == "body"))
-        return frozenset(held)
+                arm = statement.arm_of(outer.node)
+                if isinstance(outer.node, cst.If) and arm is not None:
+                    held |= self._remembered(self._conditions(outer.node.test, arm == "body", outer, chain))
+        return held
+
+    def _written(self, statement: Statement) -> frozenset[str]:
+        if statement not in self._writes:
+            self._writes[statement] = written_by(statement)
+        return self._writes[statement]
+
+    def _remembered(self, conditions: Environment) -> Environment:
+        return frozenset(item for item in conditions if item[0] in self._repeated)
+
+    def _conditions(self, test: cst.BaseExpression, value: bool, statement: Statement, frames: Frames) -> Environment:
+        """What holds where a test has a value: for the test and for those of its parts that must have one then."""
+        return frozenset((self._key(part, statement, frames), holds) for part, holds in _parts(test, value))
 
     def _key(self, test: cst.BaseExpression, statement: Statement, frames: Frames) -> str:
         key = f"{statement.function.name}/{len(frames)}/{id(frames[-1]) if frames else 0}/{source_key(test)}"
@@ -252,12 +268,13 @@ class Graph:
         decided = self._decide(test)
         if decided is None and frames:
             decided = self._given(test, frames[-1])
-        key = self._key(test, statement, frames)
-        self._key_counts.setdefault(key, set()).add(statement)
-        if decided is not False:
-            point.edges.append(Edge(body, key, True))
-        if decided is not True:
-            point.edges.append(Edge(other, key, False))
+        for value, target in ((True, body), (False, other)):
+            holds = self._conditions(test, value, statement, frames)
+            if self._matters(statement):
+                for key, _ in holds:
+                    self._key_counts.setdefault(key, set()).add(statement)
+            if decided is not (not value):
+                point.edges.append(Edge(target, holds))
 
     def _given(self, test: cst.BaseExpression, site: CallSite) -> bool | None:
         """The value of a test of a parameter, where this call gives it a constant: `forward(x, train=True)`."""
@@ -299,7 +316,17 @@ class _Targets:
     raises: Point | None = None
 
 
-def _written(statement: Statement) -> frozenset[str]:
+def _parts(test: cst.BaseExpression, value: bool) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """A test with its value, and those operands that have a value then: both of an `and` that is true."""
+    yield test, value
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        yield from _parts(test.expression, not value)
+    elif isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) is value:
+        yield from _parts(test.left, value)
+        yield from _parts(test.right, value)
+
+
+def written_by(statement: Statement) -> frozenset[str]:
     """The names that a statement itself assigns; for `self.x = ...` the name `x` is meant."""
     node = statement.node
     targets: list[cst.BaseExpression] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from amp_migrate.options import Api
 
-_FIRST_WITH_TORCH_AMP = (2, 3)
+FIRST_WITH_TORCH_AMP = (2, 3)
 # `torch>=1.7`, `torch (>=1.5)`, `pytorch::pytorch=1.7`, `torch = "^1.10"`, `torch = {version = "1.10.0"}`,
 # `.../torch-1.7.0-cp38-...whl`; what follows the name is kept for the bounds.
 _REQUIREMENT = re.compile(
@@ -35,10 +35,15 @@ _DECLARING = (
 
 def api_for(path: Path | None) -> Api:
     """The spelling for a file of a project."""
-    version = _declared(path.resolve().parent) if path is not None else None
-    if version is None:
-        version = _installed()
-    return "torch.amp" if version is not None and version >= _FIRST_WITH_TORCH_AMP else "torch.cuda.amp"
+    version = declared_torch(path) or _installed()
+    return "torch.amp" if version is not None and version >= FIRST_WITH_TORCH_AMP else "torch.cuda.amp"
+
+
+def declared_torch(path: Path | None) -> tuple[int, int] | None:
+    """The oldest torch that the project of a file declares to support; (0, 0) without a lower bound, None if it says
+    nothing. What is installed here says nothing about where else the project runs.
+    """
+    return _declared(path.resolve().parent) if path is not None else None
 
 
 def _declared(folder: Path) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
 _NATIVE = re.compile(rb"^[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|GradScaler\()", re.MULTILINE)
 _IMPORT = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bapex\b|import_module\([^)]*apex")
 _FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
+_NATIVE_AMP = re.compile(rb"\b(?:autocast|GradScaler|custom_fwd|custom_bwd)\b")
 
 
 def line_of_apex_import(source: bytes) -> int | None:
@@ -26,6 +27,11 @@ def may_train(source: bytes) -> bool:
     if not trains and (b"fp16" not in source.lower() or _FP16_UTILS.search(source) is None):
         return False
     return _GPU.search(source) is not None and _NATIVE.search(source) is None
+
+
+def may_hold_native_amp(source: bytes) -> bool:
+    """False only for files that certainly use no native AMP."""
+    return b"torch" in source and _NATIVE_AMP.search(source) is not None
 
 
 def may_hold_apex_amp(source: bytes) -> bool:

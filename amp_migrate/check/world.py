@@ -1,0 +1,113 @@
+"""The world that the checks look at: the runs in which mixed precision is on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.check.scalers import Scalers
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import Formula, conjunction, disjunction, negation, source_key
+from amp_migrate.facts.paths import written_by
+from amp_migrate.facts.tree import Statement, names_in, walk
+
+
+class World:
+    """What holds where there is a scaler and it is enabled.
+
+    Where the files are not `whole`, it is as well what every scaled backward stands under, as far as no loop changes
+    it: `if self.use_amp: scaler.scale(loss).backward()` says by what name mixed precision goes.
+    """
+
+    def __init__(self, facts: Facts, scalers: Scalers, *, whole: bool) -> None:
+        self.facts = facts
+        self.scalers = scalers
+        self._name_carriers()
+        self._on = [*self._enabled(), self._made()]
+        if not whole:
+            self._on += self._common_guards()
+
+    def decide(self, test: cst.BaseExpression) -> bool | None:
+        """The answer of a test in this world; None where it has no one answer."""
+        return True if self._asks_scaler(test) else self.facts.conditions.settled(test, self._about(test))
+
+    def _about(self, test: cst.BaseExpression) -> Formula:
+        """What of the world has to do with a test: all of it would be too many cases to try."""
+        keys = set(self.facts.conditions.compile(test).variables)
+        waiting, found = list(self._on), []
+        while near := [formula for formula in waiting if keys & formula.variables.keys()]:
+            waiting = [formula for formula in waiting if formula not in near]
+            found += near
+            keys.update(*(formula.variables for formula in near))
+        return conjunction(found)
+
+    def _enabled(self) -> list[Formula]:
+        formulas = []
+        for creation in self.scalers.creations:
+            for arg in creation.args:
+                if arg.keyword is not None and arg.keyword.value == "enabled":
+                    formulas.append(self.facts.conditions.compile(arg.value))
+        return [formula for formula in formulas if self.facts.conditions.constant(formula) is not False]
+
+    def _made(self) -> Formula:
+        """A scaler is made, in one place or another: `if args.amp: scaler = GradScaler()`."""
+        return disjunction(conjunction(self._made_under(creation)) for creation in self.scalers.creations)
+
+    def _made_under(self, creation: cst.Call) -> Iterator[Formula]:
+        yield from self._guards(self.facts.tree.statement_of(creation)).values()
+        node: cst.CSTNode = creation
+        while isinstance(parent := self.facts.tree.parents.get(node), cst.IfExp):
+            if node is not parent.test:
+                yield self._formula(parent.test, holds=node is parent.body)
+            node = parent
+
+    def _common_guards(self) -> list[Formula]:
+        guards = [self._guards(statement) for statement, _ in self.scalers.of_kind("backward")]
+        common = set.intersection(*(set(one) for one in guards)) if guards else set()
+        return [guards[0][key] for key in sorted(common)]
+
+    def _guards(self, statement: Statement) -> dict[tuple[str, bool], Formula]:
+        """The tests that a statement stands under and that no loop around them changes, by text and answer."""
+        found = {}
+        for outer in statement.path()[:-1]:
+            if isinstance(outer.node, cst.If) and not names_in(outer.node.test) & _changing(outer):
+                holds = statement.arm_of(outer.node) == "body"
+                found[source_key(outer.node.test), holds] = self._formula(outer.node.test, holds=holds)
+        return found
+
+    def _formula(self, test: cst.BaseExpression, *, holds: bool) -> Formula:
+        formula = self.facts.conditions.compile(test)
+        return formula if holds else negation(formula)
+
+    def _name_carriers(self) -> None:
+        """In this world `scaler` is true and not None."""
+        always = conjunction(())
+        for statement in self.facts.tree.all_statements():
+            for test in _tests(self.facts, statement):
+                for part in walk(test):
+                    if isinstance(part, (cst.Name, cst.Attribute)) and not self.facts.tree.is_label(part):
+                        if self.scalers.is_scaler(part):
+                            self.facts.conditions.carriers[part] = always
+
+    def _asks_scaler(self, test: cst.BaseExpression) -> bool:
+        return (
+            isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value == "is_enabled"
+        )
+
+
+def _tests(facts: Facts, statement: Statement) -> Iterator[cst.BaseExpression]:
+    if isinstance(statement.node, (cst.If, cst.While)):
+        yield statement.node.test
+    yield from (part.test for part in facts.tree.expressions(statement) if isinstance(part, cst.IfExp))
+
+
+def _changing(statement: Statement) -> set[str]:
+    """The names that the loops around a statement assign, and those that its function counts up."""
+    loops = [outer for outer in statement.path()[:-1] if outer.is_loop]
+    changed = {name for inner in (loops[0].descendants() if loops else ()) for name in written_by(inner)}
+    for top in statement.function.body.statements:
+        for inner in top.descendants():
+            if isinstance(inner.node, cst.AugAssign):
+                changed |= written_by(inner)
+    return changed
