@@ -378,6 +378,13 @@ _RULES = (
         'write autocast("cuda", ...)',
     ),
     Rule(
+        "AMP314",
+        "attention",
+        "the first argument of GradScaler, behind the device, is the initial scale",
+        "a bool given there is a scale of 1 or 0, and the scaler is on in any case",
+        "write GradScaler(enabled=...)",
+    ),
+    Rule(
         "AMP401",
         "attention",
         "gradients are clipped before they are unscaled",

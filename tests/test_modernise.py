@@ -134,6 +134,7 @@ def test_imported_names(before, after):
     [
         ("import torch\ncontext = torch.cuda.amp.autocast if amp else nullcontext", "AMP301", 2),
         ("import torch\nrun(torch.cuda.amp.autocast)", "AMP301", 2),
+        ("import torch\nif amp: f = torch.cuda.amp.autocast\nelse: f = print\nf(1)", "AMP301", 2),
         ("import torch\nclass A:\n    context = torch.cuda.amp.autocast", "AMP301", 3),
         ("import torch\ntorch.cuda.amp.autocast(*options)", "AMP301", 2),
         ("from torch.cuda.amp import autocast\nwith autocast(): pass\nrun(autocast)", "AMP301", 3),
@@ -167,6 +168,18 @@ def test_what_stays(source, code, line):
     assert [(one.code, one.line) for one in result.findings] == [(code, line)]
 
 
+def test_a_name_with_old_values_in_several_places_stays():
+    source = "import torch\nif amp:\n    f = torch.cuda.amp.autocast\nelse:\n    f = torch.cuda.amp.autocast\nf(1)\n"
+    result = modernised(source)
+    assert (result.status, [one.code for one in result.findings]) == ("untouched", ["AMP301"])
+
+
+def test_a_bool_as_the_initial_scale():
+    result = modernised("import torch\nscaler = torch.cuda.amp.GradScaler(args.level != 'O0')\n")
+    assert result.output == b"import torch\nscaler = torch.amp.GradScaler('cuda', args.level != 'O0')\n"
+    assert [one.code for one in result.findings] == ["AMP314"]
+
+
 def test_a_part_of_an_import_stays():
     source = "from torch.cuda.amp import autocast, custom_bwd, GradScaler\nautocast()\n@custom_bwd\ndef f(c, g): ...\nGradScaler()\n"
     result = modernised(source)
@@ -183,6 +196,7 @@ def test_a_part_of_an_import_stays():
         ("torch.amp.GradScaler(65536.)", "AMP311"),
         ("torch.amp.GradScaler(2.**16, enabled=a)", "AMP311"),
         ("torch.GradScaler(device)", None),
+        ("torch.amp.GradScaler('cuda', not args.cpu)", "AMP314"),
         ("torch.amp.GradScaler('cuda', 65536.)", None),
         ("torch.amp.autocast('cuda', True)", "AMP312"),
         ("torch.autocast('cuda', args.level != 'O0')", "AMP312"),

@@ -111,7 +111,9 @@ class _Finder:
     def _check_name(self, group: Group, variable: Variable) -> None:
         """A name that is bound twice is a fall-back; one that others take from here cannot gain an argument."""
         node = variable.bindings[0].node
-        if len(variable.bindings) > 1:
+        if len(variable.bindings) > 1 and group.binding is None:
+            group.stays = Stays("AMP301", node, f"{variable.name} may be something else as well")
+        elif len(variable.bindings) > 1:
             group.stays = Stays("AMP303", node, f"{variable.name} is bound in several places")
         elif variable.importers or is_exported(self.facts, variable) or self._is_used_elsewhere(variable):
             group.stays = Stays("AMP304", node, f"other files take {variable.name} from here")
@@ -152,11 +154,11 @@ class _Finder:
         if group.stays is None and stays is not None:
             group.stays = stays
         alias = self._alias_of(node) if how == "respelled" else None
-        if alias is not None and alias not in self._group_of:
-            self._group_of[alias] = group
+        if alias is not None:
             if group.stays is None:
                 self._check_name(group, alias)
-            for load in alias.loads:
+            known = self._group_of.setdefault(alias, group)
+            for load in alias.loads if known is group else ():
                 self._add(group, load, path)
 
     def _stays(self, node: cst.BaseExpression, path: str, name: str, how: str) -> Stays | None:

@@ -1,6 +1,7 @@
-"""Calls in the new spelling that mean something else than they say: reported, never changed.
+"""Calls that mean something else than they seem to say: reported, never changed.
 
-`torch.amp.GradScaler(65536.0)` sets the device, `torch.amp.autocast("cuda", amp)` takes a bool for the dtype.
+`torch.amp.GradScaler(65536.0)` sets the device, `torch.amp.autocast("cuda", amp)` takes a bool for the dtype,
+`torch.cuda.amp.GradScaler(amp)` for the initial scale.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ _AUTOCASTS = ("torch.amp.autocast", "torch.autocast")
 
 
 def traps(facts: Facts) -> Iterator[Finding]:
-    """The calls of torch.amp with an argument in the wrong place."""
+    """The calls of native AMP with an argument in the wrong place."""
     for part in facts.tree.parents:
         if isinstance(part, cst.Call):
-            dotted = facts.names.dotted(part.func)
+            dotted = facts.names.dotted(part.func) or ""
             positional = [arg.value for arg in part.args if arg.keyword is None and not arg.star]
             if dotted in _SCALERS and positional and _is_number(positional[0]):
                 yield facts.finding(part, "AMP311", f"{facts.text(positional[0])} is given as the device")
+            elif dotted.endswith(".GradScaler") and any(map(facts.values.is_bool, positional[:2])):
+                yield facts.finding(part, "AMP314", f"{facts.text(part)}: a bool is given as the initial scale")
             elif dotted in _AUTOCASTS:
                 if len(positional) > 1 and facts.values.is_bool(positional[1]):
                     yield facts.finding(part, "AMP312", f"{facts.text(positional[1])} is given as the dtype")
