@@ -81,13 +81,20 @@ class Facts:
 
     def line(self, node: cst.CSTNode) -> int:
         """The line (from 1) that a node starts on."""
+        return self._place(node)[0]
+
+    def column(self, node: cst.CSTNode) -> int:
+        """The column (from 0) that a node starts in."""
+        return self._place(node)[1]
+
+    def _place(self, node: cst.CSTNode) -> tuple[int, int]:
         root = self.tree.root_of(node)
         if root not in self._positions:
             # Positions cost twice the parse, so they are computed only when there is something to report.
             wrapper = MetadataWrapper(self.files[root].module, unsafe_skip_copy=True)
             self._positions[root] = wrapper.resolve(PositionProvider)
         position = self._positions[root].get(node)
-        return position.start.line if position is not None else 1
+        return (position.start.line, position.start.column) if position is not None else (1, 0)
 
     def finding(self, node: cst.CSTNode, code: str, message: str) -> Finding:
         """A finding about the line of a node."""

@@ -35,10 +35,14 @@ _DECLARING = (
 
 def api_for(path: Path | None) -> Api:
     """The spelling for a file of a project."""
-    version = _declared(path.resolve().parent) if path is not None else None
-    if version is None:
-        version = _installed()
+    version = oldest_torch(path)
     return "torch.amp" if version is not None and version >= _FIRST_WITH_TORCH_AMP else "torch.cuda.amp"
+
+
+def oldest_torch(path: Path | None) -> tuple[int, int] | None:
+    """The oldest torch that the project of a file admits; without a declaration, the one that is installed here."""
+    version = _declared(path.resolve().parent) if path is not None else None
+    return version if version is not None else _installed()
 
 
 def _declared(folder: Path) -> tuple[int, int] | None:
