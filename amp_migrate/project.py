@@ -14,7 +14,7 @@ from amp_migrate.files.write import write_atomically
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
-from amp_migrate.sources.screen import line_of_apex_import, may_hold_apex_amp
+from amp_migrate.sources.screen import line_of_apex_import
 
 
 def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
@@ -75,12 +75,15 @@ def migrate_program(script: Path, source: bytes, options: Options) -> list[Resul
 
 def migrate_source(source: bytes, options: Options) -> Result:
     """Migrate the content of one file, about whose place and neighbours nothing is known."""
-    if not may_hold_apex_amp(source):
+    if line_of_apex_import(source) is None:
         return _untouched("-", source)
+    from amp_migrate.companions.decisions import Surroundings
+    from amp_migrate.companions.stage import migrate_companions
     from amp_migrate.engine import Input, migrate
     from amp_migrate.facts.elsewhere import Nowhere
 
-    return migrate([Input("-", "-", source)], options, Nowhere()).results[0]
+    result = migrate([Input("-", "-", source)], options, Nowhere()).results[0]
+    return migrate_companions(result, "-", Nowhere(), Surroundings()).result
 
 
 def write_result(result: Result) -> Result:
@@ -96,11 +99,11 @@ def write_result(result: Result) -> Result:
 def _migrated(
     named: list[Path], sources: dict[Path, bytes], options: Options, *, whole_units: bool = False
 ) -> dict[Path, Result]:
-    """The results of all files that have to do with apex.amp; the others are not looked at any further.
+    """The results of all files that have to do with Apex; the others are not looked at any further.
 
     With `whole_units`, files that belong to a unit may be changed though they are not in `sources`.
     """
-    seeds = [file for file, source in sources.items() if may_hold_apex_amp(source)]
+    seeds = [file for file, source in sources.items() if line_of_apex_import(source) is not None]
     if not seeds:
         return {}
     # LibCST takes 0.2 seconds to import: a tree without a candidate never pays for it.

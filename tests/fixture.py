@@ -1,4 +1,4 @@
-"""The fixtures of one file: a folder each under `fixtures/<source form>/`.
+"""The fixtures of one file: a folder each under `fixtures/<source form>/` and `fixtures/companions/`.
 
 before.py   a training script
 after.py    what it has to become; absent where it must stay as it is
@@ -31,6 +31,11 @@ class Fixture:
     @property
     def name(self) -> str:
         return self.folder.relative_to(ROOT).as_posix()
+
+    @property
+    def is_about_amp(self) -> bool:
+        """False for scripts that may use nothing but what Apex has beside amp."""
+        return self.folder.parent.name != "companions"
 
     @property
     def before(self) -> bytes:
@@ -74,4 +79,5 @@ def options_of(words: list[str]) -> Options:
     return Options(**values)
 
 
-FIXTURES = [read_fixture(about.parent) for about in sorted(ROOT.glob("apex/*/about.txt"))]
+FOLDERS = ("apex", "companions")
+FIXTURES = [read_fixture(about.parent) for folder in FOLDERS for about in sorted(ROOT.glob(f"{folder}/*/about.txt"))]

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+from amp_migrate.companions.project import migrate_all_companions
 from amp_migrate.engine import Input, Outcome, migrate
 from amp_migrate.files.helpers import Helpers
 from amp_migrate.files.neighbours import casts_that_need_apex
@@ -21,6 +22,7 @@ from amp_migrate.files.torch_version import api_for
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
+from amp_migrate.sources.screen import may_hold_apex_amp
 from amp_migrate.units.attempt import Attempt, attempt_of, reasons_of
 from amp_migrate.units.index import Index, Unit
 from amp_migrate.units.universe import universe_of
@@ -35,22 +37,24 @@ _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated ha
 def migrate_units(
     named: list[Path], sources: Mapping[Path, bytes], seeds: list[Path], options: Options, *, whole_units: bool = False
 ) -> dict[Path, Result]:
-    """The results of the files that use apex.amp and of those that belong to them.
+    """The results of the files that use Apex, `seeds`, and of those that belong to them: first by mixed precision, unit
+    by unit, then by Apex's companions, file by file.
 
     `named` are the files and folders that were asked for, `sources` the files in them. Only those are changed, unless
     `whole_units` are asked for: a unit that would need others is left alone.
     """
     units = _Units(named, sources, options, whole_units)
-    results: dict[Path, Result] = {}
+    results = {seed: Result(str(seed), sources[seed], sources[seed], "untouched") for seed in seeds}
+    with_amp = [seed for seed in seeds if may_hold_apex_amp(sources[seed])]
     # A unit that was refused may have grown into files of another one, which is migrated: that one has the last word.
-    for done in sorted(units.done(seeds), key=lambda done: not done.attempt.reasons):
+    for done in sorted(units.done(with_amp), key=lambda done: not done.attempt.reasons):
         for result in units.allowed(done.attempt).results:
             path = units.given.get(Path(os.path.realpath(result.path)))
             if path is None and whole_units:
                 path = Path(result.path)
             if path is not None and (path not in results or result.status != "untouched"):
                 results[path] = result
-    return results
+    return migrate_all_companions(results, units.index)
 
 
 @dataclasses.dataclass(frozen=True)
