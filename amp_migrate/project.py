@@ -15,8 +15,14 @@ from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
-from amp_migrate.selection import PLAIN
-from amp_migrate.sources.screen import line_of_apex_import, may_hold_apex_amp, may_hold_native_amp, may_train
+from amp_migrate.selection import COMPANIONS, PLAIN
+from amp_migrate.sources.screen import (
+    IMPORTS_APEX,
+    line_of_apex_import,
+    may_hold_apex_amp,
+    may_hold_native_amp,
+    may_train,
+)
 from amp_migrate.units.tie import APEX_AMP, TRAINING
 
 # What ties units together, with the bytes without which a file is in none; in the order of precedence (rule H1).
@@ -94,6 +100,12 @@ def migrate_source(source: bytes, options: Options) -> Result:
         outcome = migrate([Input("-", "-", source)], options, Nowhere())
         if outcome.refusal is None or RULES[outcome.refusal.code].kind != "silence":
             result = outcome.results[0]
+    if IMPORTS_APEX.search(source) is not None and options.selection.has(COMPANIONS):
+        from amp_migrate.companions.decisions import Surroundings
+        from amp_migrate.companions.stage import migrate_companions
+        from amp_migrate.facts.elsewhere import Nowhere
+
+        result = migrate_companions(result, "-", Nowhere(), Surroundings()).result
     if result.status == "untouched" and may_hold_native_amp(source):
         from amp_migrate.native_files import native_result
 
@@ -129,8 +141,22 @@ def _migrated(
             results = migrate_units(named, sources, seeds, options, tie, taken, whole_units=whole_units)
             found |= {file: result for file, result in results.items() if str(file) not in taken}
     if options.reports_plain and not options.selection.names(PLAIN):
-        return {file: _reported(result) if result.form == PLAIN else result for file, result in found.items()}
-    return found
+        found = {file: _reported(result) if result.form == PLAIN else result for file, result in found.items()}
+    return _with_companions(named, sources, found, options)
+
+
+def _with_companions(
+    named: list[Path], sources: dict[Path, bytes], found: dict[Path, Result], options: Options
+) -> dict[Path, Result]:
+    """The second stage: what else of Apex is in the files that import it, mixed precision migrated or not needed."""
+    files = [file for file, source in sources.items() if IMPORTS_APEX.search(source) is not None]
+    if not files or not options.selection.has(COMPANIONS):
+        return found
+    from amp_migrate.companions.project import migrate_all_companions
+
+    results = {file: found.get(file) or _untouched(str(file), sources[file]) for file in files}
+    others = {file: result for file, result in found.items() if IMPORTS_APEX.search(result.source) is not None}
+    return found | migrate_all_companions({**others, **results}, named, sources)
 
 
 def _reported(result: Result) -> Result:

@@ -105,13 +105,6 @@ _RULES = (
         "use BCEWithLogitsLoss on the logits, or make the last sigmoid run on float32",
     ),
     Rule(
-        "AMP110",
-        "attention",
-        "another part of apex is still imported",
-        "apex.parallel, apex.fp16_utils and apex.amp were deleted from Apex in 2025",
-        "replace it: torch.nn.parallel.DistributedDataParallel, torch.nn.SyncBatchNorm, torch.optim",
-    ),
-    Rule(
         "AMP111",
         "attention",
         "the default of a level option is not a level",
@@ -474,6 +467,74 @@ _RULES = (
         "the state of a scaler is not saved",
         "a run that is resumed starts with the default loss scale, and skips steps until it has found a good one",
         "save scaler.state_dict() beside that of the optimizer, and load it under a test of its key",
+    ),
+    Rule(
+        "AMP140",
+        "attention",
+        "apex's DistributedDataParallel becomes torch's",
+        "torch's raises where a parameter gets no gradient, apex's left such parameters out; apex's never broadcast "
+        "buffers, and with broadcast_buffers=False torch's does not either",
+        "nothing, unless training stops with `Expected to have finished reduction`: find_unused_parameters=True then",
+    ),
+    Rule(
+        "AMP141",
+        "note",
+        "DistributedDataParallel is given no device_ids",
+        "torch needs none for a model on one device; with them it would also move the inputs there",
+        "add device_ids=[local_rank] if the inputs of the model are not on its device yet",
+    ),
+    Rule(
+        "AMP142",
+        "note",
+        "the arm with torch's own class serves both",
+        "the arms did the same with a class of apex and with torch's; torch's DistributedDataParallel also broadcasts "
+        "buffers from the first process, unless it is told not to",
+        "nothing; add broadcast_buffers=False if the buffers of each process are to stay its own",
+    ),
+    Rule(
+        "AMP143",
+        "note",
+        "synchronised batch norm is torch's",
+        "with torch before 1.13 it raises where no process group is initialised; apex's was a plain batch norm there",
+        "nothing with a newer torch, or where it is used in distributed training only",
+    ),
+    Rule(
+        "AMP144",
+        "attention",
+        "a fused optimizer becomes torch's",
+        "the updates are the same up to rounding; but apex kept the number of steps in the group, torch keeps it for "
+        "each parameter, so that a state which apex saved does not go on (KeyError: 'step')",
+        "resume old checkpoints without the state of the optimizer; with torch before 2.0, "
+        "zero_grad(set_to_none=True) does what apex's did",
+    ),
+    Rule(
+        "AMP145",
+        "note",
+        "a fused normalization becomes torch's",
+        "the same numbers and names of weights; under autocast torch's returns float32, apex's float16",
+        "nothing; expect a little more memory under autocast",
+    ),
+    Rule(
+        "AMP146",
+        "note",
+        "an argument of apex goes",
+        "torch has nothing to be told there: it steered how apex communicates or keeps memory, not what is computed",
+        "nothing",
+    ),
+    Rule(
+        "AMP147",
+        "note",
+        "scripts are started by an old launcher",
+        "torch.distributed.launch is deprecated, and apex.parallel.multiproc was deleted; torchrun sets LOCAL_RANK, "
+        "RANK and WORLD_SIZE in the environment, and gives the script no --local_rank",
+        'use torchrun; where the script has an option --local_rank, let it default to int(os.environ["LOCAL_RANK"])',
+    ),
+    Rule(
+        "AMP148",
+        "note",
+        "the substitute for a part of apex goes",
+        "torch's class does what apex's did and is always there; the substitute may have had another default (eps)",
+        "check the calls that rely on a default, if you trained without apex",
     ),
     Rule(
         "AMP901",
@@ -862,6 +923,63 @@ _RULES = (
         "the loss is computed on the CPU",
         "half values leave the GPU there: most operations of the CPU take none, and GradScaler takes a loss on the GPU",
         "compute the loss on the GPU, or cast to float32 before the move and scale by hand",
+    ),
+    Rule(
+        "AMP940",
+        "refusal",
+        "a part of apex has no native form",
+        "apex.parallel, apex.amp, apex.RNN and others were deleted from Apex in 2025; the import stays as it is",
+        "replace it as the message says, or keep an Apex that has it",
+    ),
+    Rule(
+        "AMP941",
+        "refusal",
+        "an argument of apex has no native form",
+        "torch computes something else without it; the import stays as it is",
+        "write what the argument does by hand (a communication hook, a layer of its own), or drop it if it may go",
+    ),
+    Rule(
+        "AMP942",
+        "refusal",
+        "a use of a part of apex is not understood",
+        "with torch's class in its place it might fail or mean something else; the import stays as it is",
+        "call the class by its name with plain arguments, or replace it by hand",
+    ),
+    Rule(
+        "AMP943",
+        "refusal",
+        "an old FusedAdam",
+        "before September 2019 FusedAdam scaled its weight decay by the bias correction, too, and clipped by itself; "
+        "that is neither Adam nor AdamW",
+        "use torch.optim.AdamW, clip with clip_grad_norm_, and check the learning rate",
+    ),
+    Rule(
+        "AMP944",
+        "refusal",
+        "torch may be too old",
+        "torch's class came with a later version than the project declares, or than is installed here",
+        "declare a newer torch in the project's requirements, and run again",
+    ),
+    Rule(
+        "AMP945",
+        "refusal",
+        "another file keeps a part of apex",
+        "names and instances that two files share have to be of one class; the import stays as it is",
+        "see the findings in the other file; give all files of the project, or replace it by hand in both",
+    ),
+    Rule(
+        "AMP946",
+        "refusal",
+        "mixed precision by hand is in the same file",
+        "what is wrapped and stepped changes with it, so that both are migrated together",
+        "migrate the mixed precision of this file, then run again",
+    ),
+    Rule(
+        "AMP947",
+        "refusal",
+        "internal error in what is beside mixed precision",
+        "what was written did not pass its own checks, or the analysis failed; these parts of apex stay as they were",
+        "please report it with the file, or the part of it that is concerned",
     ),
     Rule(
         "AMP990",

@@ -1,4 +1,4 @@
-"""The fixtures of one file: a folder each under `fixtures/<source form>/`.
+"""The fixtures of one file: a folder each under `fixtures/<source form>/` and `fixtures/companions/`.
 
 before.py   a training script
 after.py    what it has to become; absent where it must stay as it is
@@ -15,6 +15,7 @@ import shlex
 from pathlib import Path
 
 from amp_migrate import Options, Result, migrate_source
+from amp_migrate.selection import Selection
 
 ROOT = Path(__file__).parent.parent / "fixtures"
 
@@ -33,6 +34,11 @@ class Fixture:
     @property
     def name(self) -> str:
         return self.folder.relative_to(ROOT).as_posix()
+
+    @property
+    def is_about_amp(self) -> bool:
+        """False for scripts that may use nothing but what Apex has beside amp."""
+        return self.folder.parent.name != "companions"
 
     @property
     def before(self) -> bytes:
@@ -75,7 +81,8 @@ def options_of(words: list[str]) -> Options:
     while words:
         name = words.pop(0).removeprefix("--").replace("-", "_")
         values[name] = True if name == "repair_clip" else words.pop(0)
-    return Options(**values)
+    ignore = tuple(filter(None, values.pop("ignore", "").split(",")))
+    return Options(**values, selection=Selection(ignore=ignore))
 
 
 def _read_all(*forms: str) -> list[Fixture]:

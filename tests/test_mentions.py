@@ -6,7 +6,7 @@ import pytest
 
 from amp_migrate.files.mentions import mentions
 
-PYPI, SOURCE, SPOKEN = "AMP130", "AMP131", "AMP132"
+PYPI, SOURCE, SPOKEN, LAUNCHED = "AMP130", "AMP131", "AMP132", "AMP147"
 
 
 def found(tmp_path, name, text):
@@ -107,6 +107,35 @@ def test_what_documents_say(tmp_path, line):
 )
 def test_what_is_not_nvidias(tmp_path, name, text):
     assert found(tmp_path, name, text) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("run.sh", "python -m torch.distributed.launch --nproc_per_node=2 train.py\n", "--nproc_per_node=2 train.py"),
+        (
+            "run.sh",
+            "CUDA_VISIBLE_DEVICES=0,1 python3 -u -m torch.distributed.launch \\\n  --use_env train.py \\\n  --lr 1\n",
+            "train.py ...",
+        ),
+        (
+            "README.md",
+            "```\npython -m apex.parallel.multiproc main.py -a r50\n```\n",
+            "--nproc_per_node=gpu main.py ...",
+        ),
+    ],
+)
+def test_starts_of_scripts_by_old_launchers(tmp_path, name, text, expected):
+    (tmp_path / name).write_text(text)
+    (finding,) = mentions(tmp_path)
+    assert (finding.code, finding.message) == (
+        LAUNCHED,
+        f"starts a script in an old way: write `torchrun {expected}`",
+    )
+
+
+def test_comments_start_nothing(tmp_path):
+    assert found(tmp_path, "run.sh", "# python -m torch.distributed.launch train.py\ntorchrun train.py\n") == []
 
 
 def test_one_finding_for_a_file_says_how_many_lines(tmp_path):

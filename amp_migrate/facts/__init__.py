@@ -81,15 +81,22 @@ class Facts:
 
     def line(self, node: cst.CSTNode) -> int:
         """The line (from 1) of the file that a node starts on."""
+        line = self._place(node)[0]
+        lines = self.file_of(node).lines
+        return lines[line - 1] if line <= len(lines) else line
+
+    def column(self, node: cst.CSTNode) -> int:
+        """The column (from 0) that a node starts in."""
+        return self._place(node)[1]
+
+    def _place(self, node: cst.CSTNode) -> tuple[int, int]:
         root = self.tree.root_of(node)
         if root not in self._positions:
             # Positions cost twice the parse, so they are computed only when there is something to report.
             wrapper = MetadataWrapper(self.files[root].module, unsafe_skip_copy=True)
             self._positions[root] = wrapper.resolve(PositionProvider)
         position = self._positions[root].get(node)
-        line = position.start.line if position is not None else 1
-        lines = self.files[root].lines
-        return lines[line - 1] if line <= len(lines) else line
+        return (position.start.line, position.start.column) if position is not None else (1, 0)
 
     def finding(self, node: cst.CSTNode, code: str, message: str) -> Finding:
         """A finding about the line of a node."""

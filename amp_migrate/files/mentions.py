@@ -23,6 +23,7 @@ from amp_migrate.findings import Finding
 _FROM_PYPI = "AMP130"
 _FROM_SOURCE = "AMP131"
 _SPOKEN_OF = "AMP132"
+_LAUNCHED = "AMP147"
 
 _DOCUMENTS = ("*.md", "*.mdx", "*.rst", "readme", "readme.txt", "install", "install.txt")
 _HISTORIES = ("change*", "history*", "news*", "release*")  # what they say of the past stays true
@@ -43,6 +44,11 @@ _CLONE = re.compile(
     rf"(?:\bgit\s+clone|\bsubmodule\s+add|\bwget|\bcurl|^\s*url\s*=)\s[^\n;&|`]*?{_REPOSITORY}",
     re.IGNORECASE | re.MULTILINE,
 )
+# The launchers of before torchrun, with what they are given.
+_LAUNCH = re.compile(
+    rf"\bpython[\d.]*\s[^\n;&|`]*?-m\s+(?P<by>torch\.distributed\.launch|apex\.parallel\.multiproc){_ARGUMENTS}"
+)
+_WORDS = ("apex", "torch.distributed.launch")
 # A word of its own: no option, path, file name or image. What else is called Apex lacks the words beside it.
 _WORD = re.compile(r"(?<![\w./-])apex(?![\w-])|nvidia(?:\.github\.io/|[/-])apex", re.IGNORECASE)
 _OF_TRAINING = re.compile(
@@ -71,7 +77,8 @@ def mentions(root: Path, needed_by: str | None = None) -> list[Finding]:
         found = [] if file.is_symlink() else _in_file(file)  # what a link points to is read on its own
         for code in sorted({one.code for one in found}):
             places = [one for one in found if one.code == code]
-            findings.append(Finding(str(file), places[0].line, code, f"{_what(places)}; {need}"))
+            what = _what(places) if code == _LAUNCHED else f"{_what(places)}; {need}"
+            findings.append(Finding(str(file), places[0].line, code, what))
     return findings
 
 
@@ -81,6 +88,7 @@ def _what(places: list[_Found]) -> str:
         _FROM_PYPI: f"asks PyPI for `{first.text}`",
         _FROM_SOURCE: f"installs `{first.text}`",
         _SPOKEN_OF: "speaks of Apex",
+        _LAUNCHED: f"starts a script in an old way: write `{first.text}`",
     }
     more = len({place.line for place in places}) - 1
     others = f" (and {more} more line{'s' if more > 1 else ''})" if more else ""
@@ -93,9 +101,12 @@ def _in_file(file: Path) -> list[_Found]:
     if not instructions and (_fits(file, _HISTORIES) or not _fits(file, _DOCUMENTS)):
         return []
     text = _text(file)
-    if "apex" not in text.lower():
+    if not any(word in text.lower() for word in _WORDS):
         return []
-    return sorted(_in_instructions(file, text) if instructions else _in_document(text))
+    found = list(_in_instructions(file, text) if instructions else _in_document(text))
+    launches = list(_launches(without_comments(text) if instructions else text))
+    lines = {launch.line for launch in launches}  # what they say of Apex is the launcher
+    return sorted([*launches, *(one for one in found if one.code != _SPOKEN_OF or one.line not in lines)])
 
 
 def _in_instructions(file: Path, text: str) -> list[_Found]:
@@ -122,7 +133,7 @@ def _declared(file: Path, text: str) -> Iterator[_Found]:
 
 def _commands(text: str) -> Iterator[_Found]:
     """Clones and installs; a command may go on over several lines."""
-    joined = re.sub(r"\\(\r?\n)", lambda end: " " * len(end[0]), text)  # every character keeps its place
+    joined = _on_one_line(text)
     for clone in _CLONE.finditer(joined):
         yield _Found(_line(text, clone.end()), _FROM_SOURCE, " ".join(clone[0].split()))
     for pattern in (_PIP_INSTALL, _CONDA_INSTALL):
@@ -134,6 +145,22 @@ def _commands(text: str) -> Iterator[_Found]:
                     code = _FROM_SOURCE
                 if code:
                     yield _Found(_line(text, command.start("arguments") + word.start()), code, name)
+
+
+def _launches(text: str) -> Iterator[_Found]:
+    """Starts of scripts by the launchers of before torchrun, as torchrun takes them."""
+    for launch in _LAUNCH.finditer(_on_one_line(text)):
+        words = [word for word in launch["arguments"].split() if word != "--use_env"]
+        script = next((at for at, word in enumerate(words) if word.endswith(".py")), len(words))
+        given = words[: script + 1] + (["..."] if script + 1 < len(words) else [])
+        # apex.parallel.multiproc started a process for each GPU
+        number = ["--nproc_per_node=gpu"] if launch["by"].startswith("apex") else []
+        yield _Found(_line(text, launch.start("by")), _LAUNCHED, " ".join(["torchrun", *number, *given]))
+
+
+def _on_one_line(text: str) -> str:
+    """Commands that go on over several lines joined; every character keeps its place."""
+    return re.sub(r"\\(\r?\n)", lambda end: " " * len(end[0]), text)
 
 
 def _which(requirement: str, *, conda: bool) -> str | None:

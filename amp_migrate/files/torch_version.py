@@ -35,7 +35,7 @@ _DECLARING = (
 
 def api_for(path: Path | None) -> Api:
     """The spelling for a file of a project."""
-    version = declared_torch(path) or _installed()
+    version = oldest_torch(path)
     return "torch.amp" if version is not None and version >= FIRST_WITH_TORCH_AMP else "torch.cuda.amp"
 
 
@@ -44,6 +44,12 @@ def declared_torch(path: Path | None) -> tuple[int, int] | None:
     nothing. What is installed here says nothing about where else the project runs.
     """
     return _declared(path.resolve().parent) if path is not None else None
+
+
+def oldest_torch(path: Path | None) -> tuple[int, int] | None:
+    """The oldest torch that the project of a file admits; without a declaration, the one that is installed here."""
+    version = declared_torch(path)
+    return version if version is not None else _installed()
 
 
 def _declared(folder: Path) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ assert not fp16 or APEX_AVAILABLE       (cannot fail any more: goes)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -25,7 +25,7 @@ from amp_migrate.plan.folding import Cleanup, Folding
 from amp_migrate.plan.model import Recognition
 
 # What `from apex.fp16_utils import *` brings ([A:apex/fp16_utils/__init__.py]).
-_STAR_NAMES = {
+STAR_NAMES = {
     "apex.fp16_utils": frozenset(
         "BN_convert_float network_to_half prep_param_lists model_grads_to_master_grads clip_grad_norm "
         "master_params_to_model_params tofp16 to_python_float convert_module convert_network FP16Model "
@@ -40,29 +40,40 @@ def plan_cleanup(facts: Facts, found: Recognition) -> Cleanup:
     return _Cleaner(facts, found).plan()
 
 
+def plan_around(facts: Facts, found: Recognition, cleanup: Cleanup, certain: Collection[Statement]) -> Cleanup:
+    """What becomes of the `try` statements and flags around imports, of which `cleanup` says what goes.
+
+    `certain` are the imports that stay and cannot fail any more. Raises Refusal for a flag that is used as a value.
+    """
+    return _Cleaner(facts, found, cleanup).around_imports(certain)
+
+
 class _Cleaner:
-    def __init__(self, facts: Facts, found: Recognition) -> None:
+    def __init__(self, facts: Facts, found: Recognition, cleanup: Cleanup | None = None) -> None:
         self.facts = facts
         self.found = found
-        self.cleanup = Cleanup()
+        self.cleanup = cleanup or Cleanup()
         self.folding = Folding(facts, self.cleanup)
         self.flags = availability_flags(facts, found.imports)
 
     def plan(self) -> Cleanup:
         for statement in self.found.imports:
             self._import(statement)
+        return self.around_imports(())
+
+    def around_imports(self, certain: Collection[Statement]) -> Cleanup:
+        """The rest, once it is known which imports go; those in `certain` stay and cannot fail."""
         gone = {*self.cleanup.statements, *self.found.removed}
-        emptied = self._emptied_attempts(gone)
-        self.cleanup.bodies = [attempt for attempt in emptied if list(self._other_settings(attempt, gone))]
+        emptied = self._emptied_attempts(gone.union(certain))
         for attempt in emptied:
-            if attempt not in self.cleanup.bodies:
-                self.cleanup.statements.append(attempt)
-            else:
-                kept = list(self._other_settings(attempt, gone))
+            kept = [*self._other_settings(attempt, gone), *(one for one in certain if one.block is attempt.blocks[0])]
+            if kept:
+                self.cleanup.bodies.append(attempt)
                 self.cleanup.statements.extend(one for one in attempt.blocks[0].statements if one not in kept)
+            else:
+                self.cleanup.statements.append(attempt)
         self._carrier_bindings()
         self._settled_tests(emptied)
-        self._kept_imports()
         return self.cleanup
 
     # -- imports ----------------------------------------------------------------------------------------
@@ -103,7 +114,7 @@ class _Cleaner:
 
     def _star_import(self, statement: Statement, node: cst.ImportFrom) -> None:
         module = dotted_text(node.module) if node.module is not None else ""
-        names = _STAR_NAMES.get(module)
+        names = STAR_NAMES.get(module)
         used = self._unresolved_names(statement.function.root)
         if names is None:
             raise Refusal("AMP917", node, f"what comes from {module} through the star import is not known")
@@ -144,8 +155,8 @@ class _Cleaner:
             owner = statement.block.owner
             if owner is None or not isinstance(owner.node, (cst.Try, cst.TryStar)) or owner in emptied:
                 continue
-            body = owner.blocks[0]
-            rest = [inner for inner in body.statements if inner not in gone]
+            tried = (block for block in owner.blocks if not block.arm.startswith("except"))
+            rest = [inner for block in tried for inner in block.statements if inner not in gone]
             if all(self._only_serves_import(inner) for inner in rest):
                 emptied.append(owner)
         return emptied
@@ -186,23 +197,6 @@ class _Cleaner:
         variables = [self.facts.names.variable_at(target) for target in targets]
         is_constant = literal_value(node.value) in (True, False)
         return is_constant and all(variable is not None for variable in variables)
-
-    def _kept_imports(self) -> None:
-        for statement in self.found.imports:
-            if statement in self.cleanup.statements or self._inside_removed(statement):
-                continue
-            names = ", ".join(self._kept_names(statement.node, self.cleanup.aliases.get(statement, [])))
-            if names:
-                self.cleanup.findings.append(self.facts.finding(statement.node, "AMP110", f"still imported: {names}"))
-
-    def _kept_names(self, node: cst.CSTNode, gone: list[cst.ImportAlias]) -> list[str]:
-        """The dotted names that an import still brings from apex."""
-        assert isinstance(node, (cst.Import, cst.ImportFrom)) and not isinstance(node.names, cst.ImportStar)
-        paths = [dotted_text(alias.name) for alias in node.names if alias not in gone]
-        if isinstance(node, cst.ImportFrom):
-            module = dotted_text(node.module) if node.module is not None else ""
-            return [f"{module}.{path}" for path in paths]
-        return [path for path in paths if path.split(".")[0] == "apex"]
 
     def _inside_removed(self, statement: Statement) -> bool:
         return any(statement.inside(gone) for gone in self.cleanup.statements)

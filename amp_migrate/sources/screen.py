@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import re
 
+IMPORTS_APEX = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bapex\b|import_module\([^)]*apex")
+
 _BACKWARD = re.compile(rb"\.backward\s*\(")
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
 _NATIVE = re.compile(rb"^[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|GradScaler\()", re.MULTILINE)
-_IMPORT = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bapex\b|import_module\([^)]*apex")
 _FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
 _NATIVE_AMP = re.compile(rb"\b(?:autocast|GradScaler|custom_fwd|custom_bwd)\b")
 
 
 def line_of_apex_import(source: bytes) -> int | None:
     """The line (from 1) of the first import of apex, as far as bytes tell; None without one."""
-    found = _IMPORT.search(source) if b"apex" in source else None
+    found = IMPORTS_APEX.search(source) if b"apex" in source else None
     return source.count(b"\n", 0, found.start()) + 1 if found is not None else None
 
 
@@ -36,4 +37,4 @@ def may_hold_native_amp(source: bytes) -> bool:
 
 def may_hold_apex_amp(source: bytes) -> bool:
     """False only for files that certainly use no apex.amp."""
-    return b"apex" in source and b"amp" in source and _IMPORT.search(source) is not None
+    return b"apex" in source and b"amp" in source and IMPORTS_APEX.search(source) is not None

@@ -62,6 +62,10 @@ class Index:
         self._inheritance = Inheritance(self._sources, self._concern)
         self._shown = shown or self._below_root
 
+    def holding(self, words: re.Pattern[bytes]) -> list[Path]:
+        """The files of the universe whose bytes match."""
+        return self._sources.holding(words)
+
     def name_of(self, file: Path) -> str:
         """The canonical name of the module in a file."""
         return module_name(file)

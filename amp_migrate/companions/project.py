@@ -1,0 +1,139 @@
+"""The companions of many files: what they do with each other's instances and names decides together.
+
+train.py    model = DistributedDataParallel(model)              (Apex's)
+save.py     if isinstance(model, DistributedDataParallel):      (Apex's, too: migrated with train.py, or not at all)
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TypeGuard
+
+from amp_migrate.companions.decisions import Surroundings
+from amp_migrate.companions.stage import Stage, migrate_companions, not_migrated
+from amp_migrate.companions.table import APEX_ONLY, COMPANIONS, canonical, family, words_in
+from amp_migrate.files.bindings import imported
+from amp_migrate.files.helpers import Helpers
+from amp_migrate.files.torch_version import oldest_torch
+from amp_migrate.result import Result
+from amp_migrate.sources.screen import IMPORTS_APEX
+from amp_migrate.units.index import Index, Unit
+from amp_migrate.units.universe import universe_of
+
+
+def migrate_all_companions(
+    results: Mapping[Path, Result], named: list[Path], sources: Mapping[Path, bytes]
+) -> dict[Path, Result]:
+    """The second stage for some files of a project; those that the first one has refused stay as they are.
+
+    `named` are the files and folders that were asked for, `sources` the files in them.
+    """
+    contents = {_real(path): source for path, source in sources.items()}
+    index = Index(universe_of(named, contents), contents)
+    used = {file: _uses(index.source(file)) for file in index.holding(IMPORTS_APEX)}
+    words = frozenset(word for file in index.holding(APEX_ONLY) for word in words_in(index.source(file)))
+    waiting = [path for path, result in results.items() if _real(Path(result.path)) in used]
+    kept: dict[str, str] = {}
+    while True:
+        stages = {_real(path): _stage(results[path], index, kept, words) for path in waiting}
+        more = dict(_kept_by_others(used, stages))
+        if more.keys() <= kept.keys():
+            return {**results, **{path: stages[_real(path)].result for path in waiting}}
+        kept |= more
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _stage(result: Result, index: Index, kept: Mapping[str, str], words: frozenset[str]) -> Stage:
+    file = _real(Path(result.path))
+    users = {name: index.users_of(name, file, Unit((file,), {})) for name in _names_of_apex(result.output)}
+    surroundings = Surroundings(
+        oldest_torch(file),
+        {name: os.path.relpath(next(iter(found))) for name, found in users.items() if found},
+        kept,
+        words,
+    )
+    try:
+        return migrate_companions(result, index.name_of(file), Helpers(), surroundings)
+    except Exception as error:  # a bug of ours must not cost the user the rest of the file
+        return not_migrated(result, f"{type(error).__name__}: {error}")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Uses:
+    """The families of companions that a file has to do with, and those that it only tests for instances of."""
+
+    held: frozenset[str]
+    tested: frozenset[str]
+
+
+def _kept_by_others(used: Mapping[Path, _Uses], stages: Mapping[Path, Stage]) -> Iterator[tuple[str, str]]:
+    """The families that nobody can migrate, with why: a file tests for instances that others make, and one of them all
+    keeps Apex's.
+    """
+    for one in {family(path) for path in COMPANIONS}:
+        testing = [file for file, uses in used.items() if one in uses.tested]
+        holding = [file for file, uses in used.items() if one in uses.held]
+        keeping = [file for file in holding if file not in stages or one in stages[file].stays]
+        if testing and keeping:
+            name = one.rpartition(".")[2]
+            places = os.path.relpath(testing[0]), os.path.relpath(keeping[0])
+            yield one, f"{places[0]} tests for instances of {name} that others make, and {places[1]} keeps Apex's"
+
+
+def _uses(source: bytes) -> _Uses:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _Uses(frozenset(), frozenset())
+    paths = dict(_from_apex(tree))
+    tests = [node.args[1] for node in ast.walk(tree) if _is_type_test(node)]
+    tested = {id(node) for test in tests for node in ast.walk(test)}
+    found = [
+        (family(path), id(node) in tested) for node in ast.walk(tree) if (path := _path(node, paths)) in COMPANIONS
+    ]
+    made = {one for one, is_tested in found if not is_tested}
+    held = frozenset(one for one, _ in found)
+    return _Uses(held, held - made)
+
+
+def _is_type_test(node: ast.AST) -> TypeGuard[ast.Call]:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or len(node.args) != 2:
+        return False
+    return node.func.id in ("isinstance", "issubclass")
+
+
+def _names_of_apex(source: bytes) -> set[str]:
+    """What a file imports from Apex, and what it sets beside such an import, in the same `try`."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    attempts = (node for node in ast.walk(tree) if isinstance(node, ast.Try) and any(_from_apex(node)))
+    beside = (part.id for attempt in attempts for part in ast.walk(attempt) if _is_set(part))
+    return {name for name, _ in _from_apex(tree)}.union(beside)
+
+
+def _is_set(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+
+
+def _from_apex(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        yield from ((name, path) for name, path in imported(node) if path.split(".")[0] == "apex")
+
+
+def _path(node: ast.AST, paths: Mapping[str, str]) -> str:
+    """The companion that a name or an attribute means."""
+    if isinstance(node, ast.Name):
+        return canonical(paths.get(node.id, ""))
+    if isinstance(node, ast.Attribute):
+        base = _path(node.value, paths)
+        return canonical(f"{base}.{node.attr}") if base else ""
+    return ""

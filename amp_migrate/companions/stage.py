@@ -1,0 +1,115 @@
+"""The second stage of one file: from what the first one made of it, bytes to bytes.
+
+Whatever goes wrong costs the companions and nothing else: a unit's mixed precision is migrated in all its files, or in
+none, and has been by now.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from difflib import SequenceMatcher
+
+from amp_migrate.check import check_module
+from amp_migrate.companions.decisions import Surroundings
+from amp_migrate.companions.plan import plan_companions
+from amp_migrate.companions.table import COMPANIONS, family, words_in
+from amp_migrate.facts import Facts, SourceFile
+from amp_migrate.facts.elsewhere import Elsewhere
+from amp_migrate.files.parse import Unparsable, parse
+from amp_migrate.findings import Finding
+from amp_migrate.native.apply import apply_edits
+from amp_migrate.native.edits import Edits
+from amp_migrate.native.unused import drop_unused
+from amp_migrate.plan.unused import now_unused
+from amp_migrate.result import Result
+from amp_migrate.selection import COMPANIONS as COMPANIONS_FORM
+from amp_migrate.selection import PLAIN
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """What the second stage made of one file; `stays` are the families of companions left in it, with why."""
+
+    result: Result
+    stays: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def migrate_companions(result: Result, name: str, elsewhere: Elsewhere, surroundings: Surroundings) -> Stage:
+    """Migrate the companions in the output of a file; `name` is what imports of it resolve to.
+
+    A file that the first stage has refused keeps all of Apex, unless that was about a plain loop.
+    """
+    if result.status in ("left", "error") and result.form != PLAIN:
+        return Stage(result, {family(path): "its mixed precision is not migrated" for path in COMPANIONS})
+    try:
+        module = parse(result.output)
+    except Unparsable:
+        return Stage(result)  # the first stage says so, if it has to do with amp at all
+    facts = Facts([SourceFile(module, result.path, name)], elsewhere)
+    (root,) = facts.tree.roots
+    words = surroundings.words | words_in(result.output)
+    plan = plan_companions(facts, root, dataclasses.replace(surroundings, words=words))
+    try:
+        after = facts
+        edits = plan.edits
+        while not edits.is_empty:
+            after = _edited(after, edits)
+            edits = drop_unused(after, facts, ())
+        problem = _problem(facts, after)
+    except Unparsable as error:
+        problem = f"the output does not parse: {error.finding.message}"
+    if problem is not None:
+        return not_migrated(result, problem)
+    line_before = _lines_before(result.source, result.output)
+    findings = [*plan.findings, *(now_unused(facts, after) if after is not facts else ())]
+    findings = [dataclasses.replace(one, line=line_before(one.line)) for one in findings]
+    return Stage(_with(result, after.modules[0].bytes, findings), plan.stays)
+
+
+def not_migrated(result: Result, problem: str) -> Stage:
+    """What the first stage made of a file, after an internal error in the second."""
+    everything = {family(path): problem for path in COMPANIONS}
+    return Stage(_with(result, result.output, [Finding(result.path, 1, "AMP947", problem)]), everything)
+
+
+def _with(result: Result, output: bytes, findings: list[Finding]) -> Result:
+    """The result with the companions in it."""
+    said = {(one.code, one.message): one for one in sorted(findings, reverse=True)}  # each thing once
+    status = result.status
+    if output != result.source:
+        status = "migrated"
+    elif said and status == "untouched":
+        status = "left"
+    findings_of_both = tuple(sorted({*result.findings, *said.values()}))
+    form = result.form or (COMPANIONS_FORM if status != "untouched" else "")
+    return dataclasses.replace(result, output=output, status=status, findings=findings_of_both, form=form)
+
+
+def _edited(facts: Facts, edits: Edits) -> Facts:
+    """The same file with the edits made. Raises Unparsable."""
+    ((root, file),) = facts.files.items()
+    module = parse(apply_edits(facts.tree, root, edits).bytes)
+    return Facts([dataclasses.replace(file, module=module)], facts.elsewhere)
+
+
+def _problem(before: Facts, after: Facts) -> str | None:
+    """What is wrong with our own output, and was not before."""
+    if after is before:
+        return None
+    found = check_module(after, before)
+    own = {(one.kind, one.message) for one in check_module(before, before)} if found else set()
+    new = [one for one in found if (one.kind, one.message) not in own]
+    return f"{new[0].kind} in {new[0].function}: {new[0].message}" if new else None
+
+
+def _lines_before(source: bytes, output: bytes) -> Callable[[int], int]:
+    """For a line of the first stage's output, the one of the file as it was: findings are about that."""
+    if source == output:
+        return lambda line: line
+    old, new = ([line.strip() for line in text.splitlines()] for text in (source, output))
+    lines = {}
+    for _, first, end, new_first, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        for offset in range(new_end - new_first):
+            lines[new_first + offset + 1] = min(first + offset, max(first, end - 1)) + 1
+    return lambda line: lines.get(line, line)
