@@ -23,10 +23,14 @@ class Finding:
 
 
 class Refusal(Exception):
-    """The unit is left alone: something on the line of `node` cannot be migrated with certainty."""
+    """The unit is left alone: something on the line of `node` cannot be migrated with certainty.
 
-    def __init__(self, code: str, node: cst.CSTNode, message: str) -> None:
+    `unread` are the names of other local modules that the forward reaches, and that may show more.
+    """
+
+    def __init__(self, code: str, node: cst.CSTNode, message: str, unread: tuple[str, ...] = ()) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
         self.node = node
         self.message = message
+        self.unread = unread

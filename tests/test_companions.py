@@ -142,7 +142,7 @@ TESTS = """from apex.parallel import DistributedDataParallel
 def inner(model):
     return model.module if isinstance(model, DistributedDataParallel) else model
 """
-REFUSED = "from apex import amp\ndef casts():\n    amp.init()\n"
+REFUSED = "from apex import amp\n@amp.half_function\ndef casts():\n    pass\n"
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_trains_the_same(fixture: UnitFixture, run: Run, pool: Pool, tmp_path: P
     ]
     comparison = verify(*programs, Settings(time_limit=120.0), pool, outputs, lambda name, steps: None)
     assert (comparison.verdict, fixture.reason in comparison.reason) == (fixture.verdict, True), comparison.reason
-    assert bool(comparison.runs["original"].training.low) == run.mixed
+    assert bool(comparison.runs["migrated"].training.low) == run.mixed
 
 
 def _findings(results: list[Result], root: Path) -> list[str]:

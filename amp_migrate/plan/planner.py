@@ -140,7 +140,7 @@ class _Planner:
             if not site.sigmoid_in_sight:
                 text = self.facts.text(site.call.args[0].value if site.call.args else site.call)
                 message = f"the sigmoid that makes {text} is not in sight, or ends a container whose output is used"
-                raise Refusal("AMP967", site.call, message)
+                raise Refusal("AMP967", site.call, message, tuple(plan.safety.unread))
 
     # -- uses of the scaler -----------------------------------------------------------------------------
 

@@ -19,11 +19,13 @@ class Attempt:
     """What came of a unit: a Result for each file, in path order, and what prevents the migration, if anything does.
 
     `given` are the functions that got a parameter, by path and name: whoever calls them must be in the unit, too.
+    `unread` are names of local modules whose code belongs to what is trained.
     """
 
     results: tuple[Result, ...]
     reasons: tuple[Finding, ...] = ()
     given: frozenset[tuple[str, str]] = frozenset()
+    unread: frozenset[str] = frozenset()
 
     @property
     def changed(self) -> dict[str, bytes]:
@@ -64,7 +66,8 @@ def attempt_of(members: Mapping[str, str], programs: Mapping[str, Outcome]) -> A
         merged = dataclasses.replace(_merged(found), unit=tuple(members.items()))
         results.append(_refused(merged, reasons) if reasons else merged)
     given = frozenset(one for outcome in programs.values() for one in outcome.given)
-    return Attempt(tuple(results), reasons, given if not reasons else frozenset())
+    unread = frozenset(one for outcome in programs.values() for one in outcome.unread)
+    return Attempt(tuple(results), reasons, given if not reasons else frozenset(), unread)
 
 
 def reasons_of(outcome: Outcome) -> Iterator[Finding]:

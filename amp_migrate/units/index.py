@@ -15,7 +15,7 @@ from amp_migrate.units.inheritance import Inheritance
 from amp_migrate.units.links import Link, find_links
 from amp_migrate.units.nearby import Nearby
 from amp_migrate.units.reach import Reach
-from amp_migrate.units.sources import Node, Sources
+from amp_migrate.units.sources import Node, Sources, node_of
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.universe import universe_of
 
@@ -122,19 +122,10 @@ class Index:
         larger = unit.extended({**declaring, **reasons})
         return larger if len(larger.files) > len(unit.files) else None
 
-    def with_models(self, unit: Unit) -> Unit:
-        """This unit with the local modules and functions that it computes with, directly or through others."""
-        reasons: dict[Path, str] = {}
-        waiting = self._definitions(unit.files)
-        seen = set(waiting)
-        while waiting:
-            node = waiting.pop()
-            for used in sorted(self._sources.origins(self._sources.referred(node))):
-                if used not in seen and self._sources.mentions(used.file, "torch"):
-                    seen.add(used)
-                    waiting.append(used)
-                    reasons.setdefault(used.file, f"its {used.name} is used by {self._shown(node.file)}")
-        return unit.extended(reasons)
+    def holding_names(self, names: Iterable[str]) -> dict[Path, str]:
+        """The files that define some local names, given by their canonical form, with why."""
+        nodes = self._sources.origins(node for name in sorted(names) if (node := node_of(name)) is not None)
+        return {node.file: f"its {node.name} is a part of what is trained" for node in nodes}
 
     def programs(self, unit: Unit, given: Iterable[tuple[Path, str]] = ()) -> dict[Path, tuple[Path, ...]]:
         """The scripts of a unit: each file that no other uses, with all that it uses, directly or through others.

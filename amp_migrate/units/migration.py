@@ -33,9 +33,7 @@ _MAY_BE_ELSEWHERE = frozenset(
     "AMP966".split()
 )
 # Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
-_MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP963 AMP966".split())
-# Those that the code of a model may lift.
-_MAY_BE_IN_MODELS = frozenset(("AMP967", "AMP908"))
+_MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
 _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
 
 
@@ -132,14 +130,13 @@ class _Units:
         return self._unless_casts_need_apex(self._with_context(self._with_models(self._grown(unit))))
 
     def _with_models(self, done: _Done) -> _Done:
-        """The unit with the models and losses that it trains, where their code decides whether it can be migrated."""
-        codes = {reason.code for reason in done.attempt.reasons}
-        if not self.tie.common or not (done.attempt.changed or codes & _MAY_BE_IN_MODELS):
-            return done
-        larger = self.index.with_models(done.unit)
-        if len(larger.files) == len(done.unit.files) or len(larger.files) > _MOST_FILES:
-            return done
-        return self._grown(larger)
+        """The unit with the models and losses that it trains: their code decides whether it can be migrated, too."""
+        while done.attempt.unread:
+            larger = done.unit.extended(self.index.holding_names(done.attempt.unread))
+            if len(larger.files) == len(done.unit.files) or len(larger.files) > _MOST_FILES:
+                break
+            done = self._grown(larger)
+        return done
 
     def _grown(self, unit: Unit) -> _Done:
         """The smallest unit from this one on that can be migrated; the last one that came further, where none can."""

@@ -253,7 +253,7 @@ class _Collector:
         """A function of another file that may look at gradients: it gets parameters, or it gets a model or an
         optimizer and its body, or some name, speaks of gradients (`norm = check(model, args.grad_clip)`).
         """
-        if self._is_neutral(call, name) or name[:1].isupper() or "penalty" in name:
+        if self._is_neutral(call, name) or name[:1].isupper():
             return False
         imported = self.facts.names.imported_as(call.func)
         return self._may_look(call, name, statement, imported) and not any(
@@ -271,8 +271,8 @@ class _Collector:
         if given_parameters:
             return name not in _BUILTINS
         known = any(self.facts.elsewhere.use_gradients(dotted) for dotted in imported)
-        if not known and not self._words_around(call, name, statement) & _GRADIENT_WORDS:
-            return False
+        if not known and ("penalty" in name or not self._words_around(call, name, statement) & _GRADIENT_WORDS):
+            return False  # a gradient penalty is a part of the loss
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         touched = [arg.value for arg in call.args] + ([receiver] if receiver is not None else [])
         return any(self.roles.is_model(node) or self.roles.optimizers_at(node) for node in touched) or (
