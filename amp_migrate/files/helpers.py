@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -38,10 +39,14 @@ class Helpers:
         return member(base, name)
 
     def source_of(self, resolved: str) -> bytes | None:
-        """The file that defines the function or class, None where it is not found."""
+        """The file that defines the function, class or variable, None where it is not found."""
         for file, _ in _definitions(resolved):
             return file.read_bytes()
-        return None
+        file, name = split(resolved) or (None, "")
+        if file is None or not name.isidentifier():
+            return None
+        source = file.read_bytes()
+        return source if re.search(rb"^%s\s*=" % name.encode(), source, re.MULTILINE) else None
 
     def use_gradients(self, resolved: str) -> bool:
         """True where the function is found and reads gradients, itself or in a function that it calls.

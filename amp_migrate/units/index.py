@@ -123,9 +123,11 @@ class Index:
         return larger if len(larger.files) > len(unit.files) else None
 
     def holding_names(self, names: Iterable[str]) -> dict[Path, str]:
-        """The files that define some local names, given by their canonical form, with why."""
-        nodes = self._sources.origins(node for name in sorted(names) if (node := node_of(name)) is not None)
-        return {node.file: f"its {node.name} is a part of what is trained" for node in nodes}
+        """The files that define some local names, given by their canonical form, and those on the way, with why."""
+        nodes = [node for name in sorted(names) if (node := node_of(name)) is not None]
+        found = {node.file: f"passes {node.name} on" for node in nodes}
+        origins = self._sources.origins(nodes)
+        return found | {node.file: f"its {node.name} is a part of what is trained" for node in origins}
 
     def programs(self, unit: Unit, given: Iterable[tuple[Path, str]] = ()) -> dict[Path, tuple[Path, ...]]:
         """The scripts of a unit: each file that no other uses, with all that it uses, directly or through others.

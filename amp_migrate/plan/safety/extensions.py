@@ -23,6 +23,9 @@ _LOADERS = frozenset(
 # How projects name what their setup.py compiles; torch's own and other packages' are none of ours.
 _COMPILED = re.compile(r"(^|\.)(_C|_ext|\w+_cuda|\w+_cpp|cuda_\w+|_\w+_ext|\w+_ext)(\.|$)")
 
+# A package that torch.utils.ffi made around compiled code.
+_WRAPS_COMPILED = re.compile(rb"\btorch\.utils\.ffi\b")
+
 
 def check_extensions(context: Context) -> None:
     """Raises Refusal for a call of a compiled extension under autocast."""
@@ -36,9 +39,10 @@ def check_extensions(context: Context) -> None:
 
 
 def _is_compiled(context: Context, dotted: str) -> bool:
-    if dotted.startswith(("torch.", "/")) or context.facts.elsewhere.source_of(dotted) is not None:
-        return False
-    return _COMPILED.search(dotted) is not None
+    source = context.facts.elsewhere.source_of(dotted)
+    if source is not None:
+        return _WRAPS_COMPILED.search(source) is not None
+    return not dotted.startswith("torch.") and _COMPILED.search(dotted) is not None
 
 
 def _is_loaded(context: Context, func: cst.BaseExpression) -> bool:

@@ -57,7 +57,7 @@ class Reach:
                 self._run(inner)
 
     def _call(self, call: cst.Call) -> None:
-        self._note_unread(call, call.func)
+        self._note_callees(call)
         for function in self.facts.objects.candidates(call):
             if function.name != "__init__":
                 self._enter(function)
@@ -77,9 +77,11 @@ class Reach:
             return
         self._objects.add(one)
         if isinstance(one.origin, Class):
-            for owner in self._made:
+            for owner, made in self._made.items():
                 if self.facts.objects.root_class(owner) is one.origin:
                     self._class(owner)
+                    for given in (arg.value for maker in made for arg in maker.args):
+                        self._given(given, call)  # what it wraps
         elif isinstance(one.origin, cst.Call):
             self._note_unread(call, one.origin.func)
             for part in walk(one.origin):
@@ -90,6 +92,12 @@ class Reach:
                     for held in self.facts.objects.objects(part) | self.facts.objects.elements(part):
                         if held.kind in ("instance", "call"):
                             self._object(held, call)
+
+    def _given(self, node: cst.BaseExpression, call: cst.Call) -> None:
+        if isinstance(node, (cst.Name, cst.Attribute, cst.Call)):
+            for one in self.facts.objects.objects(node):
+                if one.kind in ("instance", "call"):
+                    self._object(one, call)
 
     def _class(self, owner: Class) -> None:
         """A module: its forward, and the modules that its methods make."""
@@ -112,7 +120,7 @@ class Reach:
         for statement in function.body.statements:
             for inner in statement.descendants():
                 for call in own_calls(self.facts, inner):
-                    self._note_unread(call, call.func)
+                    self._note_callees(call)
                     for owner in self._classes_of(call):
                         self._class(owner)
                     called = self.facts.objects.called_function(call)
@@ -124,17 +132,30 @@ class Reach:
         made = self.facts.objects.classes_made(call)
         if made or not isinstance(call.func, (cst.Name, cst.Attribute)):
             return made
-        held = [one.origin for one in self.facts.objects.objects(call.func) if one.kind == "definition"]
+        held = [one.origin for node in self._callees(call) for one in self.facts.objects.objects(node)]
         return [self.facts.tree.class_at[node] for node in held if isinstance(node, cst.ClassDef)]
 
+    def _callees(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """What a call calls, as written, and what `functools.partial` was given under that name."""
+        yield call.func
+        if isinstance(call.func, (cst.Name, cst.Attribute)):
+            for value in self.facts.objects.values_of(call.func):
+                if isinstance(value, cst.Call) and called_name(value) == "partial" and value.args:
+                    yield value.args[0].value
+
     @cached_property
-    def _made(self) -> list[Class]:
-        """The classes of which the unit makes instances."""
-        found: dict[Class, None] = {}
+    def _made(self) -> dict[Class, list[cst.Call]]:
+        """The classes of which the unit makes instances, with the calls that do."""
+        found: dict[Class, list[cst.Call]] = {}
         for statement in self.facts.tree.all_statements():
             for call in own_calls(self.facts, statement):
-                found.update(dict.fromkeys(self._classes_of(call)))
-        return list(found)
+                for owner in self._classes_of(call):
+                    found.setdefault(owner, []).append(call)
+        return found
+
+    def _note_callees(self, call: cst.Call) -> None:
+        for callee in self._callees(call):
+            self._note_unread(call, callee)
 
     def _note_unread(self, call: cst.Call, callee: cst.BaseExpression) -> None:
         for name in self.facts.names.imported_as(callee):
