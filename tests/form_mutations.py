@@ -117,7 +117,7 @@ _FP16_UTILS = [
         "    scaler.unscale_(optimizer)\n",
         """    scaler.unscale_(optimizer)
     for param in model.parameters():
-        param.grad.data.mul_(1.0 / loss_scale)
+        param.grad.data.mul_(1.0 / 256.0)
 """,
         "the loss is not multiplied by 256 any more, but the gradients are still divided by it",
     ),
@@ -125,7 +125,7 @@ _FP16_UTILS = [
         "fp16_utils: loss still multiplied by hand",
         "fp16_utils/master_params_loop",
         "scaler.scale(loss)",
-        "scaler.scale(loss.float() * loss_scale)",
+        "scaler.scale(loss.float() * 256.0)",
         "the loss is still multiplied by 256, but the gradients are not divided by it any more",
     ),
     Mutation(
@@ -262,7 +262,7 @@ _HANDLE = [
 _PLAIN = [
     Mutation(
         "plain: autocast missing",
-        "plain/accumulation",
+        "plain/accumulation_of_dicts",
         "    with torch.cuda.amp.autocast():\n",
         "    if True:\n",
         "the forward of update 1 lies outside of an autocast region",
@@ -297,14 +297,14 @@ _PLAIN = [
     ),
     Mutation(
         "plain: loss divided twice",
-        "plain/accumulation",
+        "plain/accumulation_of_dicts",
         "    loss = loss / STEPS\n",
         "    loss = loss / STEPS / STEPS\n",
         "without AMP, the loss of update 1 is",
     ),
     Mutation(
         "plain: update in every micro-batch",
-        "plain/accumulation",
+        "plain/accumulation_of_dicts",
         "        scaler.update()\n        scheduler.step()\n        optimizer.zero_grad()\n",
         "        scheduler.step()\n        optimizer.zero_grad()\n    scaler.update()\n",
         "AssertionError: No inf checks were recorded prior to update",
@@ -340,22 +340,20 @@ _PLAIN = [
     Mutation(
         "plain: generator not stepped by the scaler",
         "plain/gan_with_logits",
-        "scaler.step(optimizer_G)",
-        "optimizer_G.step()",
+        "scaler.step(optimizer_G)\n    scaler.update()\n",
+        "optimizer_G.step()\n",
         "optimizer 2 steps on scaled gradients by itself",
     ),
     Mutation(
         "plain: BCELoss under autocast",
         "plain/dcgan_sigmoid_bce",
-        """        with torch.cuda.amp.autocast(enabled=False):
-            errG = criterion(output.float(), label)
-""",
+        "    errG = criterion(output.float(), label)\n",
         "        errG = criterion(output, label)\n",
         "torch.nn.BCELoss are unsafe to autocast",
     ),
     Mutation(
         "plain: gradients of the penalty not divided",
-        "plain/gradient_penalty",
+        "plain/penalty_in_a_region",
         "autograd.grad(score, mixed,",
         "autograd.grad(scaler.scale(score), mixed,",
         "first loss: 1.3e+07",
@@ -371,11 +369,9 @@ _PLAIN = [
         "plain: Gram matrix in half precision",
         "plain/gram_matrix",
         """    with torch.cuda.amp.autocast(enabled=False):
-        flat = features.float().view(b, c, h * w)
-""",
+        return torch.bmm(flat.float(), flat.transpose(1, 2).float())""",
         """    if True:
-        flat = features.view(b, c, h * w)
-""",
+        return torch.bmm(flat, flat.transpose(1, 2))""",
         "first loss: inf",
     ),
 ]

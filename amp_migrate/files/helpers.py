@@ -42,11 +42,11 @@ class Helpers:
         """The file that defines the function, class or variable, None where it is not found."""
         for file, _ in _definitions(resolved):
             return file.read_bytes()
-        file, name = split(resolved) or (None, "")
-        if file is None or not name.isidentifier():
+        found = split(resolved)
+        if found is None or not found[1].isidentifier():
             return None
-        source = file.read_bytes()
-        return source if re.search(rb"^%s\s*=" % name.encode(), source, re.MULTILINE) else None
+        source = found[0].read_bytes()
+        return source if re.search(rb"^%s\s*=" % found[1].encode(), source, re.MULTILINE) else None
 
     def use_gradients(self, resolved: str) -> bool:
         """True where the function is found and reads gradients, itself or in a function that it calls.
