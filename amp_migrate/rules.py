@@ -241,14 +241,6 @@ _RULES = (
         "with float32 gradients the default of 1e-8 works again: compare before changing it",
     ),
     Rule(
-        "AMP176",
-        "note",
-        "the loss is a sum",
-        "gradients of a sum are large, so that the loss scale of 65536 overflows at first: the scaler skips steps "
-        "until it has halved often enough",
-        "nothing, or give GradScaler a smaller init_scale",
-    ),
-    Rule(
         "AMP177",
         "attention",
         "a loss that was scaled is read",
@@ -724,7 +716,7 @@ _RULES = (
         "AMP950",
         "refusal",
         "a test trains here",
-        "a test says what it wants to be computed, in float32 as it stands",
+        "a test says what it wants to be computed, and in which type",
         "nothing; migrate it by hand if it is a training script after all",
     ),
     Rule(
@@ -895,6 +887,14 @@ _RULES = (
         "what trains the half model is not understood",
         "GradScaler needs an optimizer of torch's kind, a backward, and a loss scale that it can take over",
         "use a torch optimizer, or migrate the training step by hand",
+    ),
+    Rule(
+        "AMP937",
+        "refusal",
+        "a loss scale of the script's own, with whatever belongs to it",
+        "the scale, the check for overflow and the master copies go together or not at all, wherever they are used",
+        "keep the arm without half; give the class or loop a GradScaler, scale(loss).backward(), step and update, run "
+        "the forwards under autocast, and no longer cast the model that is trained",
     ),
     Rule(
         "AMP930",

@@ -30,7 +30,7 @@ def facts_of(code: str, elsewhere: Elsewhere | None = None) -> Facts:
 
 def recognition(facts: Facts) -> Recognition:
     """The optimizers made of `model.parameters()`, and the backwards of names."""
-    found = Recognition("plain")
+    found = Recognition("plain", is_scaled=False)
     for statement in facts.tree.all_statements():
         for call in (part for part in facts.tree.expressions(statement) if isinstance(part, cst.Call)):
             if (facts.names.dotted(call.func) or "").startswith("torch.optim.") and isinstance(

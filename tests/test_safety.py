@@ -255,7 +255,7 @@ def test_parts_of_the_model_are_reached():
 
 def test_a_summed_loss_is_noted():
     found = planned(facts_of(script("pass", loss="F.mse_loss(output, y, reduction='sum')")))
-    assert [one.code for one in found.safety.findings] == ["AMP187"]
+    assert [one.code for one in found.findings] == ["AMP187"]
 
 
 def test_local_modules_that_are_not_at_hand_are_named():

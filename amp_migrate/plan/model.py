@@ -228,20 +228,18 @@ class Recognition:
     With a `lowering`, it is what makes the plain program; the rest is found in that program, where marks say when
     mixed precision is on.
 
-    With a `lowering`, it is what makes the plain program; the rest is found in that program, where marks say when
-    mixed precision is on.
-
     `modules` are the dotted names of what the form consists of: imports of them go. `received` are the names that take
     up a handle that is handed on, `absent` the reads of the handle where it is None, and `settled` the tests of it that
     are true now. `replaced` are expressions of the form with what stands in their place natively. `evaluates` tells
     whether forwards without gradients were in mixed precision as well, `is_proven` whether the source shows that its
-    models and losses survive half precision.
+    models and losses survive half precision, `is_scaled` whether it scales its losses itself.
     """
 
     form: str
     modules: tuple[str, ...] = ()
     evaluates: bool = True
     is_proven: bool = True
+    is_scaled: bool = True
     setups: list[Setup] = dataclasses.field(default_factory=list)
     backwards: list[Backward] = dataclasses.field(default_factory=list)
     parameters: list[ParameterAccess] = dataclasses.field(default_factory=list)

@@ -31,7 +31,9 @@ from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.logits import Logits, plan_logits
 from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.scan import scan
+from amp_migrate.plan.safety.sums import summed_losses
 from amp_migrate.plan.scaler.before_setup import is_of_another_program, reached_without_setup, runs_before_setup
 from amp_migrate.plan.scaler.binder import Binder
 from amp_migrate.plan.scaler.binding import Creation
@@ -128,6 +130,8 @@ class _Planner:
             plan.safety = scan(self.facts, forwards, regions, plan.bce)
             plan.findings += plan.safety.findings
             self._check_sigmoids(plan)
+        if not self.found.is_scaled:
+            plan.findings += summed_losses(self.facts, Reach(self.facts, forwards, regions), self.found.backwards)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)

@@ -70,8 +70,9 @@ def _makes_one_of(facts: Facts, call: cst.Call, stepped: ObjectSet) -> bool:
 
 
 def _is_optimizer_class(facts: Facts, call: cst.Call) -> bool:
-    if any("torch.optim" in path and "lr_scheduler" not in path for path in facts.objects.import_paths(call.func)):
-        return True
+    paths = facts.objects.import_paths(call.func)
+    if any("torch.optim" in path for path in paths):
+        return not any("lr_scheduler" in path for path in paths)
     made = facts.objects.classes_made(call)
     if made:
         return any(
@@ -81,6 +82,11 @@ def _is_optimizer_class(facts: Facts, call: cst.Call) -> bool:
             for base in ancestor.node.bases
         )
     name = called_name(call)
-    if not name[:1].isupper() or "Scheduler" in name or name.endswith("LR"):
+    if not name[:1].isupper() or _is_scheduler_name(name):
         return False
     return any(True for arg in call.args for _ in parameters_of(facts, arg.value))
+
+
+def _is_scheduler_name(name: str) -> bool:
+    """True for `WarmupLinearSchedule` and the like, which are given an optimizer with its parameters."""
+    return "Schedule" in name or name.endswith("LR")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 
 _WITHOUT_GRADIENTS = frozenset(("no_grad", "inference_mode", "set_grad_enabled", "eval"))
@@ -59,3 +60,14 @@ class Definition:
         """Both of two definitions of one name."""
         values = ((getattr(self, field.name), getattr(other, field.name)) for field in dataclasses.fields(self))
         return Definition(*(one | two for one, two in values))
+
+
+def changed_definitions(before: bytes, after: bytes) -> list[str]:
+    """The functions and classes of a module that are not the same in another version of it. Both parse."""
+    then, now = _defined(before), _defined(after)
+    return [name for name, text in then.items() if now.get(name) != text]
+
+
+def _defined(source: bytes) -> dict[str, str]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {node.name: ast.dump(node) for node in ast.parse(source).body if isinstance(node, kinds)}

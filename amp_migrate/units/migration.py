@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,9 @@ from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
+from amp_migrate.selection import HALF
 from amp_migrate.units.attempt import Attempt, attempt_of, reasons_of
+from amp_migrate.units.definition import changed_definitions
 from amp_migrate.units.index import Index, Unit
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.universe import universe_of
@@ -34,6 +37,7 @@ _MAY_BE_ELSEWHERE = frozenset(
 )
 # Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
+_CASTS = re.compile(rb"\.half\(\)|\bfloat16\b|\bHalfTensor\b")
 _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
 
 
@@ -127,7 +131,8 @@ class _Units:
         return units
 
     def _migrated(self, unit: Unit) -> _Done:
-        return self._unless_casts_need_apex(self._with_context(self._with_models(self._grown(unit))))
+        done = self._with_context(self._with_models(self._grown(unit)))
+        return self._unless_others_are_half(self._unless_casts_need_apex(done))
 
     def _with_models(self, done: _Done) -> _Done:
         """The unit with the models and losses that it trains: their code decides whether it can be migrated, too."""
@@ -214,6 +219,20 @@ class _Units:
                 file, what = casts
                 finding = Finding(result.path, 1, "AMP901", f"{_in_words(file)} {what}")
                 return dataclasses.replace(done, attempt=done.attempt.left(finding))
+        return done
+
+    def _unless_others_are_half(self, done: _Done) -> _Done:
+        """What is in float32 from now on may not be used by files that stay in half."""
+        for result in done.attempt.results if done.attempt.changed and self.tie is not APEX_AMP else ():
+            if result.form != HALF or not result.changed:
+                continue
+            file = Path(os.path.realpath(result.path))
+            for name in changed_definitions(result.source, result.output):
+                for user, reason in self.index.users_of(name, file, done.unit).items():
+                    if _CASTS.search(self.index.source(user)):
+                        message = f"{_in_words(user)} {reason}, and casts to half itself"
+                        finding = Finding(result.path, 1, "AMP901", message)
+                        return dataclasses.replace(done, attempt=done.attempt.left(finding))
         return done
 
     def _attempt(

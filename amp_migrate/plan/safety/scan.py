@@ -19,7 +19,6 @@ from amp_migrate.plan.safety.probabilities import keep_probabilities
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.self_products import isolate_self_products
-from amp_migrate.plan.safety.sums import note_summed_losses
 from amp_migrate.plan.safety.vanishing import keep_epsilons
 
 
@@ -43,5 +42,4 @@ def scan(facts: Facts, forwards: Forwards, regions: list[Region], bce: list[BceS
     keep_probabilities(context)
     keep_epsilons(context)
     match_indexed_writes(context)
-    note_summed_losses(context)
     return safety

@@ -1,24 +1,42 @@
-"""Losses that are summed, not averaged: the scaler starts too high for them (rule H8)."""
+"""Losses that are summed, not averaged: the scaler starts too high for them (rule H8).
+
+criterion(output, target).sum().backward()
+F.cross_entropy(output, target, reduction="sum").backward()
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import libcst as cst
 
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import called_name
 from amp_migrate.facts.values import literal_value
-from amp_migrate.plan.safety.context import Context
+from amp_migrate.findings import Finding
+from amp_migrate.plan.model import Backward
+from amp_migrate.plan.safety.reach import Reach
 
 
-def note_summed_losses(context: Context) -> None:
-    """A finding for each criterion under autocast that sums over the batch."""
+def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> Iterator[Finding]:
+    """A finding for each criterion under autocast that sums over the batch, and for each loss that is a sum itself."""
     noted: set[cst.Call] = set()
-    for call, _ in context.reach.calls():
-        origins = context.facts.objects.objects(call.func) if isinstance(call.func, (cst.Name, cst.Attribute)) else []
-        made = [call, *(one.origin for one in origins)]
-        for one in made:
-            if isinstance(one, cst.Call) and one not in noted and _sums(one):
+    for call, _ in reach.calls():
+        for one in (call, *_made(facts, call.func)):
+            if one not in noted and _sums(one):
                 noted.add(one)
-                text = context.facts.text(one.func)
-                context.note(one, "AMP187", f"{text} sums over the batch")
+                yield facts.finding(one, "AMP187", f"{facts.text(one.func)} sums over the batch")
+    for backward in backwards:
+        loss = backward.loss
+        values = [loss, *facts.objects.values_of(loss)] if isinstance(loss, (cst.Name, cst.Attribute)) else [loss]
+        if any(isinstance(value, cst.Call) and called_name(value) == "sum" for value in values):
+            yield facts.finding(backward.call, "AMP187", f"{facts.text(loss)} is a sum over the batch")
+
+
+def _made(facts: Facts, node: cst.BaseExpression) -> Iterator[cst.Call]:
+    """The calls that made what a name means: `nn.MSELoss(reduction="sum")` for `criterion`."""
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        yield from (one.origin for one in facts.objects.objects(node) if isinstance(one.origin, cst.Call))
 
 
 def _sums(call: cst.Call) -> bool:

@@ -213,6 +213,8 @@ class _Collector:
             return GradientUse(statement, "backward", part, part, None) if "apex" not in dotted else None
         if Object("call", part) in self.roles.optimizers:
             return None  # builds the optimizer
+        if self._is_optimizers_own(part, name):
+            return None
         if functions:
             inside = {self._use_inside(function) for function in functions}
             if access is not None or "helper" in inside:
@@ -224,6 +226,14 @@ class _Collector:
             kind = "norm" if "norm" in name.lower() else "other"
             return GradientUse(statement, kind, part, part, objects, access)
         return None
+
+    def _is_optimizers_own(self, call: cst.Call, name: str) -> bool:
+        """True for `optimizer.step()` and `optimizer.zero_grad()`, where the class of the optimizer is in the unit as
+        well: GradScaler unscales before the step, and nobody needs to before the other.
+        """
+        if name not in ("step", "zero_grad") or not isinstance(call.func, cst.Attribute):
+            return False
+        return bool(self.roles.optimizers_at(call.func.value))
 
     def _scales_a_loss(self, function: Function) -> bool:
         return any(statement.function is function for statement in self.events.backwards)

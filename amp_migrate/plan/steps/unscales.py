@@ -254,9 +254,9 @@ class UnscalePlanner:
         return statement is not None and any(isinstance(one.node, cst.If) for one in statement.path()[:-1])
 
     def _loop_of(self, step: Step, candidate: Statement) -> cst.For | None:
-        """The `for optimizer in optimizers` that names the stepped optimizer, if `candidate` is outside it."""
+        """The `for optimizer in optimizers` that names the stepped optimizer, if `candidate` is not in its body."""
         for outer in step.statement.path()[:-1]:
             if isinstance(outer.node, cst.For) and names_in(outer.node.target) & names_in(step.optimizer):
-                if not candidate.inside(outer):
+                if candidate is outer or not candidate.inside(outer):
                     return outer.node
         return None

@@ -31,6 +31,7 @@ from amp_migrate.sources.fp16_utils.names import (
     OPTIMIZERS,
     form_name,
     is_inside_copy,
+    is_of_apex,
     unknown_copy,
 )
 from amp_migrate.sources.fp16_utils.reader import Reader
@@ -40,7 +41,8 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     """Everything of the form in the unit, or what makes a plain program of it; and why it cannot all be migrated."""
     found = Recognition(FP16_UTILS, modules=MODULES)
     found.sites.extend(_sites(facts))
-    if not found.sites:
+    if not any(_is_of_form(facts, site) for site in found.sites):
+        found.sites.clear()
         return found, []
     copies = [
         Refusal("AMP931", node, f"FP16_Optimizer of {module} is in no file that is known")
@@ -69,6 +71,12 @@ def _sites(facts: Facts) -> Iterator[cst.CSTNode]:
                 is_method = isinstance(part.func, cst.Attribute) and part.func.attr.value in METHODS
                 if name in OPTIMIZERS | MODEL_CASTS | HAND_LOOPS or is_method or unknown_copy(facts, part.func):
                     yield part
+
+
+def _is_of_form(facts: Facts, site: cst.CSTNode) -> bool:
+    """False for a loop over masters that the script defines itself: alone, it is training in half by hand."""
+    assert isinstance(site, cst.Call)
+    return form_name(facts, site.func) not in HAND_LOOPS or is_of_apex(facts, site.func)
 
 
 def _unknown(facts: Facts) -> Iterator[tuple[cst.CSTNode, str]]:

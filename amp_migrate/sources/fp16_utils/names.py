@@ -61,6 +61,11 @@ def form_name(facts: Facts, node: cst.BaseExpression) -> str | None:
     return "FP16_Optimizer" if owner is not None else None
 
 
+def is_of_apex(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for what is imported from apex itself."""
+    return any(_is_apex(path) for path in (*facts.names.imported_as(node), *facts.objects.import_paths(node)))
+
+
 def unknown_copy(facts: Facts, node: cst.BaseExpression) -> str | None:
     """The module of what has the name of the class, and cannot be looked at."""
     if isinstance(node, (cst.Name, cst.Attribute)) and form_name(facts, node) is None:

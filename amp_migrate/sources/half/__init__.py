@@ -27,7 +27,9 @@ from amp_migrate.sources.half.masters import Masters
 from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.half.scale import Scaling
 from amp_migrate.sources.half.training import Training
+from amp_migrate.sources.half.unread import unread_training
 from amp_migrate.sources.optimizers import find_optimizers
+from amp_migrate.sources.tests import is_in_test
 
 _NATIVE = ("torch.cuda.amp", "torch.amp", "torch.autocast", "torch.cpu.amp", "torch.GradScaler")
 
@@ -35,7 +37,7 @@ _NATIVE = ("torch.cuda.amp", "torch.amp", "torch.autocast", "torch.cpu.amp", "to
 def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     """A training in half, and every reason why it cannot be migrated.
 
-    Nothing is found where no trained model is cast (inference), and beside native AMP.
+    Nothing is found where nothing is trained in half (inference), and beside native AMP.
     """
     found = Recognition(HALF)
     lowered = [statement for statement in facts.tree.all_statements() if is_of_lowering(statement)]
@@ -59,7 +61,11 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     modules = Modules(facts, optimizers)
     casts = Casts(facts, modules)
     if not casts.trained and not (casts.defaults and modules.trained):
-        return found, []
+        unread = unread_training(facts, casts)
+        if unread is None:
+            return found, []
+        found.sites += unread[0]
+        return found, [unread[1]]
     casts.lower()
     found.lowering = casts.lowering
     found.sites += casts.sites
@@ -77,7 +83,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     edited = edited_guards(facts, found.sites)
     casts.lowering.edited = [statement for statement in edited if statement not in casts.lowering.arms]
     casts.lowering.removed += without_use(facts, casts.gone, casts.lowering.removed)
-    return found, [*_own_casts(facts), *casts.refusals]
+    return found, [*_tests(facts, casts), *_own_casts(facts), *casts.refusals]
 
 
 def _uses_native_amp(facts: Facts) -> bool:
@@ -89,6 +95,12 @@ def _uses_native_amp(facts: Facts) -> bool:
         if isinstance(part, (cst.Name, cst.Attribute))
         for path in facts.objects.import_paths(part)
     )
+
+
+def _tests(facts: Facts, casts: Casts) -> list[Refusal]:
+    """Tests that train in half are there to do just that."""
+    inside = [call for statement, call in casts.trained if is_in_test(facts, statement)]
+    return [Refusal("AMP950", call, f"{facts.text(call)} is part of a test") for call in inside]
 
 
 def _own_casts(facts: Facts) -> list[Refusal]:

@@ -56,6 +56,14 @@ class Casts:
         self.defaults = list(self._default_types())
         self._helper_calls = list(Helpers(facts).calls())
 
+    def of_modules(self) -> list[tuple[Statement, cst.Call]]:
+        """The casts of modules that are no inference, whether they are trained or not."""
+        return [
+            (statement, call)
+            for statement, call in self._casts
+            if not self.kept.is_kept(call) and ".eval()" not in source_key(statement.node)
+        ]
+
     def lower(self) -> None:
         """Fill the lowering with all casts, once it is known that a training is in half."""
         for statement, call in self._casts:

@@ -127,7 +127,7 @@ class Scaling:
         for loss, scale in ((node.left, node.right), (node.right, node.left)):
             if self.key(scale) in self.divisors:
                 return loss, scale
-        if any(_looks_like_scale(side) for side in (node.left, node.right)):
+        if any(looks_like_scale(side) for side in (node.left, node.right)):
             message = f"{self.facts.text(node)} scales the loss, and no gradient is divided by the scale"
             raise Refusal("AMP936", node, message)
         return None
@@ -240,7 +240,8 @@ def _inverse(node: cst.BaseExpression) -> cst.BaseExpression | None:
     return None
 
 
-def _looks_like_scale(node: cst.BaseExpression) -> bool:
+def looks_like_scale(node: cst.BaseExpression) -> bool:
+    """True for large numbers, and for what is called a loss scale."""
     value = literal_value(node)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value >= 64

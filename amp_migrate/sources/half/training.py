@@ -38,6 +38,7 @@ class Training:
         conditions = self._conditions()
         loss_scale = self._loss_scale(conditions)
         self.found.removed += [*self.marks, *self.scales]
+        self.found.is_scaled = bool(self.scales)
         for statement, call in self.optimizers:
             models = [model for arg in call.args for model in parameters_of(self.facts, arg.value)]
             self.found.setups.append(
@@ -46,7 +47,16 @@ class Training:
         self.found.backwards += self._backwards()
         if not self.found.backwards:
             raise Refusal("AMP936", self.optimizers[0][1], "what this optimizer steps on has no backward in sight")
+        self._check_backwards()
         self._notes()
+
+    def _check_backwards(self) -> None:
+        """Raises Refusal for `optimizer.backward(loss)`, where something of another kind scales the loss."""
+        for backward in self.found.backwards:
+            given = backward.arguments[0] if backward.arguments else None
+            if given is not None and given.keyword is None and "loss" in self.facts.text(given).lower():
+                text = self.facts.text(backward.call)
+                raise Refusal("AMP936", backward.call, f"{text} is the backward of something that is no loss")
 
     def _conditions(self) -> list[Condition]:
         """What the casts stand under, all of them the same (rule G3). Raises Refusal."""
@@ -139,11 +149,3 @@ class Training:
                     if value > _DEFAULT_EPS:
                         message = f"eps={self.facts.text(arg.value)} may have been raised for half gradients"
                         self.found.findings.append(self.facts.finding(call, "AMP175", message))
-        for backward in self.found.backwards:
-            if self._is_sum(backward.loss):
-                message = f"{self.facts.text(backward.loss)} is a sum: the first steps will be skipped"
-                self.found.findings.append(self.facts.finding(backward.call, "AMP176", message))
-
-    def _is_sum(self, loss: cst.BaseExpression) -> bool:
-        values = [loss, *self.facts.objects.values_of(loss)] if isinstance(loss, (cst.Name, cst.Attribute)) else [loss]
-        return any(isinstance(value, cst.Call) and called_name(value) == "sum" for value in values)

@@ -36,7 +36,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
 
     Nothing is found where native AMP is used anywhere in the unit: its author has decided.
     """
-    found = Recognition(PLAIN, evaluates=False, is_proven=False)
+    found = Recognition(PLAIN, evaluates=False, is_proven=False, is_scaled=False)
     losses = find_losses(facts)
     if not losses or _chooses_precision(facts):
         return found, []

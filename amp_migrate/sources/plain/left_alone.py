@@ -14,8 +14,8 @@ from amp_migrate.findings import Refusal
 from amp_migrate.sources.plain.frameworks import owned_by_framework
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
+from amp_migrate.sources.tests import is_in_test
 
-_TEST_FOLDERS = frozenset(("test", "tests", "testing", "unittests"))
 _HOOKS = frozenset("register_hook register_backward_hook register_full_backward_hook retain_grad".split())
 _IN_PLACE = frozenset("add_ sub_ mul_ copy_ addcmul_ addcdiv_ set_".split())
 _DOUBLES = frozenset(("torch.float64", "torch.double", "torch.DoubleTensor", "torch.cuda.DoubleTensor"))
@@ -60,18 +60,9 @@ class _Finder:
 
     def test(self) -> Refusal | None:
         for loss in self.losses:
-            path = PurePath(self.facts.file_of(loss.call).path)
-            in_folder = bool(_TEST_FOLDERS & set(path.parts[:-1]))
-            named = path.name.startswith("test_") or path.stem.endswith("_test")
-            if in_folder or named or self._is_in_test_case(loss.statement.function):
+            if is_in_test(self.facts, loss.statement):
                 return Refusal("AMP950", loss.call, f"{self.facts.text(loss.call)} is part of a test")
         return None
-
-    def _is_in_test_case(self, function: Function) -> bool:
-        owner = function.owner
-        if owner is not None:
-            return any("TestCase" in self.facts.text(base.value) for base in owner.node.bases)
-        return function.name.startswith("test_")
 
     def sibling(self) -> Refusal | None:
         """A copy of the script in mixed precision lies beside it: `train_amp.py` beside `train.py`."""
