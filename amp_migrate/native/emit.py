@@ -161,7 +161,8 @@ class _Emitter:
                 # It was only ever looked up under the guard.
                 off = self.facts.text(negated(cst.parse_expression(enabled)))
                 dynamic = f"{off} or {dynamic}"
-            yield name, f"float({text})" if dynamic is None else f"None if {dynamic} else float({text})"
+            number = text if isinstance(scale.runtime, cst.Float) else f"float({text})"
+            yield name, number if dynamic is None else f"None if {dynamic} else {number}"
             first = "2.**16" if scale.initial is None else self.facts.text(scale.initial)
             init_scale = name if dynamic is None else f"{name} or {first}"
             enabled = f"{name} != 1.0" if enabled is None else f"{enabled} and {name} != 1.0"

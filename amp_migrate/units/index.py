@@ -96,6 +96,13 @@ class Index:
             return None
         return Unit((), {}).extended(reasons) if self._sources.tie.common else self._closed(reasons)
 
+    def users(self, unit: Unit) -> dict[Path, str]:
+        """Files outside that use something of the unit, whatever it is."""
+        users: dict[Path, str] = {}
+        for node in self._definitions(unit.files):
+            users |= self.users_of(node.name, node.file, unit)
+        return users
+
     def relatives(self, unit: Unit) -> dict[Path, str]:
         """Files outside with classes that decide, too, what the classes of the unit do that touch or reach a handle:
         they inherit from them, and can override a method; or are their bases, and can use a name for something else.

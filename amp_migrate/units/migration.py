@@ -23,7 +23,8 @@ from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
-from amp_migrate.selection import HALF
+from amp_migrate.selection import FP16_UTILS, HALF
+from amp_migrate.sources.screen import may_cast_model
 from amp_migrate.units.attempt import Attempt, attempt_of, reasons_of
 from amp_migrate.units.definition import changed_definitions
 from amp_migrate.units.index import Index, Unit
@@ -175,7 +176,20 @@ class _Units:
 
     def _completed(self, done: _Done) -> _Done | None:
         """The unit with all that the migration affects although it could be done without; None where that is all."""
-        return self._with_callers(done) or self._with_relatives(done)
+        return self._with_callers(done) or self._with_relatives(done) or self._with_casting(done)
+
+    def _with_casting(self, done: _Done) -> _Done | None:
+        """The unit with the scripts that use it and cast to half themselves: it may be this unit's model, and no
+        GradScaler takes half weights. None where there are none.
+        """
+        unit = done.unit
+        is_half = any(result.changed and result.form == FP16_UTILS for result in done.attempt.results)
+        users = self.index.users(unit) if is_half else {}
+        casting = {file: why for file, why in users.items() if may_cast_model(self.index.source(file))}
+        if not casting or len(unit.files) + len(casting) > _MOST_FILES:
+            return None
+        larger = unit.extended(casting)
+        return _Done(larger, self._attempt(larger, done.given), done.given)
 
     def _with_relatives(self, done: _Done) -> _Done | None:
         """The unit with the base classes and derived classes of its own; None where it has them."""

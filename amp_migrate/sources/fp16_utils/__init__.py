@@ -30,8 +30,8 @@ from amp_migrate.sources.fp16_utils.names import (
     MODULES,
     OPTIMIZERS,
     form_name,
-    is_inside_copy,
     is_of_apex,
+    program_statements,
     unknown_copy,
 )
 from amp_migrate.sources.fp16_utils.reader import Reader
@@ -62,8 +62,8 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
 
 def _sites(facts: Facts) -> Iterator[cst.CSTNode]:
     """What is of the form by its name: calls of its classes and functions, and methods that only the wrapper has."""
-    for statement in facts.tree.all_statements():
-        if isinstance(statement.node, (cst.Import, cst.ImportFrom)) or is_inside_copy(statement.function):
+    for statement in program_statements(facts):
+        if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
             continue
         for part in facts.tree.expressions(statement):
             if isinstance(part, cst.Call):

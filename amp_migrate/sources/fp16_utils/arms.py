@@ -33,12 +33,13 @@ from amp_migrate.sources.fp16_utils.casts import Casts
 from amp_migrate.sources.fp16_utils.masters import Masters
 from amp_migrate.sources.fp16_utils.names import (
     METHODS,
-    OPTIMIZERS,
     form_name,
     is_backward,
     is_inside_copy,
     is_wrapper,
+    makes_wrapper,
     own_class,
+    program_statements,
 )
 from amp_migrate.sources.fp16_utils.wrappers import marked, wrapped
 
@@ -54,8 +55,8 @@ class Arms:
         self.findings: list[Finding] = []
         self.refusals: list[Refusal] = []
         self._gone: set[Statement] = set()
-        self._statements = [one for one in facts.tree.all_statements() if not is_inside_copy(one.function)]
-        self.setups = [one for one in self._statements if self._makes_wrapper(one)]
+        self._statements = program_statements(facts)
+        self.setups = [one for one in self._statements if makes_wrapper(facts, one)]
         self.casts = Casts(facts, lowering, self._statements)
         self._on = [formula for one in self._statements for formula in self._precision_formulas(one)]
         self._other_optimizers: list[Statement] = []
@@ -83,12 +84,6 @@ class Arms:
             self.refusals.append(refusal)
 
     # -- what there is ----------------------------------------------------------------------------------
-
-    def _makes_wrapper(self, statement: Statement) -> bool:
-        return any(
-            isinstance(part, cst.Call) and form_name(self.facts, part.func) in OPTIMIZERS
-            for part in self.facts.tree.expressions(statement)
-        )
 
     def _calls(self, block: Block) -> Iterator[cst.Call]:
         """The calls in a block, without what goes anyway."""

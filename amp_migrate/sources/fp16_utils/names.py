@@ -11,7 +11,7 @@ import re
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Class, Function, called_name
+from amp_migrate.facts.tree import Class, Function, Statement, called_name
 
 MODULES = (
     "apex.fp16_utils",
@@ -26,7 +26,9 @@ MARK = "__FP16_Optimizer__"
 
 OPTIMIZERS = frozenset(("FP16_Optimizer", MARK))
 # They return the model that they are given, in half.
-MODEL_CASTS = frozenset("network_to_half FP16Model FP16_Module BN_convert_float convert_network convert_module".split())
+MODEL_CASTS = frozenset(
+    "network_to_half FP16Model FP16_Module BN_convert_float batchnorm_to_float convert_network convert_module".split()
+)
 # They change the prefix of the keys of the state.
 PREFIXES = {"network_to_half": "1.", "FP16Model": "network.", "FP16_Module": "module."}
 # How the model inside is reached.
@@ -126,6 +128,26 @@ def is_inside_copy(function: Function) -> bool:
             return True
         current = current.parent
     return False
+
+
+def program_statements(facts: Facts) -> list[Statement]:
+    """The statements of the unit without what is inside of copies, and without files that are there for a copy only:
+    its helpers are the copy's business, too.
+    """
+    statements = [one for one in facts.tree.all_statements() if not is_inside_copy(one.function)]
+    copies = {facts.tree.root_of(owner.node) for owner in facts.tree.classes if is_wrapper(owner)}
+    if not copies:
+        return statements
+    wrapping = {facts.tree.root_of(one.node) for one in statements if makes_wrapper(facts, one)}
+    return [one for one in statements if facts.tree.root_of(one.node) not in copies - wrapping]
+
+
+def makes_wrapper(facts: Facts, statement: Statement) -> bool:
+    """True for a statement that wraps an optimizer."""
+    return any(
+        isinstance(part, cst.Call) and form_name(facts, part.func) in OPTIMIZERS
+        for part in facts.tree.expressions(statement)
+    )
 
 
 def is_backward(facts: Facts, call: cst.Call) -> bool:

@@ -21,7 +21,7 @@ from amp_migrate.sources.fp16_utils.names import (
     SCALERS,
     form_name,
     is_backward,
-    is_inside_copy,
+    program_statements,
 )
 from amp_migrate.sources.fp16_utils.wrappers import read_loss_scale, wrapped
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
@@ -41,7 +41,7 @@ class Reader:
         self.facts = facts
         self.found = found
         self.refusals: list[Refusal] = []
-        self._statements = [one for one in facts.tree.all_statements() if not is_inside_copy(one.function)]
+        self._statements = program_statements(facts)
         self._wrapped: ObjectSet = frozenset()
 
     def read(self) -> None:
