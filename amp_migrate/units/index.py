@@ -119,17 +119,22 @@ class Index:
         return larger if len(larger.files) > len(unit.files) else None
 
     def with_models(self, unit: Unit) -> Unit:
-        """This unit with the local modules and functions that it computes with, directly or through others."""
+        """This unit with the local modules and functions that it computes with, directly or through others, and with
+        the files that only pass their names on.
+        """
         reasons: dict[Path, str] = {}
         waiting = self._definitions(unit.files)
         seen = set(waiting)
         while waiting:
             node = waiting.pop()
-            for used in sorted(self._sources.origins(self._sources.referred(node))):
-                if used not in seen and self._sources.mentions(used.file, "torch"):
-                    seen.add(used)
-                    waiting.append(used)
-                    reasons.setdefault(used.file, f"its {used.name} is used by {self._shown(node.file)}")
+            for used in sorted(set(self._sources.referred(node)) - seen):
+                seen.add(used)
+                waiting.append(used)
+                if not used.name:  # a module as a value: `models.__dict__[arch]()`
+                    waiting += set(self._definitions([used.file])) - seen
+                    seen.update(waiting)
+                what = f"its {used.name} is" if used.name else "it is"
+                reasons.setdefault(used.file, f"{what} used by {self._shown(node.file)}")
         return unit.extended(reasons)
 
     def programs(self, unit: Unit, given: Iterable[tuple[Path, str]] = ()) -> dict[Path, tuple[Path, ...]]:

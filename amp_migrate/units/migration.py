@@ -35,8 +35,9 @@ _MAY_BE_ELSEWHERE = frozenset(
 # Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP963 AMP966".split())
 # Those that the code of a model may lift.
-_MAY_BE_IN_MODELS = frozenset(("AMP967", "AMP908"))
+_MAY_BE_IN_MODELS = frozenset(("AMP967", "AMP908", "AMP970"))
 _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
+_MOST_WITH_MODELS = 120  # a zoo of models, of which the command line chooses one
 
 
 def migrate_units(
@@ -137,7 +138,7 @@ class _Units:
         if not self.tie.common or not (done.attempt.changed or codes & _MAY_BE_IN_MODELS):
             return done
         larger = self.index.with_models(done.unit)
-        if len(larger.files) == len(done.unit.files) or len(larger.files) > _MOST_FILES:
+        if len(larger.files) == len(done.unit.files) or len(larger.files) > _MOST_WITH_MODELS:
             return done
         return self._grown(larger)
 
