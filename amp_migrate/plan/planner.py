@@ -136,7 +136,7 @@ class _Planner:
         return plan
 
     def _check_is_read(self, plan: TrainingPlan) -> None:
-        """Other forms prove that their models survive half precision, those of a plain loop have to be read (rule H4)."""
+        """Other forms prove that their models survive half, those of a plain loop have to be read (rule H4)."""
         for name, call in plan.safety.unread.items():
             message = f"{name.rpartition('/')[2]} runs under autocast, and its file is not among those looked at"
             raise Refusal("AMP970", call, message)

@@ -184,7 +184,7 @@ class _Finder:
         """
         inside = set(walk(call))
         others = [other for other in own_calls(self.facts, statement) if other not in inside]
-        results = [
+        results: list[cst.BaseExpression] = [
             arg.value
             for other in others
             for arg in other.args
