@@ -839,6 +839,13 @@ _RULES = (
         "give the penalty a forward of its own on .float() inputs, outside of autocast",
     ),
     Rule(
+        "AMP970",
+        "refusal",
+        "code that would run under autocast is in a file that was not read",
+        "it may break in half precision, and nobody has run this training in it yet",
+        "give the whole folder; where a file cannot be read or there are too many, add autocast and a scaler by hand",
+    ),
+    Rule(
         "AMP980",
         "refusal",
         "a half tensor is filled with a number beyond 65504",

@@ -129,6 +129,7 @@ class _Planner:
         if not self.found.is_proven:
             plan.safety = scan(self.facts, forwards, regions, plan.bce)
             plan.findings += plan.safety.findings
+            self._check_is_read(plan)
             self._check_sigmoids(plan)
         if not self.found.is_scaled:
             plan.findings += summed_losses(self.facts, Reach(self.facts, forwards, regions), self.found.backwards)
@@ -137,6 +138,12 @@ class _Planner:
             self._evaluation(plan, forwards, text)
         plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))
         return plan
+
+    def _check_is_read(self, plan: TrainingPlan) -> None:
+        """Other forms prove that their models survive half, those of a plain loop have to be read (rule H4)."""
+        for name, call in plan.safety.unread.items():
+            message = f"{name.rpartition('/')[2]} runs under autocast, and its file is not among those looked at"
+            raise Refusal("AMP970", call, message, tuple(plan.safety.unread))
 
     def _check_sigmoids(self, plan: TrainingPlan) -> None:
         """Other forms prove that the training survives half probabilities, a plain loop does not (rules E4, H4)."""

@@ -132,9 +132,18 @@ class Index:
     def holding_names(self, names: Iterable[str]) -> dict[Path, str]:
         """The files that define some local names, given by their canonical form, and those on the way, with why."""
         nodes = [node for name in sorted(names) if (node := node_of(name)) is not None]
-        found = {node.file: f"passes {node.name} on" for node in nodes}
-        origins = self._sources.origins(nodes)
-        return found | {node.file: f"its {node.name} is a part of what is trained" for node in origins}
+        found = {node.file: f"passes {node.name} on" if node.name else "is used as a whole" for node in nodes}
+        behind = [one for node in nodes for one in self._behind(node)]
+        return {one.file: f"its {one.name or 'code'} is a part of what is trained" for one in behind} | found
+
+    def _behind(self, node: Node) -> Iterator[Node]:
+        """The definitions behind a name; for a module used as a value (`models.__dict__[arch]`), behind all its names."""
+        if node.name:
+            yield from self._sources.origins([node])
+            return
+        summary = self._sources.summary(node.file)
+        yield from self._sources.origins(Node(node.file, name) for name in summary.exports)
+        yield from (star for name in summary.stars if (star := node_of(name)) is not None)
 
     def programs(self, unit: Unit, given: Iterable[tuple[Path, str]] = ()) -> dict[Path, tuple[Path, ...]]:
         """The scripts of a unit: each file that no other uses, with all that it uses, directly or through others.

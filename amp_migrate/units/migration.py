@@ -40,6 +40,7 @@ _MAY_BE_ELSEWHERE = frozenset(
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
 _CASTS = re.compile(rb"\.half\(\)|\bfloat16\b|\bHalfTensor\b")
 _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
+_MOST_WITH_MODELS = 120  # a zoo of models, of which the command line chooses one
 
 
 def migrate_units(
@@ -139,7 +140,7 @@ class _Units:
         """The unit with the models and losses that it trains: their code decides whether it can be migrated, too."""
         while done.attempt.unread:
             larger = done.unit.extended(self.index.holding_names(done.attempt.unread))
-            if len(larger.files) == len(done.unit.files) or len(larger.files) > _MOST_FILES:
+            if len(larger.files) == len(done.unit.files) or len(larger.files) > _MOST_WITH_MODELS:
                 break
             done = self._grown(larger)
         return done
@@ -267,7 +268,8 @@ class _Units:
             return attempt
         # Where a script does not call all that it shares, only the scripts together show what is needed.
         together = attempt_of(members, {self._shown(unit.files[0]): self._program(unit.files)})
-        return attempt if together.reasons else together
+        is_better = all(reason.code == "AMP970" for reason in together.reasons)  # models are yet to be added
+        return together if is_better else attempt
 
     def _program(self, files: tuple[Path, ...]) -> Outcome:
         if files not in self._outcomes:

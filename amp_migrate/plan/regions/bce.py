@@ -12,6 +12,7 @@ it saturates from 8.5 on and its gradient is NaN.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -24,6 +25,8 @@ from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
+
+_CRITERION = re.compile(r"torch\.nn\.(?:\w+Loss|functional\.(?:\w+_loss|cross_entropy))")
 
 
 @dataclasses.dataclass(eq=False)
@@ -152,7 +155,7 @@ class _Finder:
                 in_sight = in_sight or index == 0
                 if any(self.facts.tree.function_of(sigmoid) is not statement.function for sigmoid in sigmoids):
                     floats.append(value)  # a wrapper around the model may hand out half again
-            elif index == 0 or self._is_made_by(value, region):
+            elif index == 0 or self._is_made_by(value, region) or self._is_typed_as_another(value, statement):
                 floats.append(value)
         self._check_separable(call, statement)
         floats += self._halves_beside(call, statement, region)
@@ -176,15 +179,36 @@ class _Finder:
         return function is not None
 
     def _halves_beside(self, call: cst.Call, statement: Statement, region: Region) -> list[cst.BaseExpression]:
-        """Results of the region that other calls of the statement take."""
+        """Results of the region that other calls of the statement take; where it is a loss that the region calls, what
+        the other criteria of torch in it are given first.
+        """
         inside = set(walk(call))
-        return [
+        others = [other for other in own_calls(self.facts, statement) if other not in inside]
+        results: list[cst.BaseExpression] = [
             arg.value
-            for other in own_calls(self.facts, statement)
-            if other not in inside
+            for other in others
             for arg in other.args
             if isinstance(arg.value, cst.Name) and self._is_made_by(arg.value, region)
         ]
+        if statement.function is region.first.function:
+            return results
+        given = [other.args[0].value for other in others if other.args and self._is_criterion(other)]
+        return [*results, *(value for value in given if value not in results)]
+
+    def _is_criterion(self, call: cst.Call) -> bool:
+        """True for `F.cross_entropy(...)` and for an instance of one of torch's losses that is called."""
+        if isinstance(call.func, (cst.Name, cst.Attribute)):
+            names = [self.facts.names.dotted(call.func) or "", *self._dotted_names(call)]
+            return any(_CRITERION.fullmatch(name) for name in names)
+        return False
+
+    def _is_typed_as_another(self, value: cst.BaseExpression, at: Statement) -> bool:
+        """True for `y.type_as(output)`, which is half where the output is, also through a name."""
+        if isinstance(value, cst.Name):
+            before = (one for one in reversed(at.block.statements[: at.index]) if (value.value,) in writes(one))
+            last = next(before, None)
+            value = last.node.value if last is not None and isinstance(last.node, cst.Assign) else value
+        return isinstance(value, cst.Call) and called_name(value) == "type_as"
 
     def _sigmoids(self, value: cst.BaseExpression, at: Statement) -> list[cst.BaseExpression]:
         """What the sigmoids take that make a value, as far as all of them are seen; nothing where one is not."""

@@ -12,6 +12,7 @@ from functools import cached_property
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
@@ -86,8 +87,7 @@ class Reach:
             self._note_unread(call, one.origin.func)
             for part in walk(one.origin):
                 if isinstance(part, cst.Call):
-                    for owner in self._classes_of(part):
-                        self._class(owner)
+                    self._made_by(part)
                 elif isinstance(part, (cst.Name, cst.Attribute)):
                     for held in self.facts.objects.objects(part) | self.facts.objects.elements(part):
                         if held.kind in ("instance", "call"):
@@ -121,19 +121,38 @@ class Reach:
             for inner in statement.descendants():
                 for call in own_calls(self.facts, inner):
                     self._note_callees(call)
-                    for owner in self._classes_of(call):
-                        self._class(owner)
-                    called = self.facts.objects.called_function(call)
-                    if called is not None and called.name != "__init__":
-                        self._makes(called)
+                    self._made_by(call)
+
+    def _made_by(self, call: cst.Call) -> None:
+        """The modules that a call may make: an instance, or what a function builds, chosen from a table as well."""
+        for owner in self._classes_of(call):
+            self._class(owner)
+        called = self.facts.objects.called_function(call)
+        for function in [called] if called is not None else self._functions_held(call.func):
+            if function.name != "__init__":
+                self._makes(function)
 
     def _classes_of(self, call: cst.Call) -> list[Class]:
         """The classes that a call may make, those that a variable holds among them: `block(planes, stride)`."""
         made = self.facts.objects.classes_made(call)
-        if made or not isinstance(call.func, (cst.Name, cst.Attribute)):
-            return made
-        held = [one.origin for node in self._callees(call) for one in self.facts.objects.objects(node)]
-        return [self.facts.tree.class_at[node] for node in held if isinstance(node, cst.ClassDef)]
+        held = [] if made else [node for callee in self._callees(call) for node in self._held(callee)]
+        return made or [self.facts.tree.class_at[node] for node in held if isinstance(node, cst.ClassDef)]
+
+    def _functions_held(self, callee: cst.BaseExpression) -> list[Function]:
+        return [self.facts.tree.function_at[node] for node in self._held(callee) if isinstance(node, cst.FunctionDef)]
+
+    def _held(self, callee: cst.BaseExpression) -> list[object]:
+        """The definitions that a variable or table may hold: `ZOO[name]`, `getattr(models, name)`."""
+        table = _table(callee)
+        module = self.facts.names.module(table) if table is not None else None
+        if module is not None:
+            names = self.facts.names.scopes[module].variables.values()
+            held = {one for name in names for one in self.facts.objects.variable_objects(name)}
+        elif isinstance(callee, (cst.Name, cst.Attribute, cst.Subscript)):
+            held = set(self.facts.objects.objects(callee))
+        else:
+            return []
+        return [one.origin for one in held if one.kind == "definition"]
 
     def _callees(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What a call calls, as written, and what `functools.partial` was given under that name."""
@@ -162,6 +181,21 @@ class Reach:
             is_here = self.facts.names.variable_behind(name) is not None
             if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
                 self.unread[name] = call
+        module = self.facts.names.module(callee) if isinstance(callee, (cst.Name, cst.Attribute)) else None
+        if module is not None:  # called, it is no module: the package has given its name to something else
+            self.unread[dotted_text(callee)] = call
+
+
+def _table(callee: cst.BaseExpression) -> cst.BaseExpression | None:
+    """X in `X.__dict__[name]`, `vars(X)[name]` and `getattr(X, name)`."""
+    if isinstance(callee, cst.Call):
+        return callee.args[0].value if called_name(callee) == "getattr" and callee.args else None
+    if not isinstance(callee, cst.Subscript):
+        return None
+    table = callee.value
+    if isinstance(table, cst.Call):
+        return table.args[0].value if called_name(table) == "vars" and table.args else None
+    return table.value if isinstance(table, cst.Attribute) and table.attr.value == "__dict__" else None
 
 
 def _switches_off(statement: Statement) -> bool:
