@@ -136,8 +136,22 @@ class Index:
         behind = [one for node in nodes for one in self._behind(node)]
         return {one.file: f"its {one.name or 'code'} is a part of what is trained" for one in behind} | found
 
+    def used_with(self, unit: Unit, words: re.Pattern[bytes]) -> Unit:
+        """This unit with the files that hold some words and that it uses, directly or through others."""
+        reasons: dict[Path, str] = {}
+        waiting = self._definitions(unit.files)
+        seen = set(waiting)
+        while waiting:
+            node = waiting.pop()
+            for used in sorted(set(self._sources.origins(self._sources.referred(node))) - seen):
+                seen.add(used)
+                waiting.append(used)
+                if words.search(self.source(used.file)) is not None:
+                    reasons.setdefault(used.file, f"its {used.name} is used by {self._shown(node.file)}")
+        return unit.extended(reasons)
+
     def _behind(self, node: Node) -> Iterator[Node]:
-        """The definitions behind a name; for a module used as a value (`models.__dict__[arch]`), behind all its names."""
+        """The definitions behind a name, or behind all names of a module that is a value (`models.__dict__[arch]`)."""
         if node.name:
             yield from self._sources.origins([node])
             return

@@ -137,12 +137,18 @@ class _Units:
         return self._unless_others_are_half(self._unless_casts_need_apex(done))
 
     def _with_models(self, done: _Done) -> _Done:
-        """The unit with the models and losses that it trains: their code decides whether it can be migrated, too."""
+        """The unit with the models and losses that it trains: their code decides whether it can be migrated, too. So do
+        files that cast what a training in half is given.
+        """
         while done.attempt.unread:
             larger = done.unit.extended(self.index.holding_names(done.attempt.unread))
             if len(larger.files) == len(done.unit.files) or len(larger.files) > _MOST_WITH_MODELS:
                 break
             done = self._grown(larger)
+        if any(result.changed and result.form == HALF for result in done.attempt.results):
+            casting = self.index.used_with(done.unit, _CASTS)
+            if len(done.unit.files) < len(casting.files) <= _MOST_FILES:
+                return self._grown(casting)
         return done
 
     def _grown(self, unit: Unit) -> _Done:

@@ -177,7 +177,8 @@ class Reach:
             self._note_unread(call, callee)
 
     def _note_unread(self, call: cst.Call, callee: cst.BaseExpression) -> None:
-        for name in self.facts.names.imported_as(callee):
+        held = self.facts.objects.import_paths(callee)  # of a table of imported classes, all
+        for name in dict.fromkeys([*self.facts.names.imported_as(callee), *held]):
             is_here = self.facts.names.variable_behind(name) is not None
             if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
                 self.unread[name] = call
