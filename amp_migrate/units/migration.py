@@ -23,7 +23,7 @@ from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
-from amp_migrate.selection import FP16_UTILS, HALF
+from amp_migrate.selection import FP16_UTILS, HALF, PLAIN
 from amp_migrate.sources.screen import may_cast_model
 from amp_migrate.units.attempt import Attempt, attempt_of, reasons_of
 from amp_migrate.units.definition import changed_definitions
@@ -39,6 +39,13 @@ _MAY_BE_ELSEWHERE = frozenset(
 # Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
 _CASTS = re.compile(rb"\.half\(\)|\bfloat16\b|\bHalfTensor\b")
+# What a file holds that uses a migrated part of a training and has a precision of its own, by the form of that training.
+_DECIDING = {
+    HALF: _CASTS,
+    PLAIN: re.compile(
+        rb"\.half\(\)|\bfloat16\b|\bHalfTensor\b|\bautocast\b|\bGradScaler\b|\bamp\.initialize\b",
+    ),
+}
 _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
 _MOST_WITH_MODELS = 120  # a zoo of models, of which the command line chooses one
 
@@ -134,7 +141,7 @@ class _Units:
 
     def _migrated(self, unit: Unit) -> _Done:
         done = self._with_context(self._with_models(self._grown(unit)))
-        return self._unless_others_are_half(self._unless_casts_need_apex(done))
+        return self._unless_others_decide(self._unless_casts_need_apex(done))
 
     def _with_models(self, done: _Done) -> _Done:
         """The unit with the models and losses that it trains: their code decides whether it can be migrated, too. So do
@@ -242,17 +249,20 @@ class _Units:
                 return dataclasses.replace(done, attempt=done.attempt.left(finding))
         return done
 
-    def _unless_others_are_half(self, done: _Done) -> _Done:
-        """What is in float32 from now on may not be used by files that stay in half."""
-        for result in done.attempt.results if done.attempt.changed and self.tie is not APEX_AMP else ():
-            if result.form != HALF or not result.changed:
+    def _unless_others_decide(self, done: _Done) -> _Done:
+        """What is in float32 from now on may not be used by files that stay in half, nor may a plain loop be put under
+        autocast that runs under a precision of its caller's choice.
+        """
+        for result in done.attempt.results:
+            words = _DECIDING.get(result.form) if result.changed else None
+            if words is None:
                 continue
             file = Path(os.path.realpath(result.path))
             for name in changed_definitions(result.source, result.output):
                 for user, reason in self.index.users_of(name, file, done.unit).items():
-                    if _CASTS.search(self.index.source(user)):
-                        message = f"{_in_words(user)} {reason}, and casts to half itself"
-                        finding = Finding(result.path, 1, "AMP901", message)
+                    if words.search(self.index.source(user)):
+                        what = "casts to half" if result.form == HALF else "chooses a precision"
+                        finding = Finding(result.path, 1, "AMP901", f"{_in_words(user)} {reason}, and {what} itself")
                         return dataclasses.replace(done, attempt=done.attempt.left(finding))
         return done
 
