@@ -336,3 +336,41 @@ class TestAttributes:
         head = "class DigitLearner:\n"
         files["src/learner.py"] = files["src/learner.py"].replace(head, head + slots)
         assert states(project(files))["src/learner.py"] == state
+
+
+PLAIN_TRAINER = """import torch.nn.functional as F
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model = model.cuda()
+        self.optimizer = optimizer
+
+    def step(self, x, y):
+        loss = F.cross_entropy(self.model(x.cuda()), y.cuda())
+        loss.backward()
+        self.optimizer.step()
+"""
+PLAIN_SCRIPT = """import torch
+from trainer import Trainer
+
+model = torch.nn.Linear(3, 2)
+trainer = Trainer(model, torch.optim.SGD(model.parameters(), lr=0.1))
+{0}
+    trainer.step(torch.randn(4, 3), torch.randint(2, (4,)))
+"""
+
+
+class TestPrecisionOfOthers:
+    def test_a_plain_loop_of_two_files_is_migrated(self, project: Project) -> None:
+        results = project({"trainer.py": PLAIN_TRAINER, "main.py": PLAIN_SCRIPT.format("for _ in range(3):")})
+        assert [result.changed for result in results] == [False, True]
+
+    def test_one_that_its_caller_runs_under_autocast_stays(self, project: Project) -> None:
+        script = PLAIN_SCRIPT.format('with torch.autocast("cuda"):')
+        results = project({"trainer.py": PLAIN_TRAINER, "main.py": script})
+        assert not any(result.changed for result in results)
+
+    def test_one_that_is_given_a_half_model_stays(self, project: Project) -> None:
+        script = PLAIN_SCRIPT.format("model.half()\nfor _ in range(3):")
+        results = project({"trainer.py": PLAIN_TRAINER, "main.py": script})
+        assert not any(result.form == "AMP050" and result.changed for result in results)

@@ -39,7 +39,7 @@ _MAY_BE_ELSEWHERE = frozenset(
 # Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
 _CASTS = re.compile(rb"\.half\(\)|\bfloat16\b|\bHalfTensor\b")
-# What a file holds that uses a migrated part of a training and has a precision of its own, by the form of that training.
+# What a file holds that has a precision of its own and uses a migrated part of a training, by the form of that one.
 _DECIDING = {
     HALF: _CASTS,
     PLAIN: re.compile(
