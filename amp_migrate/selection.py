@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 APEX_AMP = "AMP010"
-HANDLE = "AMP020"
 FP16_UTILS = "AMP030"
 HALF = "AMP040"
 PLAIN = "AMP050"
@@ -16,7 +15,6 @@ NATIVE = "AMP400"
 # In the order in which the summary counts them.
 TITLES = {
     APEX_AMP: "apex.amp",
-    HANDLE: "apex's old amp handle",
     FP16_UTILS: "apex.fp16_utils",
     HALF: ".half() training",
     PLAIN: "plain float32 loops",

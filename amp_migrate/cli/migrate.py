@@ -72,7 +72,7 @@ def migrate(
     Prints a diff on standard output that `git apply` takes, findings and a summary on standard error.
     PATH - reads standard input; with --write the result goes to standard output.
 
-    Source forms: AMP010 apex.amp, AMP020 apex's old amp handle, AMP030 apex.fp16_utils, AMP040 .half() training,
+    Source forms: AMP010 apex.amp, AMP030 apex.fp16_utils, AMP040 .half() training,
     AMP050 plain float32 loops (under --check reported only, unless selected), AMP060 other parts of apex.
 
     Exit codes: 0 nothing to do, shown or written; 1 something would change under --check; 2 a file could not
