@@ -21,6 +21,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.sources.fp16_utils.names import program_statements
 from amp_migrate.sources.half.casts import Casts
 from amp_migrate.sources.half.scale import looks_like_scale
 from amp_migrate.sources.tests import is_in_test
@@ -33,9 +34,10 @@ _BACKWARD = re.compile(rb"\.backward\(")
 def unread_training(facts: Facts, casts: Casts) -> tuple[list[cst.CSTNode], Refusal] | None:
     """The sites of such a training, with what cannot be read of it; None where nothing is trained in half.
 
-    `casts` are known to be of no model that an optimizer is known to train.
+    `casts` are known to be of no model that an optimizer is known to train. Copies of apex's FP16_Optimizer are the
+    business of those who use them.
     """
-    calls = [(one, part) for one in facts.tree.all_statements() for part in _calls(facts, one)]
+    calls = [(one, part) for one in program_statements(facts) for part in _calls(facts, one)]
     backwards = [(one, call) for one, call in calls if called_name(call) == "backward" and not is_in_test(facts, one)]
     scaled = [call for _, call in backwards if _is_scaled(facts, call)]
     if scaled and _speaks_of_half(facts):
