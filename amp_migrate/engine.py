@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from amp_migrate.check import check_module
 from amp_migrate.facts import Facts, SourceFile
@@ -12,14 +12,12 @@ from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.modernise import modernise
-from amp_migrate.native.apply import apply_edits
 from amp_migrate.native.cleanup import emit_cleanup
 from amp_migrate.native.edits import Edits
 from amp_migrate.native.emit import emit
 from amp_migrate.native.lower import lines_before, lower
 from amp_migrate.native.spelling import Spellings
 from amp_migrate.native.torch_import import add_torch_import
-from amp_migrate.native.unused import drop_unused
 from amp_migrate.options import Options
 from amp_migrate.plan.cleanup import plan_cleanup
 from amp_migrate.plan.folding import Cleanup
@@ -31,6 +29,7 @@ from amp_migrate.plan.unused import now_unused
 from amp_migrate.plan.version_switch import plan_version_switch
 from amp_migrate.result import Result, Status
 from amp_migrate.review import review
+from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import MODERNISE, NATIVE, TITLES, Selection
 from amp_migrate.sources.forms import recognise
 
@@ -96,8 +95,8 @@ def modernise_and_check(
     findings = tuple(sorted(reported))
     if modern.edits.is_empty or not selection.has(MODERNISE):
         return dataclasses.replace(untouched, findings=findings)
-    after = _without_unused(_edited(before, modern.edits), before, ())
-    new = _new_violations(after, before)
+    after = without_unused(edited(before, modern.edits), before, ())
+    new = new_violations(after, before)
     if new:
         return dataclasses.replace(untouched, status="error", findings=(Finding(file.path, 1, "AMP999", new[0]),))
     output = after.modules[0].bytes
@@ -147,7 +146,7 @@ class _Migration:
 
     def _lowered(self, lowering: Lowering) -> Recognition:
         """What is found in the plain program inside of a source form: the migration goes on with it. Raises Refusal."""
-        plain = _edited(self.facts, lower(lowering))
+        plain = edited(self.facts, lower(lowering))
         files = []
         for file, own in zip(plain.files.values(), self.facts.files.values(), strict=True):
             lines = lines_before(own.module.code, file.module.code)
@@ -167,7 +166,7 @@ class _Migration:
             after = self._applied(edits, found)
         except Unparsable as error:
             return self._broken(f"the output does not parse: {error.finding.message}")
-        new = _new_violations(after, self.facts)
+        new = new_violations(after, self.facts)
         if new:
             return self._broken(new[0])
         return Outcome(self._migrated(after, switch.findings, ""))
@@ -196,7 +195,7 @@ class _Migration:
     def _applied(self, edits: Edits, found: Recognition) -> Facts:
         """The facts of the edited files, without what became unused. Raises Unparsable."""
         programs = {self.facts.file_of(setup.call).path for setup in found.setups if setup.statement.function.is_module}
-        return _without_unused(_edited(self.facts, edits), self.written, programs)
+        return without_unused(edited(self.facts, edits), self.written, programs)
 
     def _problems(self, after: Facts, plans: list[TrainingPlan]) -> list[str]:
         """What is wrong with our own output; bugs of the source that are kept on purpose are not."""
@@ -255,27 +254,3 @@ class _Migration:
         if sites:
             return Result(file.path, file.source, file.source, "left", (), sites, form=self.form)
         return Result(file.path, file.source, file.source, "untouched")
-
-
-def _new_violations(after: Facts, before: Facts) -> list[str]:
-    """What is wrong with native AMP that was there before us, and was not wrong before."""
-    own = {(one.kind, one.message) for one in check_module(before, before)}
-    new = [one for one in check_module(after, before) if (one.kind, one.message) not in own]
-    return [f"{one.kind} in {one.function}: {one.message}" for one in new]
-
-
-def _without_unused(after: Facts, before: Facts, programs: Collection[str]) -> Facts:
-    """The files without what became unused, and then unused by that. Raises Unparsable."""
-    while not (unused := drop_unused(after, before, programs)).is_empty:
-        after = _edited(after, unused)
-    return after
-
-
-def _edited(facts: Facts, edits: Edits) -> Facts:
-    """The same files with the edits made. Raises Unparsable."""
-    changed = {facts.tree.root_of(node) for node in edits.nodes()}
-    files = []
-    for root, file in facts.files.items():
-        module = parse(apply_edits(facts.tree, root, edits).bytes) if root in changed else file.module
-        files.append(dataclasses.replace(file, module=module, lines=()))
-    return Facts(files, facts.elsewhere)

@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Callable
 from difflib import SequenceMatcher
 
-from amp_migrate.check import check_module
 from amp_migrate.companions.decisions import Surroundings
 from amp_migrate.companions.plan import plan_companions
 from amp_migrate.companions.table import COMPANIONS, family, words_in
@@ -18,11 +17,9 @@ from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding
-from amp_migrate.native.apply import apply_edits
-from amp_migrate.native.edits import Edits
-from amp_migrate.native.unused import drop_unused
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.result import Result
+from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import COMPANIONS as COMPANIONS_FORM
 from amp_migrate.selection import PLAIN
 
@@ -50,17 +47,15 @@ def migrate_companions(result: Result, name: str, elsewhere: Elsewhere, surround
     (root,) = facts.tree.roots
     words = surroundings.words | words_in(result.output)
     plan = plan_companions(facts, root, dataclasses.replace(surroundings, words=words))
-    try:
-        after = facts
-        edits = plan.edits
-        while not edits.is_empty:
-            after = _edited(after, edits)
-            edits = drop_unused(after, facts, ())
-        problem = _problem(facts, after)
-    except Unparsable as error:
-        problem = f"the output does not parse: {error.finding.message}"
-    if problem is not None:
-        return not_migrated(result, problem)
+    after = facts
+    if not plan.edits.is_empty:
+        try:
+            after = without_unused(edited(facts, plan.edits), facts, ())
+        except Unparsable as error:
+            return not_migrated(result, f"the output does not parse: {error.finding.message}")
+        problems = new_violations(after, facts)
+        if problems:
+            return not_migrated(result, problems[0])
     line_before = _lines_before(result.source, result.output)
     findings = [*plan.findings, *(now_unused(facts, after) if after is not facts else ())]
     findings = [dataclasses.replace(one, line=line_before(one.line)) for one in findings]
@@ -84,23 +79,6 @@ def _with(result: Result, output: bytes, findings: list[Finding]) -> Result:
     findings_of_both = tuple(sorted({*result.findings, *said.values()}))
     form = result.form or (COMPANIONS_FORM if status != "untouched" else "")
     return dataclasses.replace(result, output=output, status=status, findings=findings_of_both, form=form)
-
-
-def _edited(facts: Facts, edits: Edits) -> Facts:
-    """The same file with the edits made. Raises Unparsable."""
-    ((root, file),) = facts.files.items()
-    module = parse(apply_edits(facts.tree, root, edits).bytes)
-    return Facts([dataclasses.replace(file, module=module)], facts.elsewhere)
-
-
-def _problem(before: Facts, after: Facts) -> str | None:
-    """What is wrong with our own output, and was not before."""
-    if after is before:
-        return None
-    found = check_module(after, before)
-    own = {(one.kind, one.message) for one in check_module(before, before)} if found else set()
-    new = [one for one in found if (one.kind, one.message) not in own]
-    return f"{new[0].kind} in {new[0].function}: {new[0].message}" if new else None
 
 
 def _lines_before(source: bytes, output: bytes) -> Callable[[int], int]:
