@@ -48,13 +48,11 @@ class Outcome:
     """What came of a unit: a Result for each file, and why it was refused, if it was.
 
     `given` are the functions that got a parameter, by file and name: whoever calls them must be in the unit, too.
-    `unread` are names of other local modules, whose code decides whether the training survives half precision.
     """
 
     results: list[Result]
     refusal: Refusal | None = None
     given: tuple[tuple[str, str], ...] = ()
-    unread: tuple[str, ...] = ()
 
     @property
     def is_unreadable(self) -> bool:
@@ -142,7 +140,7 @@ class _Migration:
             return self._written(found, plans)
         except Refusal as refusal:
             finding = self.facts.finding(refusal.node, refusal.code, refusal.message)
-            return Outcome(self._refused(finding), refusal, unread=refusal.unread)
+            return Outcome(self._refused(finding), refusal)
 
     def _lowered(self, lowering: Lowering) -> Recognition:
         """What is found in the plain program inside of a source form: the migration goes on with it. Raises Refusal."""
@@ -189,8 +187,7 @@ class _Migration:
             return self._broken(problems[0])
         findings = [*(finding for plan in plans for finding in plan.findings), *cleanup.findings]
         findings += now_unused(self.written, after)
-        unread = tuple(name for plan in plans for name in plan.safety.unread)
-        return Outcome(self._migrated(after, sorted(set(findings)), printed), given=self._given(plans), unread=unread)
+        return Outcome(self._migrated(after, sorted(set(findings)), printed), given=self._given(plans))
 
     def _applied(self, edits: Edits, found: Recognition) -> Facts:
         """The facts of the edited files, without what became unused. Raises Unparsable."""

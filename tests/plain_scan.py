@@ -18,6 +18,7 @@ from amp_migrate.native.spelling import Spellings
 from amp_migrate.plan.model import Backward, LossScale, Recognition, Setup
 from amp_migrate.plan.planner import make_plans
 from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.scan import scan
 from amp_migrate.plan.training_plan import TrainingPlan
 
@@ -55,7 +56,7 @@ def planned(facts: Facts) -> TrainingPlan:
     """The plan of the script, with what the scan found. Raises Refusal."""
     (plan,) = make_plans(facts, recognition(facts), OPTIONS)
     regions = [found.region for found in plan.regions if not found.evaluation]
-    plan.safety = scan(facts, Forwards(facts, plan.roles), regions, plan.bce)
+    plan.safety = scan(facts, Reach(facts, Forwards(facts, plan.roles), regions), plan.bce)
     return plan
 
 

@@ -126,13 +126,14 @@ class _Planner:
         )
         plan.logits = Logits() if self.found.is_proven else plan_logits(self.facts)
         plan.bce = plan_bce(self.facts, forwards, regions, plan.logits.criteria)
+        reach = Reach(self.facts, forwards, regions if not (self.found.is_proven and self.found.is_scaled) else [])
         if not self.found.is_proven:
-            plan.safety = scan(self.facts, forwards, regions, plan.bce)
+            plan.safety = scan(self.facts, reach, plan.bce)
             plan.findings += plan.safety.findings
             self._check_is_read(plan)
             self._check_sigmoids(plan)
         if not self.found.is_scaled:
-            plan.findings += summed_losses(self.facts, Reach(self.facts, forwards, regions), self.found.backwards)
+            plan.findings += summed_losses(self.facts, reach, self.found.backwards)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)
@@ -141,9 +142,11 @@ class _Planner:
 
     def _check_is_read(self, plan: TrainingPlan) -> None:
         """Other forms prove that their models survive half, those of a plain loop have to be read (rule H4)."""
-        for name, call in plan.safety.unread.items():
+        unread = plan.safety.unread
+        if unread:
+            name, call = next(iter(unread.items()))
             message = f"{name.rpartition('/')[2]} runs under autocast, and its file is not among those looked at"
-            raise Refusal("AMP970", call, message, tuple(plan.safety.unread))
+            raise Refusal("AMP970", call, message, tuple(unread))
 
     def _check_sigmoids(self, plan: TrainingPlan) -> None:
         """Other forms prove that the training survives half probabilities, a plain loop does not (rules E4, H4)."""
@@ -151,7 +154,7 @@ class _Planner:
             if not site.sigmoid_in_sight:
                 text = self.facts.text(site.call.args[0].value if site.call.args else site.call)
                 message = f"the sigmoid that makes {text} is not in sight, or ends a container whose output is used"
-                raise Refusal("AMP967", site.call, message, tuple(plan.safety.unread))
+                raise Refusal("AMP967", site.call, message)
 
     # -- uses of the scaler -----------------------------------------------------------------------------
 

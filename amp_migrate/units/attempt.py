@@ -19,7 +19,7 @@ class Attempt:
     """What came of a unit: a Result for each file, in path order, and what prevents the migration, if anything does.
 
     `given` are the functions that got a parameter, by path and name: whoever calls them must be in the unit, too.
-    `unread` are names of local modules whose code belongs to what is trained.
+    `unread` are names of other local modules, whose code decides whether the training survives half precision.
     """
 
     results: tuple[Result, ...]
@@ -66,7 +66,8 @@ def attempt_of(members: Mapping[str, str], programs: Mapping[str, Outcome]) -> A
         merged = dataclasses.replace(_merged(found), unit=tuple(members.items()))
         results.append(_refused(merged, reasons) if reasons else merged)
     given = frozenset(one for outcome in programs.values() for one in outcome.given)
-    unread = frozenset(one for outcome in programs.values() for one in outcome.unread)
+    refusals = [outcome.refusal for outcome in programs.values() if outcome.refusal is not None]
+    unread = frozenset(name for refusal in refusals for name in refusal.unread)
     return Attempt(tuple(results), reasons, given if not reasons else frozenset(), unread)
 
 

@@ -284,8 +284,8 @@ class _Units:
             return attempt
         # Where a script does not call all that it shares, only the scripts together show what is needed.
         together = attempt_of(members, {self._shown(unit.files[0]): self._program(unit.files)})
-        is_better = all(reason.code == "AMP970" for reason in together.reasons)  # models are yet to be added
-        return together if is_better else attempt
+        lacks_models_only = bool(together.unread)  # they are yet to be added
+        return together if lacks_models_only or not together.reasons else attempt
 
     def _program(self, files: tuple[Path, ...]) -> Outcome:
         if files not in self._outcomes:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from amp_migrate.facts import Facts
 from amp_migrate.plan.regions.bce import BceSite
-from amp_migrate.plan.regions.forwards import Forwards
-from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.containers import split_containers
 from amp_migrate.plan.safety.context import Context
@@ -22,13 +20,12 @@ from amp_migrate.plan.safety.self_products import isolate_self_products
 from amp_migrate.plan.safety.vanishing import keep_epsilons
 
 
-def scan(facts: Facts, forwards: Forwards, regions: list[Region], bce: list[BceSite]) -> Safety:
-    """What the code under autocast needs to train in half as it did in float32.
+def scan(facts: Facts, reach: Reach, bce: list[BceSite]) -> Safety:
+    """What the code that `reach` has found to run under autocast needs to train in half as it did in float32.
 
     `bce` are the binary cross entropies of the same regions; those whose probabilities a container ends in are told
     that their sigmoid is known. Raises Refusal at a line that breaks and has no exact repair.
     """
-    reach = Reach(facts, forwards, regions)
     safety = Safety(unread=reach.unread)
     safety.floats += [node for site in bce for node in site.floats]
     context = Context(facts, reach, Precisions(facts, safety), safety)
