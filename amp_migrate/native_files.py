@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 
 from amp_migrate.engine import Input, modernise_and_check
@@ -15,43 +12,25 @@ from amp_migrate.files.torch_version import FIRST_WITH_TORCH_AMP, declared_torch
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
-from amp_migrate.units.index import Index, Unit
-from amp_migrate.units.universe import universe_of
+from amp_migrate.units.index import Unit
+from amp_migrate.units.workspace import Workspace, real
 
 
-def native_results(
-    named: list[Path], sources: Mapping[Path, bytes], files: list[Path], options: Options
-) -> dict[Path, Result]:
-    """The results of some of the files in `sources`; `named` are the files and folders that were asked for."""
-    takers = _Takers(named, sources)
-    elsewhere = Helpers(takers.take)
-    return {
-        file: _result(Input(str(file), module_name(file), sources[file]), _torch(file, options), options, elsewhere)
-        for file in files
-    }
+def native_results(workspace: Workspace, files: list[Path], options: Options) -> dict[Path, Result]:
+    """The results of some of the files of a workspace."""
+
+    def take(path: str, name: str) -> bool:
+        """True where another file refers to a name of a file."""
+        file = real(path)
+        return bool(workspace.index().users_of(name, file, Unit((file,), {})))
+
+    inputs = {file: Input(str(file), module_name(file), workspace.sources[file]) for file in files}
+    return {file: _result(one, _torch(file, options), options, Helpers(take)) for file, one in inputs.items()}
 
 
 def native_result(source: bytes, options: Options) -> Result:
     """The result of one file, about whose place and neighbours nothing is known."""
     return _result(Input("-", "-", source), _torch(None, options), options, Nowhere())
-
-
-class _Takers:
-    """Who takes names from a file. The project is indexed when somebody asks for the first time."""
-
-    def __init__(self, named: list[Path], sources: Mapping[Path, bytes]) -> None:
-        self._named = named
-        self._sources = sources
-
-    def take(self, path: str, name: str) -> bool:
-        """True where another file refers to a name of a file."""
-        file = Path(os.path.realpath(path))
-        return bool(self._index.users_of(name, file, Unit((file,), {})))
-
-    @cached_property
-    def _index(self) -> Index:
-        contents = {Path(os.path.realpath(file)): source for file, source in self._sources.items()}
-        return Index(universe_of(self._named, contents), contents)
 
 
 def _result(file: Input, torch: tuple[int, int] | None, options: Options, elsewhere: Elsewhere) -> Result:

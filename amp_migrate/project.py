@@ -24,6 +24,7 @@ from amp_migrate.sources.screen import (
     may_train,
 )
 from amp_migrate.units.tie import APEX_AMP, TRAINING
+from amp_migrate.units.workspace import Workspace
 
 # What ties units together, with the bytes without which a file is in none; in the order of precedence (rule H1).
 _TIES = ((APEX_AMP, may_hold_apex_amp), (TRAINING, may_train))
@@ -44,8 +45,7 @@ def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
             sources[file] = file.read_bytes()
         except OSError as error:
             unreadable[file] = _failed(file, error)
-    done = _migrated(named, sources, options)
-    done |= _native(named, sources, done, options)
+    done = _migrated(Workspace(named, sources), options)
     for file in files:
         yield unreadable.get(file) or done.get(file) or _untouched(str(file), sources[file])
 
@@ -72,8 +72,7 @@ def _still_imports_apex(folder: Path, outputs: dict[str, Result]) -> str | None:
 def migrate_stdin(source: bytes, options: Options) -> Result:
     """Migrate standard input as if it were a file of the current folder."""
     file = Path.cwd() / "-"
-    done = _migrated([], {file: source}, options)
-    done |= _native([], {file: source}, done, options)
+    done = _migrated(Workspace([], {file: source}), options)
     result = done.get(file)
     return _renamed(result, "-") if result is not None else _untouched("-", source)
 
@@ -85,9 +84,7 @@ def migrate_program(script: Path, source: bytes, options: Options) -> list[Resul
     """
     named = Path(os.path.abspath(script))
     sources = {named: source} | {Path(os.path.abspath(file)): found for file, found in local_modules(named, source)}
-    done = _migrated([named], sources, options, whole_units=True)
-    done |= _native([named], sources, done, options)
-    return list(done.values())
+    return list(_migrated(Workspace([named], sources), options, whole_units=True).values())
 
 
 def migrate_source(source: bytes, options: Options) -> Result:
@@ -123,32 +120,35 @@ def write_result(result: Result) -> Result:
     return result
 
 
-def _migrated(
-    named: list[Path], sources: dict[Path, bytes], options: Options, *, whole_units: bool = False
-) -> dict[Path, Result]:
-    """The results of all files that may hold a source form; the others are not looked at any further.
+def _migrated(workspace: Workspace, options: Options, *, whole_units: bool = False) -> dict[Path, Result]:
+    """The results of all files that may hold something to migrate; the others are not looked at any further.
 
-    With `whole_units`, files that belong to a unit may be changed though they are not in `sources`.
+    With `whole_units`, files that belong to a unit may be changed though nobody asked for them.
     """
+    done = _with_companions(workspace, _units(workspace, options, whole_units=whole_units), options)
+    return done | _native(workspace, done, options)
+
+
+def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict[Path, Result]:
+    """The first stage: the results of all files that may hold a source form."""
     found: dict[Path, Result] = {}
     for tie, may_hold in _TIES:
         taken = frozenset(path for result in found.values() if result.status != "untouched" for path in result.members)
-        seeds = [file for file, source in sources.items() if str(file) not in taken and may_hold(source)]
+        seeds = [file for file, source in workspace.sources.items() if str(file) not in taken and may_hold(source)]
         if seeds:
             # LibCST takes 0.2 seconds to import: a tree without a candidate never pays for it.
             from amp_migrate.units.migration import migrate_units
 
-            results = migrate_units(named, sources, seeds, options, tie, taken, whole_units=whole_units)
+            results = migrate_units(workspace, seeds, options, tie, taken, whole_units=whole_units)
             found |= {file: result for file, result in results.items() if str(file) not in taken}
     if options.reports_plain and not options.selection.names(PLAIN):
         found = {file: _reported(result) if result.form == PLAIN else result for file, result in found.items()}
-    return _with_companions(named, sources, found, options)
+    return found
 
 
-def _with_companions(
-    named: list[Path], sources: dict[Path, bytes], found: dict[Path, Result], options: Options
-) -> dict[Path, Result]:
+def _with_companions(workspace: Workspace, found: dict[Path, Result], options: Options) -> dict[Path, Result]:
     """The second stage: what else of Apex is in the files that import it, mixed precision migrated or not needed."""
+    sources = workspace.sources
     files = [file for file, source in sources.items() if IMPORTS_APEX.search(source) is not None]
     if not files or not options.selection.has(COMPANIONS):
         return found
@@ -156,7 +156,7 @@ def _with_companions(
 
     results = {file: found.get(file) or _untouched(str(file), sources[file]) for file in files}
     others = {file: result for file, result in found.items() if IMPORTS_APEX.search(result.source) is not None}
-    return found | migrate_all_companions({**others, **results}, named, sources)
+    return found | migrate_all_companions({**others, **results}, workspace)
 
 
 def _reported(result: Result) -> Result:
@@ -167,17 +167,15 @@ def _reported(result: Result) -> Result:
     return dataclasses.replace(result, output=result.source, status="left", findings=(finding,), plan="")
 
 
-def _native(
-    named: list[Path], sources: dict[Path, bytes], done: dict[Path, Result], options: Options
-) -> dict[Path, Result]:
+def _native(workspace: Workspace, done: dict[Path, Result], options: Options) -> dict[Path, Result]:
     """The results of the files with native AMP that are in no unit."""
     claimed = {file for file, result in done.items() if result.status != "untouched"}
-    files = [file for file, source in sources.items() if file not in claimed and may_hold_native_amp(source)]
+    files = [file for file, source in workspace.sources.items() if file not in claimed and may_hold_native_amp(source)]
     if not files:
         return {}
     from amp_migrate.native_files import native_results
 
-    return native_results(named, sources, files, options)
+    return native_results(workspace, files, options)
 
 
 def _untouched(path: str, source: bytes) -> Result:

@@ -22,36 +22,26 @@ from amp_migrate.files.torch_version import oldest_torch
 from amp_migrate.result import Result
 from amp_migrate.sources.screen import IMPORTS_APEX
 from amp_migrate.units.index import Index, Unit
-from amp_migrate.units.universe import universe_of
+from amp_migrate.units.workspace import Workspace, real
 
 
-def migrate_all_companions(
-    results: Mapping[Path, Result], named: list[Path], sources: Mapping[Path, bytes]
-) -> dict[Path, Result]:
-    """The second stage for some files of a project; those that the first one has refused stay as they are.
-
-    `named` are the files and folders that were asked for, `sources` the files in them.
-    """
-    contents = {_real(path): source for path, source in sources.items()}
-    index = Index(universe_of(named, contents), contents)
+def migrate_all_companions(results: Mapping[Path, Result], workspace: Workspace) -> dict[Path, Result]:
+    """The second stage for some files of a workspace; those that the first one has refused stay as they are."""
+    index = workspace.index()
     used = {file: _uses(index.source(file)) for file in index.holding(IMPORTS_APEX)}
     words = frozenset(word for file in index.holding(APEX_ONLY) for word in words_in(index.source(file)))
-    waiting = [path for path, result in results.items() if _real(Path(result.path)) in used]
+    waiting = [path for path, result in results.items() if real(result.path) in used]
     kept: dict[str, str] = {}
     while True:
-        stages = {_real(path): _stage(results[path], index, kept, words) for path in waiting}
+        stages = {real(path): _stage(results[path], index, kept, words) for path in waiting}
         more = dict(_kept_by_others(used, stages))
         if more.keys() <= kept.keys():
-            return {**results, **{path: stages[_real(path)].result for path in waiting}}
+            return {**results, **{path: stages[real(path)].result for path in waiting}}
         kept |= more
 
 
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
-
-
 def _stage(result: Result, index: Index, kept: Mapping[str, str], words: frozenset[str]) -> Stage:
-    file = _real(Path(result.path))
+    file = real(result.path)
     users = {name: index.users_of(name, file, Unit((file,), {})) for name in _names_of_apex(result.output)}
     surroundings = Surroundings(
         oldest_torch(file),

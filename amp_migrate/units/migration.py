@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -27,9 +27,9 @@ from amp_migrate.selection import FP16_UTILS, HALF, PLAIN
 from amp_migrate.sources.screen import may_cast_model
 from amp_migrate.units.attempt import Attempt, attempt_of, reasons_of
 from amp_migrate.units.definition import changed_definitions
-from amp_migrate.units.index import Index, Unit
+from amp_migrate.units.index import Unit
 from amp_migrate.units.tie import APEX_AMP, Tie
-from amp_migrate.units.universe import universe_of
+from amp_migrate.units.workspace import Workspace, in_words, real
 
 # Refusals that more files may lift: what is asked for is not in the files at hand.
 _MAY_BE_ELSEWHERE = frozenset(
@@ -51,8 +51,7 @@ _MOST_WITH_MODELS = 120  # a zoo of models, of which the command line chooses on
 
 
 def migrate_units(
-    named: list[Path],
-    sources: Mapping[Path, bytes],
+    workspace: Workspace,
     seeds: list[Path],
     options: Options,
     tie: Tie,
@@ -62,18 +61,17 @@ def migrate_units(
 ) -> dict[Path, Result]:
     """The results of some files that may hold a source form and of those that belong to them, by what ties them.
 
-    `named` are the files and folders that were asked for, `sources` the files in them. Only those are changed, unless
-    `whole_units` are asked for: a unit that would need others is left alone. So is one with files that are `taken`,
-    which belong to a unit of another source form.
+    Only files of the workspace's `sources` are changed, unless `whole_units` are asked for: a unit that would need
+    others is left alone. So is one with files that are `taken`, which belong to a unit of another source form.
     """
-    units = _Units(named, sources, options, tie, taken, whole_units)
+    units = _Units(workspace, options, tie, taken, whole_units)
     results: dict[Path, Result] = {}
     # A unit that was refused may have grown into files of another one, which is migrated: that one has the last word.
     for done in sorted(units.done(seeds), key=lambda done: not done.attempt.reasons):
         if any(RULES[reason.code].kind == "silence" for reason in done.attempt.reasons):
             continue
         for result in units.allowed(done.attempt).results:
-            path = units.given.get(Path(os.path.realpath(result.path)))
+            path = workspace.given.get(real(result.path))
             if path is None and whole_units:
                 path = Path(result.path)
             if path is not None and (path not in results or result.status != "untouched"):
@@ -93,21 +91,19 @@ class _Done:
 class _Units:
     def __init__(
         self,
-        named: list[Path],
-        sources: Mapping[Path, bytes],
+        workspace: Workspace,
         options: Options,
         tie: Tie,
         taken: Collection[str],
         whole_units: bool,
     ) -> None:
+        self.workspace = workspace
         self.options = options
         self.tie = tie
-        self.taken = {Path(os.path.realpath(path)) for path in taken}
+        self.taken = {real(path) for path in taken}
         self.whole_units = whole_units
-        self.given = {Path(os.path.realpath(path)): path for path in sources}
-        contents = {real: sources[path] for real, path in self.given.items()}
         self._outcomes: dict[tuple[Path, ...], Outcome] = {}
-        self.index = Index(universe_of(named, contents), contents, _in_words, tie)
+        self.index = workspace.index(tie)
 
     def done(self, seeds: list[Path]) -> list[_Done]:
         """What came of the units of some files, each unit with all that it needs."""
@@ -125,7 +121,7 @@ class _Units:
 
     def allowed(self, attempt: Attempt) -> Attempt:
         """Files that were not asked for are not changed, and then nothing of their unit is."""
-        foreign = [path for path in attempt.changed if Path(os.path.realpath(path)) not in self.given]
+        foreign = [path for path in attempt.changed if real(path) not in self.workspace.given]
         if self.whole_units or not foreign:
             return attempt
         message = f"belongs together with {foreign[0]}, which was not given: name both, or their folder"
@@ -134,9 +130,9 @@ class _Units:
     def _units(self, seeds: list[Path]) -> list[Unit]:
         units: list[Unit] = []
         for seed in seeds:
-            real = Path(os.path.realpath(seed))
-            if not any(real in unit.files for unit in units):
-                units.append(self.index.unit_of(real))
+            file = real(seed)
+            if not any(file in unit.files for unit in units):
+                units.append(self.index.unit_of(file))
         return units
 
     def _migrated(self, unit: Unit) -> _Done:
@@ -219,7 +215,7 @@ class _Units:
 
     def _with_callers(self, done: _Done) -> _Done | None:
         """The unit with all that calls a function that got a parameter; None where nobody else does."""
-        given = done.given | {(Path(os.path.realpath(path)), name) for path, name in done.attempt.given}
+        given = done.given | {(real(path), name) for path, name in done.attempt.given}
         users: dict[Path, str] = {}
         for file, name in sorted(given - done.given):
             programs = self.index.programs(done.unit, done.given).values()
@@ -245,7 +241,7 @@ class _Units:
             casts = casts_that_need_apex(Path(os.path.abspath(result.path)), result.source)
             if casts is not None:
                 file, what = casts
-                finding = Finding(result.path, 1, "AMP901", f"{_in_words(file)} {what}")
+                finding = Finding(result.path, 1, "AMP901", f"{in_words(file)} {what}")
                 return dataclasses.replace(done, attempt=done.attempt.left(finding))
         return done
 
@@ -257,12 +253,12 @@ class _Units:
             words = _DECIDING.get(result.form) if result.changed else None
             if words is None:
                 continue
-            file = Path(os.path.realpath(result.path))
+            file = real(result.path)
             for name in changed_definitions(result.source, result.output):
                 for user, reason in self.index.users_of(name, file, done.unit).items():
                     if words.search(self.index.source(user)):
                         what = "casts to half" if result.form == HALF else "chooses a precision"
-                        finding = Finding(result.path, 1, "AMP901", f"{_in_words(user)} {reason}, and {what} itself")
+                        finding = Finding(result.path, 1, "AMP901", f"{in_words(user)} {reason}, and {what} itself")
                         return dataclasses.replace(done, attempt=done.attempt.left(finding))
         return done
 
@@ -270,20 +266,20 @@ class _Units:
         self, unit: Unit, given: Iterable[tuple[Path, str]] = (), *, unless: Iterable[Finding] = ()
     ) -> Attempt:
         """Migrate a unit, program by program; only as far as until one of some known reasons prevents it again."""
-        members = {self._shown(file): reason for file, reason in unit.reasons.items()}
+        members = {self.workspace.shown(file): reason for file, reason in unit.reasons.items()}
         if not self.taken.isdisjoint(unit.files):
             return Attempt(())  # a unit has one source form, and that one has the precedence (rule H1)
         programs = self.index.programs(unit, given)
         outcomes: dict[str, Outcome] = {}
         for script, files in programs.items():
-            outcomes[self._shown(script)] = self._program(files)
-            if not set(unless).isdisjoint(reasons_of(outcomes[self._shown(script)])):
+            outcomes[self.workspace.shown(script)] = self._program(files)
+            if not set(unless).isdisjoint(reasons_of(outcomes[self.workspace.shown(script)])):
                 break
         attempt = attempt_of(members, outcomes)
         if len(programs) == 1 or not attempt.reasons:
             return attempt
         # Where a script does not call all that it shares, only the scripts together show what is needed.
-        together = attempt_of(members, {self._shown(unit.files[0]): self._program(unit.files)})
+        together = attempt_of(members, {self.workspace.shown(unit.files[0]): self._program(unit.files)})
         lacks_models_only = bool(together.unread)  # they are yet to be added
         return together if lacks_models_only or not together.reasons else attempt
 
@@ -293,7 +289,9 @@ class _Units:
         return self._outcomes[files]
 
     def _outcome(self, files: tuple[Path, ...]) -> Outcome:
-        inputs = [Input(self._shown(file), self.index.name_of(file), self.index.source(file)) for file in files]
+        inputs = [
+            Input(self.workspace.shown(file), self.index.name_of(file), self.index.source(file)) for file in files
+        ]
         options = self.options
         if options.api is None:
             options = dataclasses.replace(options, api=api_for(files[0]))
@@ -306,17 +304,7 @@ class _Units:
         return outcome
 
     def _is_used_outside(self, files: tuple[Path, ...], path: str, name: str) -> bool:
-        return bool(self.index.users_of(name, Path(os.path.realpath(path)), Unit(files, {})))
-
-    def _shown(self, file: Path) -> str:
-        """A path as it was given, else as it is shortest."""
-        return str(self.given.get(file) or _in_words(file))
-
-
-def _in_words(file: Path) -> str:
-    """Relative to the current folder where it lies below it."""
-    relative = os.path.relpath(file)
-    return str(file) if relative.startswith(os.pardir) else relative
+        return bool(self.index.users_of(name, real(path), Unit(files, {})))
 
 
 def _failed(file: Input, message: str) -> Result:

@@ -1,0 +1,58 @@
+"""What was asked for, and the project around it: read and indexed once for all stages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from amp_migrate.units.index import Index
+from amp_migrate.units.tie import APEX_AMP, Tie
+from amp_migrate.units.universe import universe_of
+
+
+class Workspace:
+    """`named` are the files and folders that were asked for, `sources` the files in them, as they were given.
+
+    Nothing else is read before an index is asked for.
+    """
+
+    def __init__(self, named: list[Path], sources: Mapping[Path, bytes]) -> None:
+        self.sources = sources
+        self._named = named
+        self._indexes: dict[str, Index] = {}
+
+    def index(self, tie: Tie = APEX_AMP) -> Index:
+        """The units of the project by what ties them; raises FileNotFoundError for a named path that is gone."""
+        if tie.title not in self._indexes:
+            self._indexes[tie.title] = Index(self._universe, self._contents, in_words, tie)
+        return self._indexes[tie.title]
+
+    def shown(self, file: Path) -> str:
+        """A path as it was given, else as it is shortest."""
+        return str(self.given.get(file) or in_words(file))
+
+    @cached_property
+    def given(self) -> dict[Path, Path]:
+        """How each of the sources was given, by the file itself."""
+        return {real(path): path for path in self.sources}
+
+    @cached_property
+    def _contents(self) -> dict[Path, bytes]:
+        return {file: self.sources[path] for file, path in self.given.items()}
+
+    @cached_property
+    def _universe(self) -> list[Path]:
+        return universe_of(self._named, self._contents)
+
+
+def real(path: str | Path) -> Path:
+    """The file itself, however it is called."""
+    return Path(os.path.realpath(path))
+
+
+def in_words(file: Path) -> str:
+    """Relative to the current folder where it lies below it."""
+    relative = os.path.relpath(file)
+    return str(file) if relative.startswith(os.pardir) else relative
