@@ -35,10 +35,10 @@ from amp_migrate.selection import APEX_AMP
 from amp_migrate.sources.handed import is_only_saved
 from amp_migrate.sources.handle import add_optimizers, losses_of, read_init, read_wrapping, scales_loss_of
 from amp_migrate.sources.initialize import read_setup
+from amp_migrate.sources.native import native_amp
 
 _AVAILABILITY = frozenset(("is_apex_available",))
 
-_NATIVE = ("torch.cuda.amp.", "torch.amp.", "torch.autocast", "torch.cpu.amp.", "torch.GradScaler")
 
 # Functions that native autocast runs in the precision that the registration asks for, so that it can go
 # ([T2.13:include/ATen/autocast_mode.h]; einsum ends in bmm, which is on the fp16 list).
@@ -112,15 +112,8 @@ class _Reader:
 
     def _native_amp(self) -> Refusal | None:
         """Native AMP beside apex: the file is migrated already, or supports both (rule J4)."""
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, (cst.Name, cst.Attribute)) and not isinstance(
-                    statement.node, (cst.Import, cst.ImportFrom)
-                ):
-                    for path in self.facts.objects.import_paths(part):
-                        if path.startswith(_NATIVE):
-                            text = self.facts.text(part)
-                            return Refusal("AMP919", part, f"{text} is native AMP already, beside apex's")
+        for part in native_amp(self.facts, and_imports=False):
+            return Refusal("AMP919", part, f"{self.facts.text(part)} is native AMP already, beside apex's")
         return None
 
     def _references(self, statement: Statement) -> Iterator[tuple[cst.BaseExpression, str]]:

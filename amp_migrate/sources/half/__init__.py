@@ -13,8 +13,6 @@ then read from that program.
 
 from __future__ import annotations
 
-import libcst as cst
-
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
 from amp_migrate.native.lower import is_mark, is_of_lowering
@@ -28,10 +26,9 @@ from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.half.scale import Scaling
 from amp_migrate.sources.half.training import Training
 from amp_migrate.sources.half.unread import unread_training
+from amp_migrate.sources.native import native_amp
 from amp_migrate.sources.optimizers import find_optimizers
 from amp_migrate.sources.tests import is_in_test
-
-_NATIVE = ("torch.cuda.amp", "torch.amp", "torch.autocast", "torch.cpu.amp", "torch.GradScaler")
 
 
 def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
@@ -55,7 +52,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         except Refusal as refusal:
             return found, [refusal]
         return found, []
-    if _uses_native_amp(facts):
+    if any(native_amp(facts, and_imports=True)):
         return found, []
     optimizers = find_optimizers(facts)
     modules = Modules(facts, optimizers)
@@ -84,17 +81,6 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     casts.lowering.edited = [statement for statement in edited if statement not in casts.lowering.arms]
     casts.lowering.removed += without_use(facts, casts.gone, casts.lowering.removed)
     return found, [*_tests(facts, casts), *_own_casts(facts), *casts.refusals]
-
-
-def _uses_native_amp(facts: Facts) -> bool:
-    """True where autocast or a GradScaler is there already, imported or used (rule H1)."""
-    return any(
-        path.startswith(_NATIVE)
-        for statement in facts.tree.all_statements()
-        for part in facts.tree.expressions(statement)
-        if isinstance(part, (cst.Name, cst.Attribute))
-        for path in facts.objects.import_paths(part)
-    )
 
 
 def _tests(facts: Facts, casts: Casts) -> list[Refusal]:

@@ -19,16 +19,14 @@ from amp_migrate.facts.tree import called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import LossScale, Recognition, Setup
 from amp_migrate.selection import PLAIN
+from amp_migrate.sources.native import native_amp
 from amp_migrate.sources.plain.devices import Devices
 from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
 from amp_migrate.sources.plain.losses import find_losses, read_backwards
 from amp_migrate.sources.plain.optimizers import Optimizers
 from amp_migrate.sources.states import add_states
 
-_NATIVE = (
-    *("torch.cuda.amp", "torch.amp", "torch.autocast", "torch.cpu.amp", "torch.GradScaler"),
-    *("torch.half", "torch.float16", "torch.bfloat16", "torch.HalfTensor", "torch.cuda.HalfTensor"),
-)
+_HALF = ("torch.half", "torch.float16", "torch.bfloat16", "torch.HalfTensor", "torch.cuda.HalfTensor")
 
 
 def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
@@ -79,12 +77,14 @@ def _setups(facts: Facts, optimizers: Optimizers) -> list[Setup]:
 
 def _chooses_precision(facts: Facts) -> bool:
     """True for native AMP, half or bfloat16 anywhere: the author has decided about precision."""
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement):
-            if isinstance(part, cst.Call) and called_name(part) in ("half", "bfloat16") and not part.args:
-                return True
-            if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
-                dotted = facts.names.dotted(part)
-                if dotted is not None and dotted.startswith(_NATIVE):
-                    return True
+    return any(native_amp(facts, and_imports=True)) or any(
+        _is_half(facts, part) for statement in facts.tree.all_statements() for part in facts.tree.expressions(statement)
+    )
+
+
+def _is_half(facts: Facts, part: cst.CSTNode) -> bool:
+    if isinstance(part, cst.Call):
+        return called_name(part) in ("half", "bfloat16") and not part.args
+    if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
+        return facts.names.dotted(part) in _HALF
     return False
