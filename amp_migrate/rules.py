@@ -20,6 +20,8 @@ class Rule:
     A `note` is for information, an `attention` wants a look before merging, a `refusal` says why a unit is
     left alone, an `error` that a file could not be read, parsed or written. A `silence` is why a unit is none of our
     business; it is never shown, but may be lifted by more files.
+
+    What a rule has put in place computes the same, but where it `rounds`, not the same bits.
     """
 
     code: str
@@ -27,6 +29,7 @@ class Rule:
     title: str
     why: str
     what_to_do: str
+    rounds: bool = False
 
 
 _RULES = (
@@ -211,6 +214,7 @@ _RULES = (
         "its last Sigmoid would saturate in half, and CUDA autocast refuses the binary cross entropy after it; "
         "BCEWithLogitsLoss computes both together, in float32",
         "nothing for the files at hand; other code that runs the model has to apply the sigmoid",
+        rounds=True,
     ),
     Rule(
         "AMP185",
@@ -482,6 +486,7 @@ _RULES = (
         "the arms did the same with a class of apex and with torch's; torch's DistributedDataParallel also broadcasts "
         "buffers from the first process, unless it is told not to",
         "nothing; add broadcast_buffers=False if the buffers of each process are to stay its own",
+        rounds=True,
     ),
     Rule(
         "AMP143",
@@ -498,6 +503,7 @@ _RULES = (
         "each parameter, so that a state which apex saved does not go on (KeyError: 'step')",
         "resume old checkpoints without the state of the optimizer; with torch before 2.0, "
         "zero_grad(set_to_none=True) does what apex's did",
+        rounds=True,
     ),
     Rule(
         "AMP145",
@@ -505,6 +511,7 @@ _RULES = (
         "a fused normalization becomes torch's",
         "the same numbers and names of weights; under autocast torch's returns float32, apex's float16",
         "nothing; expect a little more memory under autocast",
+        rounds=True,
     ),
     Rule(
         "AMP146",
@@ -527,6 +534,7 @@ _RULES = (
         "the substitute for a part of apex goes",
         "torch's class does what apex's did and is always there; the substitute may have had another default (eps)",
         "check the calls that rely on a default, if you trained without apex",
+        rounds=True,
     ),
     Rule(
         "AMP901",

@@ -376,4 +376,23 @@ _PLAIN = [
     ),
 ]
 
-FORM_MUTATIONS = [*_FP16_UTILS, *_HALF, *_HANDLE, *_PLAIN]
+# Where torch's optimizer replaces a fused one, the bits are not those of the original: a mistake must still show.
+_REPLACED = [
+    Mutation(
+        "companions: torch's default weight decay",
+        "companions/fused_adam",
+        """                        betas = (0.9, 0.95),
+                        weight_decay = 0.0)""",
+        "                        betas = (0.9, 0.95))",
+        "without AMP, the loss of update 2 is",
+    ),
+    Mutation(
+        "companions: eps changed",
+        "companions/fused_adam",
+        "betas = (0.9, 0.95),",
+        "betas = (0.9, 0.95), eps=1e-6,",
+        "without AMP, the loss of update 2 is",
+    ),
+]
+
+FORM_MUTATIONS = [*_FP16_UTILS, *_HALF, *_HANDLE, *_PLAIN, *_REPLACED]

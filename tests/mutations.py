@@ -321,4 +321,5 @@ def run_mutation(mutation: Mutation, pool: Pool, folder: Path) -> Comparison:
     arguments, more = fixture.arguments + fixture.guard, ()
     if mutation.plain_arm:
         arguments, more = fixture.arguments, fixture.guard
-    return run_both(fixture.before, mutation.apply(), arguments, pool, folder, more_for_after=more, **mutation.settings)
+    settings = {"more_for_after": more, "rounding": fixture.rounding, **mutation.settings}
+    return run_both(fixture.before, mutation.apply(), arguments, pool, folder, **settings)

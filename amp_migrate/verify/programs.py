@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
+from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.project import migrate_program
 from amp_migrate.report.text import finding_lines
+from amp_migrate.result import Result
+from amp_migrate.rules import RULES
 from amp_migrate.verify.errors import NotComparableError
 from amp_migrate.verify.mirror import Mirror, is_copied_whole
 from amp_migrate.verify.notebook import notebook_source
@@ -16,13 +20,17 @@ from amp_migrate.verify.notebook import notebook_source
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """One side. `changed` holds files whose content differs from the disk's, by their absolute path."""
+    """One side. `changed` holds files whose content differs from the disk's, by their absolute path.
+
+    `rounding` says in words what the migration has put in place that computes the same, but rounds otherwise.
+    """
 
     title: str
     script: Path  # absolute, on the user's disk
     args: tuple[str, ...]
     folder: Path  # the working directory
     changed: dict[Path, bytes]
+    rounding: tuple[str, ...] = ()
 
     def mirrors(self, place: Path) -> list[Mirror]:
         """Fresh mirrors, in the empty folder `place`, of the project and of the working directory."""
@@ -57,17 +65,24 @@ def migrated_pair(
     script = Path(os.path.abspath(script))
     runnable, changed = _as_script(script)
     source = changed[runnable] if runnable in changed else runnable.read_bytes()
-    changed_after = {**changed, **_migrated(runnable, source, options)}
+    results = _migrated(runnable, source, options)
+    changed_after = {**changed, **{Path(result.path): result.output for result in results}}
     if changed_after == changed:
         raise NotComparableError(
             f"{script.name}: there is nothing to migrate; --before and --after compare two scripts that exist"
         )
     before = Program("original", runnable, before_args, folder, changed)
-    return before, Program("migrated", runnable, after_args, folder, changed_after)
+    rounding = rounding_in(finding for result in results for finding in result.findings)
+    return before, Program("migrated", runnable, after_args, folder, changed_after, rounding)
 
 
-def _migrated(script: Path, source: bytes, options: Options) -> dict[Path, bytes]:
-    """The new content of the script and of all files that it imports or that belong together with these.
+def rounding_in(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """What was put in place, by the findings of a migration, that computes the same, but rounds otherwise."""
+    return tuple(dict.fromkeys(f"{one.code} {one.message}" for one in findings if RULES[one.code].rounds))
+
+
+def _migrated(script: Path, source: bytes, options: Options) -> list[Result]:
+    """What changes of the script and of all files that it imports or that belong together with these.
 
     Raises NotComparableError for a script whose unit is left alone, or that cannot be processed.
     """
@@ -76,7 +91,7 @@ def _migrated(script: Path, source: bytes, options: Options) -> dict[Path, bytes
     if any(result.status in ("left", "error") for result in own):
         findings = [finding for result in own for finding in result.findings]
         raise NotComparableError("not migrated:\n" + "\n".join(finding_lines(findings)))
-    return {Path(result.path): result.output for result in results if result.changed}
+    return [result for result in results if result.changed]
 
 
 def existing_pair(

@@ -101,6 +101,7 @@ class _Session:
             ended_well("original without AMP, again"),
             ended_well("original under autocast"),
             ended_well("control"),
+            self._after.rounding,
         )
 
     def _result(

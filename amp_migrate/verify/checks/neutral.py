@@ -47,18 +47,15 @@ def neutral_lines(runs: Runs) -> Iterator[Line]:
         yield Line(_CHECK, "different", text=text)
         return
     number = f"{len(migrated.backwards)} losses, {len(migrated.steps)} steps"
-    scaler = scale_by_hand(original)
-    if scaler is not None and not _is_power_of_two(scaler.first_scale):
-        parting = _first_parting(original, migrated, thresholds.ROUNDING_GROWN)
-        if parting is None:
-            text = f"the original's own loss scale of {scaler.first_scale:g} is no power of two: equal up to rounding"
-            yield Line(_CHECK, "warning", number, _SAME, text)
-            return
-    else:
-        parting = _first_parting(original, migrated)
+    parting = _first_parting(original, migrated)
     if parting is None:
         yield Line(_CHECK, "ok", number, _SAME)
         return
+    for why, tolerance in _reasons_to_round(runs, original):
+        parting = _first_parting(original, migrated, tolerance)
+        if parting is None:
+            yield Line(_CHECK, "warning", number, _SAME, f"{why}: equal up to rounding")
+            return
     again = runs.original_plain_again
     own = _first_parting(original, again) if again is not None else None
     if own is not None and own.is_rounding and parting.is_rounding:
@@ -69,6 +66,15 @@ def neutral_lines(runs: Runs) -> Iterator[Line]:
     if parting.is_rounding:
         text += " (a rounding error: another operation in place of one that means the same?)"
     yield Line(_CHECK, "different", number, _SAME, text)
+
+
+def _reasons_to_round(runs: Runs, original: Record) -> Iterator[tuple[str, float]]:
+    """In words, why the migrated script rightly rounds otherwise, and how far that may take it."""
+    scaler = scale_by_hand(original)
+    if scaler is not None and not _is_power_of_two(scaler.first_scale):
+        yield f"the original's own loss scale of {scaler.first_scale:g} is no power of two", thresholds.ROUNDING_GROWN
+    if runs.rounding:
+        yield "; ".join(runs.rounding), thresholds.ROUNDING_REPLACED
 
 
 def _is_power_of_two(number: float) -> bool:

@@ -23,6 +23,7 @@ class Runs:
     original_plain_again: Record | None = None  # only where the two above differ
     autocast: Record | None = None  # the original, plain, under one autocast
     control: Record | None = None  # the original with weights perturbed once
+    rounding: tuple[str, ...] = ()  # what of the migrated script computes the same, but rounds otherwise, in words
 
     @functools.cached_property
     def form(self) -> Form:
