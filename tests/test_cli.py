@@ -218,7 +218,9 @@ def test_quiet_and_verbose(repository):
 
 def test_version_and_help(tmp_path):
     assert run("--version", cwd=tmp_path).stdout.startswith(b"amp-migrate")
-    assert b"--write" in run("--help", cwd=tmp_path).stdout
+    said = run("--help", cwd=tmp_path).stdout
+    assert b"--write" in said
+    assert b"amp-migrate verify" in said and b"amp-migrate checkpoint" in said
     assert run(cwd=tmp_path).returncode == 2
 
 

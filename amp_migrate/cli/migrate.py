@@ -19,6 +19,14 @@ from amp_migrate.rules import RULES
 from amp_migrate.selection import TITLES, Selection
 
 
+# `amp-migrate --help` is the help of this command.
+_OTHER_COMMANDS = """\b
+Other commands, each with a --help of its own:
+  amp-migrate verify SCRIPT     run a script and its migration, and compare how they train
+  amp-migrate checkpoint FILE   convert what the original script has saved, and back
+"""
+
+
 @dataclasses.dataclass
 class _Run:
     """The results of one call and the exit code that they make."""
@@ -32,7 +40,7 @@ class _Run:
         return 1 if check and any(result.changed for result in self.results) else 0
 
 
-@click.command()
+@click.command(epilog=_OTHER_COMMANDS)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--write", is_flag=True, help="Write the files instead of showing a diff.")
 @click.option("--check", is_flag=True, help="Exit with 1 if something would change; write nothing.")
