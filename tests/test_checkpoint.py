@@ -14,6 +14,7 @@ import sys
 import types
 import zipfile
 from collections import OrderedDict
+from fractions import Fraction
 from pathlib import Path
 from unittest import mock
 
@@ -248,7 +249,7 @@ def test_a_link_stays_a_link(saved, tmp_path):
 
 
 def test_a_full_disk_changes_nothing(saved, monkeypatch):
-    def write_a_part(_, file, **__):
+    def write_a_part(_, file, *__, **___):
         file.write(b"PK")
         raise RuntimeError("PytorchStreamWriter failed writing file data.pkl: file write failed")
 
@@ -300,8 +301,7 @@ def _bad_files(folder):
     torch.save({"a": Bomb()}, folder / "bomb.old.pt", _use_new_zipfile_serialization=False)
     (folder / "bomb.pkl").write_bytes(pickle.dumps(Bomb()))
     (folder / "bomb2.pkl").write_bytes(pickle.dumps(Bomb(), protocol=2))
-    torch.save({"args": argparse.Namespace(lr=1)}, folder / "namespace.pt")
-    torch.save({"best": np.float64(1)}, folder / "numpy.pt")
+    torch.save({"share": Fraction(1, 2)}, folder / "fraction.pt")
     torch.save(nn.Linear(2, 2), folder / "model.pt")
     torch.save({"a": torch.ones(2)}, folder / "protocol.pt", pickle_protocol=4)
     with zipfile.ZipFile(folder / "script.pt", "w") as archive:
@@ -324,8 +324,7 @@ BAD = {
     "bomb.old.pt": "asks for posix.system",
     "bomb.pkl": "is no checkpoint",
     "bomb2.pkl": "asks for posix.system",
-    "namespace.pt": "asks for argparse.Namespace",
-    "numpy.pt": "asks for numpy",
+    "fraction.pt": "asks for fractions.Fraction",
     "model.pt": "asks for torch.nn.modules.linear.Linear",
     "protocol.pt": "another pickle protocol",
     "script.pt": "TorchScript",
@@ -395,14 +394,34 @@ def test_only_the_names_of_apex_are_let_in_and_they_run_nothing(tmp_path, monkey
     assert not Path("exploded").exists()
 
 
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_plain_data_of_other_packages_is_taken_along(tmp_path, is_zip):
+    path = tmp_path / "run.pt"
+    args = argparse.Namespace(lr=0.1, out=Path("runs/1"), mean=torch.ones(2), best=np.float32(0.5))
+    arrays = [np.arange(6).reshape(2, 3), np.array(["a", "b"]), np.array([1, "x"], dtype=object)]
+    numbers = [np.float64(0.25), np.int64(7), np.bool_(True), np.dtype("f2")]
+    scaler = {"loss_scaler0": {"loss_scale": 64.0, "unskipped": 3}}
+    saved = {"args": args, "arrays": arrays, "numbers": numbers, "amp": scaler, "again": [args]}
+    torch.save(saved, path, _use_new_zipfile_serialization=is_zip)
+    assert convert(path, "--write").exit_code == 0
+    assert "nothing to convert" in convert(path).output
+    found = torch.load(path, weights_only=False)
+    assert found["amp"]["scale"] == 64.0
+    assert found["again"][0] is found["args"]
+    assert torch.equal(vars(found["args"]).pop("mean"), vars(args).pop("mean"))
+    assert found["args"] == args
+    assert found["numbers"] == numbers and [type(one) for one in found["numbers"]] == [type(one) for one in numbers]
+    assert all(np.array_equal(one, other) for one, other in zip(found["arrays"], arrays, strict=True))
+
+
 def test_what_others_allow_is_not_allowed_here_and_stays_allowed_for_them(tmp_path):
     path = tmp_path / "run.pt"
-    torch.save({"args": argparse.Namespace(lr=1)}, path)
+    torch.save({"share": Fraction(1, 2)}, path)
     before = torch.serialization.get_safe_globals()
-    torch.serialization.add_safe_globals([argparse.Namespace])
+    torch.serialization.add_safe_globals([Fraction])
     try:
         assert convert(path).exit_code == 2
-        assert set(torch.serialization.get_safe_globals()) == {*before, argparse.Namespace}
+        assert set(torch.serialization.get_safe_globals()) == {*before, Fraction}
     finally:
         torch.serialization.clear_safe_globals()
         torch.serialization.add_safe_globals(before)

@@ -1,7 +1,8 @@
 """Reading a checkpoint without running any code of it.
 
-torch's weights-only unpickler knows tensors and plain containers. Beyond them only the loss scalers are let in that
-FP16_Optimizer pickled into its state (Apex before 2019-02 its own, later amp's), as classes of ours that do nothing.
+torch's weights-only unpickler knows tensors and plain containers. Beyond them, as classes of ours that do nothing, only
+two kinds are let in: the loss scalers that FP16_Optimizer pickled into its state (Apex before 2019-02 its own, later
+amp's), and plain data of other packages (`opaque`).
 """
 
 from __future__ import annotations
@@ -17,21 +18,17 @@ from typing import Any
 import torch
 
 from amp_migrate.checkpoint.errors import CheckpointError
+from amp_migrate.checkpoint.opaque import OPAQUE, stand_in
 
 
 class PickledScaler:
     """An Apex loss scaler out of a pickle: its attributes, and no methods."""
 
 
-def _inert(module: str, name: str) -> type[PickledScaler]:
-    """A class that the unpickler takes for Apex's: it compares the names."""
-    return type(name, (PickledScaler,), {"__module__": module, "__qualname__": name})
-
-
 _SCALERS = [
-    _inert("apex.amp.scaler", "LossScaler"),
-    _inert("apex.fp16_utils.loss_scaler", "LossScaler"),
-    _inert("apex.fp16_utils.loss_scaler", "DynamicLossScaler"),
+    stand_in("apex.amp.scaler", "LossScaler", PickledScaler),
+    stand_in("apex.fp16_utils.loss_scaler", "LossScaler", PickledScaler),
+    stand_in("apex.fp16_utils.loss_scaler", "DynamicLossScaler", PickledScaler),
 ]
 
 
@@ -45,7 +42,7 @@ def load(path: Path) -> Any:
     if not os.path.isfile(path):
         raise CheckpointError("does not exist, or is no file")
     try:
-        with _only_scalers_allowed(), warnings.catch_warnings():
+        with _only_data_allowed(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
@@ -61,11 +58,11 @@ def is_zip(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _only_scalers_allowed() -> Iterator[None]:
+def _only_data_allowed() -> Iterator[None]:
     """The allowed classes are a setting of the process; what others have allowed does not count here."""
     before = torch.serialization.get_safe_globals()
     torch.serialization.clear_safe_globals()
-    torch.serialization.add_safe_globals(_SCALERS)  # type: ignore[arg-type]
+    torch.serialization.add_safe_globals([*_SCALERS, *OPAQUE])
     try:
         yield
     finally:
@@ -80,7 +77,7 @@ def _explanation(error: Exception) -> str:
         return (
             f"asks for {asked[1]}, which is not data but code: it is not loaded. If you trust the file, load it with "
             "torch.load(..., weights_only=False) where it was written, put plain values in the place of that object "
-            "(vars(args), float(number), model.state_dict()), save it, and convert that"
+            "(dict(config), model.state_dict()), save it, and convert that"
         )
     if "Unsupported operand" in text:
         return "is no checkpoint of torch.save, or one with another pickle protocol than torch's own (2)"

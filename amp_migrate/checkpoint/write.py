@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from amp_migrate.checkpoint.errors import CheckpointError
+from amp_migrate.checkpoint.opaque import PICKLE
 from amp_migrate.checkpoint.read import is_zip
 from amp_migrate.files.write import replacing
 
@@ -30,7 +31,7 @@ def save(checkpoint: Any, path: Path) -> None:
         raise CheckpointError(exists)
     try:
         with replacing(path.resolve(), keep_as=kept) as file:
-            torch.save(checkpoint, file, _use_new_zipfile_serialization=is_zip(path))
+            torch.save(checkpoint, file, PICKLE, _use_new_zipfile_serialization=is_zip(path))
     except FileExistsError:
         raise CheckpointError(exists) from None
     except (OSError, RuntimeError, pickle.PicklingError) as error:

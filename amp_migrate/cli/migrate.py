@@ -18,7 +18,6 @@ from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import TITLES, Selection
 
-
 # `amp-migrate --help` is the help of this command.
 _OTHER_COMMANDS = """\b
 Other commands, each with a --help of its own:
