@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Statement, children, names_in
+from amp_migrate.facts.tree import Statement, children, names_in, targets
 
 Path = tuple[str, ...]
 
@@ -72,27 +72,12 @@ def _comprehension_names(loop: cst.CompFor | None) -> Iterator[str]:
 def writes(statement: Statement) -> list[Path]:
     """The paths that a statement itself gives a value: assignments, loop and with targets, `x.append(...)`."""
     node = statement.node
-    targets: list[cst.BaseExpression] = []
-    if isinstance(node, cst.Assign):
-        targets = [target.target for target in node.targets]
-    elif isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.For)):
-        targets = [node.target]
-    elif isinstance(node, cst.With):
-        targets = [item.asname.name for item in node.items if item.asname is not None]
-    elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+    found = targets(node)
+    if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
         func = node.value.func
         if isinstance(func, cst.Attribute) and func.attr.value in _MUTATORS:
-            targets = [func.value]
-    found: list[Path] = []
-    while targets:
-        target = targets.pop()
-        if isinstance(target, (cst.Tuple, cst.List)):
-            targets.extend(element.value for element in target.elements)
-        else:
-            path = path_of(target)
-            if path is not None:
-                found.append(path)
-    return found
+            found.append(func.value)
+    return [path for target in found if (path := path_of(target)) is not None]
 
 
 def own_reads(statement: Statement) -> list[Path]:

@@ -21,7 +21,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Block, Function, Statement, names_in
+from amp_migrate.facts.tree import Block, Function, Statement, names_in, targets
 from amp_migrate.facts.values import UNKNOWN, literal_value
 
 Frames = tuple[CallSite, ...]
@@ -328,21 +328,9 @@ def _parts(test: cst.BaseExpression, value: bool) -> Iterator[tuple[cst.BaseExpr
 
 def written_by(statement: Statement) -> frozenset[str]:
     """The names that a statement itself assigns; for `self.x = ...` the name `x` is meant."""
-    node = statement.node
-    targets: list[cst.BaseExpression] = []
-    if isinstance(node, cst.Assign):
-        targets = [target.target for target in node.targets]
-    elif isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.For)):
-        targets = [node.target]
-    elif isinstance(node, cst.With):
-        targets = [item.asname.name for item in node.items if item.asname is not None]
-    names: set[str] = set()
-    while targets:
-        target = targets.pop()
-        if isinstance(target, (cst.Tuple, cst.List)):
-            targets.extend(element.value for element in target.elements)
-        elif isinstance(target, cst.Name):
-            names.add(target.value)
-        elif isinstance(target, cst.Attribute):
-            names.add(target.attr.value)
+    names = (
+        target.value if isinstance(target, cst.Name) else target.attr.value
+        for target in targets(statement.node)
+        if isinstance(target, (cst.Name, cst.Attribute))
+    )
     return frozenset(names)

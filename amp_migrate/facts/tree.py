@@ -342,6 +342,25 @@ class Tree:
                 stack.append(child)
 
 
+def targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    """What the node of a statement binds itself, by assignment, `for` or `with`; of tuples, their elements."""
+    waiting: list[cst.BaseExpression] = []
+    if isinstance(node, cst.Assign):
+        waiting = [target.target for target in node.targets]
+    elif isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.For)):
+        waiting = [node.target]
+    elif isinstance(node, cst.With):
+        waiting = [item.asname.name for item in node.items if item.asname is not None]
+    found: list[cst.BaseExpression] = []
+    while waiting:
+        target = waiting.pop()
+        if isinstance(target, (cst.Tuple, cst.List)):
+            waiting.extend(element.value for element in target.elements)
+        else:
+            found.append(target)
+    return found
+
+
 def _arms(node: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
     """The arms of a compound statement with their suites; an `elif` is an `else` holding an `if`."""
     if isinstance(node, (cst.If, cst.For, cst.While, cst.With, cst.Try, cst.TryStar)):
