@@ -359,6 +359,21 @@ def test_fp16_optimizer_against_a_migration_by_hand(pool, tmp_path, monkeypatch,
     assert [backward.loss_scale for backward in comparison.runs["original"].backwards] == [65536.0] * 6
 
 
+def test_checkpoint_that_holds_a_loss_scaler(run):
+    """FP16_Optimizer pickles its loss scaler, which torch.load takes no more; the migrated script saves numbers."""
+    again = """\
+torch.save({"optimizer": optimizer.state_dict()}, "last.pt")
+optimizer.load_state_dict(torch.load("last.pt")["optimizer"])
+loss = model(torch.randn(8, 6).cuda()).float().pow(2).mean()
+optimizer.zero_grad()
+optimizer.backward(loss)
+optimizer.step()
+"""
+    comparison = run(_script(_FP16_OPTIMIZER, again))
+    assert (comparison.verdict, comparison.reason) == ("same", "7 optimizer updates compared")
+    assert any("torch.load takes whole pickles, as before torch 2.6" in note for note in comparison.notes)
+
+
 def test_two_trees(pool, tmp_path, monkeypatch):
     for tree in ("old", "new"):
         (tmp_path / tree / "lib").mkdir(parents=True)

@@ -20,14 +20,18 @@ class Conditions:
     launched: bool = False  # with the environment of a launcher: rank 0 of 1
     as_module: bool = False  # `python -m package.script`
     saved_tensors: bool = True  # are watched; torch.func does not bear that
+    whole_pickles: bool = False  # torch.load takes all of them, as it did before torch 2.6
     highest_scale: float | None = None  # for the first loss scale
 
     def notes(self) -> list[str]:
         """What the report says of them, as far as the runs do not say it themselves."""
-        if self.highest_scale is None:
-            return []
-        start = f"{self.highest_scale:g}"
-        return [f"the first steps were skipped: both start with a loss scale of {start} instead"]
+        said = []
+        if self.whole_pickles:
+            said.append("the original loads more than weights: torch.load takes whole pickles, as before torch 2.6")
+        if self.highest_scale is not None:
+            start = f"{self.highest_scale:g}"
+            said.append(f"the first steps were skipped: both start with a loss scale of {start} instead")
+        return said
 
 
 def other_conditions(now: Conditions, original: Record, migrated: Record) -> Conditions | None:
@@ -39,6 +43,8 @@ def other_conditions(now: Conditions, original: Record, migrated: Record) -> Con
         return dataclasses.replace(now, as_module=True)
     if now.saved_tensors and any(_bears_no_hooks(record) for record in both):
         return dataclasses.replace(now, saved_tensors=False)
+    if not now.whole_pickles and _loads_whole_pickles(original):
+        return dataclasses.replace(now, whole_pickles=True)
     scale = _lower_scale(original, migrated)
     return dataclasses.replace(now, highest_scale=scale) if scale is not None else None
 
@@ -59,6 +65,11 @@ def _is_of_a_package(record: Record) -> bool:
 
 def _bears_no_hooks(record: Record) -> bool:
     return record.failure is not None and "saved tensor hooks" in record.failure.message
+
+
+def _loads_whole_pickles(record: Record) -> bool:
+    """True for a script that torch has outlived: its torch.load meets an object, FP16_Optimizer's loss scaler say."""
+    return record.failure is not None and record.failure.message.startswith("Weights only load failed")
 
 
 def _lower_scale(original: Record, migrated: Record) -> float | None:

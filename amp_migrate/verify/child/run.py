@@ -91,6 +91,8 @@ def _prepare(spec: Spec) -> None:
     sys.dont_write_bytecode = True
     if not _has_real_apex():
         sys.path.insert(1, str(standin.DIRECTORY))
+    if spec.conditions.whole_pickles:
+        os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"
     random.seed(spec.seed)
     torch.manual_seed(spec.seed)
     if "numpy" in sys.modules:
