@@ -123,6 +123,14 @@ _RULES = (
         "use DistributedDataParallel, or put the autocast into the model's forward",
     ),
     Rule(
+        "AMP113",
+        "note",
+        "torch 1.6 takes no autocast to the replicas of DataParallel",
+        "the project admits it; DataParallel hands on to its threads whether autocast is on from torch 1.7, and with "
+        "several GPUs the forward runs in float32 before",
+        "nothing with torch 1.7 or newer; for 1.6 decorate the model's forward with autocast()",
+    ),
+    Rule(
         "AMP114",
         "attention",
         "keep_batchnorm_fp32 is given under O1",

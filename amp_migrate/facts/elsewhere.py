@@ -54,9 +54,16 @@ class Elsewhere(Protocol):
         """True where other files refer to a function, or to the class of a method, of one of the unit's files."""
         ...
 
+    def declared_torch(self, path: str) -> tuple[int, int] | None:
+        """The oldest torch that a file's project declares, (0, 0) without a lower bound; None if it says nothing."""
+        ...
+
 
 class Nowhere:
     """No other module is known."""
+
+    def declared_torch(self, path: str) -> tuple[int, int] | None:
+        return None
 
     def use_function(self, path: str, name: str) -> bool:
         return False

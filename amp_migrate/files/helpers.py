@@ -14,6 +14,7 @@ from pathlib import Path
 
 from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.imports import canonical, member, module_name, split
+from amp_migrate.files.torch_version import declared_torch
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
 _MOST_NAMES = 400
@@ -31,6 +32,9 @@ class Helpers:
 
     def __init__(self, use_function: Callable[[str, str], bool] | None = None) -> None:
         self.use_function = use_function or Nowhere().use_function
+
+    def declared_torch(self, path: str) -> tuple[int, int] | None:
+        return declared_torch(Path(path))
 
     def resolved(self, importer: str, dotted: str) -> str:
         return canonical(Path(importer), dotted)

@@ -17,6 +17,8 @@ from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.training_plan import TrainingPlan
 
+_DATA_PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel")
+
 
 def notes(
     facts: Facts, options: Options, plan: TrainingPlan, forwards: Forwards, clips: list[cst.Call]
@@ -74,12 +76,15 @@ class _Notes:
                 yield self._finding(clip, "AMP108", message)
 
     def replicas(self) -> Iterator[Finding]:
-        """DataParallel hands `enabled` to its threads, never the dtype (rule E6)."""
-        if self.options.dtype != "bfloat16":
-            return
+        """DataParallel hands `enabled` to its threads since torch 1.7, never the dtype (rule E6)."""
         for call in self._calls():
-            if self.facts.names.dotted(call.func) == "torch.nn.DataParallel":
+            if self.facts.names.dotted(call.func) not in _DATA_PARALLEL:
+                continue
+            declared = self.facts.elsewhere.declared_torch(self.facts.file_of(call).path)
+            if self.options.dtype == "bfloat16":
                 yield self._finding(call, "AMP112", "the replicas of DataParallel run in float16")
+            elif declared is not None and (0, 0) < declared < (1, 7):
+                yield self._finding(call, "AMP113", "the replicas of DataParallel run in float32 with torch 1.6")
 
     def levels(self) -> Iterator[Finding]:
         for setup in self.found.setups:
