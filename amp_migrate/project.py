@@ -47,7 +47,7 @@ def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
             unreadable[file] = _failed(file, error)
     done = _migrated(Workspace(named, sources), options)
     for file in files:
-        yield unreadable.get(file) or done.get(file) or _untouched(str(file), sources[file])
+        yield _shown(unreadable.get(file) or done.get(file) or _untouched(str(file), sources[file]), options)
 
 
 def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[Finding]:
@@ -74,7 +74,7 @@ def migrate_stdin(source: bytes, options: Options) -> Result:
     file = Path.cwd() / "-"
     done = _migrated(Workspace([], {file: source}), options)
     result = done.get(file)
-    return _renamed(result, "-") if result is not None else _untouched("-", source)
+    return _shown(_renamed(result, "-"), options) if result is not None else _untouched("-", source)
 
 
 def migrate_program(script: Path, source: bytes, options: Options) -> list[Result]:
@@ -185,6 +185,12 @@ def _untouched(path: str, source: bytes) -> Result:
 def _failed(file: Path, error: OSError) -> Result:
     finding = Finding(str(file), 1, "AMP993", error.strerror or str(error))
     return Result(str(file), b"", b"", "error", (finding,))
+
+
+def _shown(result: Result, options: Options) -> Result:
+    """Without the findings that nobody wants to see."""
+    findings = tuple(finding for finding in result.findings if options.selection.shows(finding.code))
+    return dataclasses.replace(result, findings=findings)
 
 
 def _renamed(result: Result, path: str) -> Result:

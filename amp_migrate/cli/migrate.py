@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,9 @@ import click
 from amp_migrate.options import Api, Dtype, Options
 from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin, write_result
 from amp_migrate.report.diff import coloured, unified_diff
-from amp_migrate.report.text import finding_lines, summary, unit_lines, units
+from amp_migrate.report.formats import FORMATS
+from amp_migrate.report.model import Report
+from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import TITLES, Selection
@@ -24,19 +25,6 @@ Other commands, each with a --help of its own:
   amp-migrate verify SCRIPT     run a script and its migration, and compare how they train
   amp-migrate checkpoint FILE   convert what the original script has saved, and back
 """
-
-
-@dataclasses.dataclass
-class _Run:
-    """The results of one call and the exit code that they make."""
-
-    results: list[Result] = dataclasses.field(default_factory=list)
-
-    def exit_code(self, *, check: bool) -> int:
-        """2 where a file could not be processed, else 1 under --check where something would change."""
-        if any(result.status == "error" for result in self.results):
-            return 2
-        return 1 if check and any(result.changed for result in self.results) else 0
 
 
 @click.command(epilog=_OTHER_COMMANDS)
@@ -60,6 +48,14 @@ class _Run:
     "--select", multiple=True, metavar="CODES", help="Only these source forms, by their codes: AMP010,AMP050."
 )
 @click.option("--ignore", multiple=True, metavar="CODES", help="Not these source forms or findings: AMP050, AMP1.")
+@click.option(
+    "--output-format",
+    "output_format",
+    type=click.Choice(["text", *FORMATS]),
+    default="text",
+    show_default=True,
+    help="What is printed on standard output: the diff, or a report for a program.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print no findings and no summary.")
 @click.option("-v", "--verbose", count=True, help="Name untouched files, too; -vv prints the plan of each unit.")
 def migrate(
@@ -71,6 +67,7 @@ def migrate(
     repair_clip: bool,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    output_format: str,
     quiet: bool,
     verbose: int,
 ) -> None:
@@ -91,20 +88,28 @@ def migrate(
         raise click.UsageError("an empty path; write . for the current folder")
     selection = Selection(_codes(select, "--select"), _codes(ignore, "--ignore"))
     options = Options(api=api, dtype=dtype, repair_clip=repair_clip, selection=selection, reports_plain=check)
-    run = _Run()
+    results: list[Result] = []
     try:
         for result in _results(paths, options):
-            run.results.append(_handle(result, write=write))
-        if not quiet:
-            _tell(run.results, verbose, selection)
-            folders = [Path(path) for path in paths if os.path.isdir(path)]
-            beside = findings_beside(folders, run.results)
-            _echo(finding_lines(one for one in beside if selection.shows(one.code)))
-            _echo(summary(run.results, written=write))
+            results.append(_handle(result, write=write, show=output_format == "text"))
+        folders = [Path(path) for path in paths if os.path.isdir(path)]
+        beside = [one for one in findings_beside(folders, results) if selection.shows(one.code)]
     except KeyboardInterrupt:
-        _echo(["interrupted", *summary(run.results, written=write)])
+        _echo(["interrupted", *summary(Report(tuple(results), written=write))])
         sys.exit(130)
-    sys.exit(run.exit_code(check=check))
+    report = Report(tuple(results), tuple(beside), written=write)
+    if output_format != "text":
+        click.echo(FORMATS[output_format](report), nl=False)
+    if not quiet:
+        _echo(report_lines(report, verbose) if output_format == "text" else summary(report))
+    sys.exit(_exit_code(results, check=check))
+
+
+def _exit_code(results: list[Result], *, check: bool) -> int:
+    """2 where a file could not be processed, else 1 under --check where something would change."""
+    if any(result.status == "error" for result in results):
+        return 2
+    return 1 if check and any(result.changed for result in results) else 0
 
 
 def _codes(given: tuple[str, ...], option: str) -> tuple[str, ...]:
@@ -130,15 +135,15 @@ def _results(paths: tuple[str, ...], options: Options) -> Iterator[Result]:
         yield from migrate_paths(named, options)
 
 
-def _handle(result: Result, *, write: bool) -> Result:
-    """Write or show one result."""
+def _handle(result: Result, *, write: bool, show: bool) -> Result:
+    """Write or show one result; with neither, it is for the report."""
     stdout = sys.stdout.buffer
     if write and result.path == "-":
         stdout.write(result.output)
         stdout.flush()
     elif write and result.changed:
         return write_result(result)
-    elif result.changed:
+    elif result.changed and show:
         diff = unified_diff(result.path, result.source, result.output)
         if _wants_colour():
             click.echo(coloured(diff), nl=False, color=True)
@@ -146,19 +151,6 @@ def _handle(result: Result, *, write: bool) -> Result:
             stdout.write(diff)
             stdout.flush()
     return result
-
-
-def _tell(results: list[Result], verbose: int, selection: Selection) -> None:
-    """What was found, unit by unit."""
-    for unit in units(results):
-        if verbose:
-            _echo(unit_lines(unit))
-        _echo(finding_lines(one for result in unit for one in result.findings if selection.shows(one.code)))
-        for result in unit:
-            if verbose and result.status == "untouched":
-                _echo([f"{result.path}: nothing to migrate"])
-            if verbose > 1 and result.plan:
-                _echo([f"{result.path}: {result.plan}"])
 
 
 def _echo(lines: Iterable[str]) -> None:

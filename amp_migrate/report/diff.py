@@ -13,7 +13,7 @@ def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
     """The diff of one file. Its path is relative to the root of the repository, as in git's own diffs: only so
     does `git apply` find it from every folder; outside of a repository it is relative to the current folder.
     """
-    name = _relative(path)
+    name = repository_path(path)
     old, new = _quoted(f"a/{name}"), _quoted(f"b/{name}")
     tab = b"\t" if " " in name else b""  # ends the name for patch(1), as git does
     lines = difflib.diff_bytes(
@@ -49,7 +49,8 @@ def _lines(content: bytes) -> list[bytes]:
     return [*lines, parts[-1]] if parts[-1] else lines
 
 
-def _relative(path: str) -> str:
+def repository_path(path: str) -> str:
+    """A path relative to the root of its repository, as git writes it; elsewhere relative to the current folder."""
     if path == "-":
         return "stdin.py"
     real = Path(os.path.realpath(path))  # a link's content is in what it points to

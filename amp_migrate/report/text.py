@@ -1,12 +1,12 @@
-"""What a person reads on standard error: findings, and the line that sums it up."""
+"""What a person reads on standard error: findings, and the lines that sum it up."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from amp_migrate.findings import Finding
+from amp_migrate.report.model import Report, Tally
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import PLAIN, TITLES
@@ -14,12 +14,21 @@ from amp_migrate.selection import PLAIN, TITLES
 _LEAVING_OUT = "; --ignore AMP050 leaves them out"
 
 
-def units(results: Sequence[Result]) -> list[list[Result]]:
-    """The results by unit, in the order of the first file of each; a file without a unit is one of its own."""
-    found: dict[object, list[Result]] = {}
-    for result in results:
-        found.setdefault(result.unit or result.path, []).append(result)
-    return list(found.values())
+def report_lines(report: Report, verbose: int = 0) -> Iterator[str]:
+    """What was found, unit by unit, and what sums it up. With `verbose` 1 files with nothing to do are named, too, and
+    with 2 the plan of each unit is printed.
+    """
+    for unit in report.units():
+        if verbose:
+            yield from unit_lines(unit)
+        yield from finding_lines(finding for result in unit for finding in result.findings)
+        for result in unit:
+            if verbose and result.status == "untouched":
+                yield f"{result.path}: nothing to migrate"
+            if verbose > 1 and result.plan:
+                yield f"{result.path}: {result.plan}"
+    yield from finding_lines(report.beside)
+    yield from summary(report)
 
 
 def unit_lines(unit: Sequence[Result]) -> Iterator[str]:
@@ -28,7 +37,7 @@ def unit_lines(unit: Sequence[Result]) -> Iterator[str]:
     if len(members) > 1:
         yield f"one unit of {len(members)} files:"
         for path, reason in members:
-            yield f"    {_shown(path)}{f': {reason}' if reason else ''}"
+            yield f"    {shown(path)}{f': {reason}' if reason else ''}"
 
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
@@ -42,45 +51,39 @@ def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
 
 def place(finding: Finding) -> str:
     """`path:line`, the path as it was given or relative to the current folder, whichever is shorter."""
-    return f"{_shown(finding.path)}:{finding.line}"
+    return f"{shown(finding.path)}:{finding.line}"
 
 
-def _shown(path: str) -> str:
+def shown(path: str) -> str:
+    """A path for people."""
     return "<stdin>" if path == "-" else min(path, os.path.relpath(path), key=len)
 
 
-def summary(results: Sequence[Result], *, written: bool) -> Iterator[str]:
+def summary(report: Report) -> Iterator[str]:
     """A line in which every file is counted once, and a line for each source form that was found."""
-    files = Counter(result.status for result in results)
+    files = report.files()
     parts = []
     if files["migrated"]:
-        parts.append(f"{_files(files['migrated'])} {'migrated' if written else 'would be migrated'}")
+        parts.append(f"{_files(files['migrated'])} {'migrated' if report.written else 'would be migrated'}")
     if files["left"]:
         parts.append(f"{_files(files['left'])} left alone")
     if files["error"]:
         parts.append(f"{_files(files['error'])} not processed")
     parts.append(f"{_files(files['untouched'])} with nothing to migrate")
     yield f"{', '.join(parts)}."
-    for form, title in TITLES.items():
-        own = [unit for unit in units(results) if any(result.form == form for result in unit)]
-        if own:
-            yield f"    {form} {title}: {_counts(own)}{_LEAVING_OUT if form == PLAIN else ''}"
+    for form, tally in report.forms():
+        yield f"    {form} {TITLES[form]}: {_counts(tally)}{_LEAVING_OUT if form == PLAIN else ''}"
 
 
-def _counts(found: Sequence[Sequence[Result]]) -> str:
+def _counts(tally: Tally) -> str:
     """Units, files and uses of one source form: those migrated, and the others."""
-    counts = []
-    for status, word in (("migrated", "migrated"), ("left", "left alone"), ("error", "not processed")):
-        some = [unit for unit in found if _status(unit) == status]
-        own = [result for unit in some for result in unit if result.form]
-        sites = sum(result.sites for result in own)
-        if some:
-            counts.append(f"{_number(len(some), 'unit')} {word} ({_files(len(own))}, {_number(sites, 'use')})")
-    return ", ".join(counts)
-
-
-def _status(unit: Sequence[Result]) -> str:
-    return next(result.status for result in unit if result.form)
+    words = {"migrated": "migrated", "left": "left alone", "error": "not processed"}
+    return ", ".join(
+        f"{_number(tally.units[status], 'unit')} {word} "
+        f"({_files(tally.files[status])}, {_number(tally.uses[status], 'use')})"
+        for status, word in words.items()
+        if tally.units[status]
+    )
 
 
 def _number(count: int, what: str) -> str:

@@ -1,0 +1,74 @@
+"""What one call of the tool came to: what every output format shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import get_args
+
+from amp_migrate.findings import Finding
+from amp_migrate.result import Result, Status
+from amp_migrate.selection import TITLES
+
+
+@dataclasses.dataclass(frozen=True)
+class Tally:
+    """What became of one source form: units by status, and the files and uses in them."""
+
+    units: Mapping[str, int]
+    files: Mapping[str, int]
+    uses: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """`results` has one for each file, in the order given; `beside` are findings in files that are no Python.
+
+    `written` says whether the files were changed, or only would be.
+    """
+
+    results: tuple[Result, ...]
+    beside: tuple[Finding, ...] = ()
+    written: bool = False
+
+    def changes(self) -> Iterator[tuple[str, Result]]:
+        """The files that a migration changes, each with the source form of its unit."""
+        for unit in self.units():
+            form = next((result.form for result in unit if result.form), "")
+            yield from ((form, result) for result in unit if result.changed)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All of them: those of the units in the order of these, then those beside."""
+        return [one for unit in self.units() for result in unit for one in result.findings] + list(self.beside)
+
+    def units(self) -> list[list[Result]]:
+        """The results by unit, in the order of the first file of each; a file without a unit is one of its own."""
+        found: dict[object, list[Result]] = {}
+        for result in self.results:
+            found.setdefault(result.unit or result.path, []).append(result)
+        return list(found.values())
+
+    def files(self) -> dict[Status, int]:
+        """How many files came to what: each is counted once."""
+        counts = Counter(result.status for result in self.results)
+        return {status: counts[status] for status in get_args(Status)}
+
+    def forms(self) -> Iterator[tuple[str, Tally]]:
+        """The source forms that were found, by their codes."""
+        for form in TITLES:
+            own = [unit for unit in self.units() if any(result.form == form for result in unit)]
+            if own:
+                yield form, _tally(own)
+
+
+def _tally(found: list[list[Result]]) -> Tally:
+    units, files, uses = (dict.fromkeys(("migrated", "left", "error"), 0) for _ in range(3))
+    for unit in found:
+        own = [result for result in unit if result.form]
+        status = own[0].status
+        units[status] += 1
+        files[status] += len(own)
+        uses[status] += sum(result.sites for result in own)
+    return Tally(units, files, uses)

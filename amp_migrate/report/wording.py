@@ -1,0 +1,28 @@
+"""One line for each change and each finding, in the formats that other tools read."""
+
+from __future__ import annotations
+
+from amp_migrate.findings import Finding
+from amp_migrate.rules import RULES
+from amp_migrate.selection import COMPANIONS, TITLES
+
+_NATIVE = {COMPANIONS: "parts of torch"}
+
+Severity = str  # "note", "warning", "error"
+_SEVERITIES = {"note": "note", "attention": "warning", "refusal": "warning", "error": "error"}
+
+
+def severity(finding: Finding) -> Severity:
+    """How much a finding wants to be seen: a unit that stays is a warning, a file that could not be read an error."""
+    return _SEVERITIES[RULES[finding.code].kind]
+
+
+def change(form: str, *, written: bool) -> str:
+    """What a migration makes of a source form."""
+    return f"{TITLES[form]} {'became' if written else 'becomes'} native {_NATIVE.get(form, 'mixed precision')}"
+
+
+def in_full(finding: Finding) -> str:
+    """What was found, why it matters, and what to do by hand."""
+    rule = RULES[finding.code]
+    return f"{finding.message}\nwhy: {rule.why}\ndo: {rule.what_to_do}"

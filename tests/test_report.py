@@ -1,0 +1,194 @@
+"""The output formats: what other tools read must say the same as the diff."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from amp_migrate.cli import _commands
+from amp_migrate.findings import Finding
+from amp_migrate.report import github, markdown, rdjson, sarif
+from amp_migrate.report.hunks import Hunk, hunks
+from amp_migrate.report.model import Report
+from amp_migrate.result import Result
+from tests.fixture import ROOT
+
+SCHEMA = json.loads((ROOT.parent / "docs" / "report.schema.json").read_text())
+FIXTURES = ["accumulation_window", "body_clip_inside", "bce_sigmoid"]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    """A repository with scripts that migrate, one that is left alone, and one that does not parse."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "scripts").mkdir()
+    for name in FIXTURES:
+        (tmp_path / "scripts" / f"{name}.py").write_bytes((ROOT / "apex" / name / "before.py").read_bytes())
+    (tmp_path / "left.py").write_bytes((ROOT / "fp16_utils" / "closure" / "before.py").read_bytes())
+    (tmp_path / "broken.py").write_text("from apex import amp\nprint 'a'\n")
+    (tmp_path / "requirements.txt").write_text("apex\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return tmp_path
+
+
+def run(*args: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(_commands, ["migrate", *args])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def outputs(project: Path) -> dict[str, str]:
+    """What the scripts become, by their paths in the repository."""
+    return {f"scripts/{name}.py": (ROOT / "apex" / name / "after.py").read_text() for name in FIXTURES}
+
+
+def applied(source: str, changes: list[tuple[int, int, str]]) -> str:
+    """Whole lines replaced by others, from the last to the first."""
+    lines = source.split("\n")
+    for first, last, text in reversed(changes):
+        lines[first - 1 : last] = text.split("\n") if text else []
+    return "\n".join(lines)
+
+
+def test_json_follows_its_schema_and_holds_everything(project):
+    code, stdout, stderr = run(".", "--api", "torch.amp", "--output-format", "json")
+    data = json.loads(stdout)
+    jsonschema.validate(data, SCHEMA)
+    assert code == 2  # one file does not parse
+    assert data["summary"]["files"] == {"untouched": 0, "migrated": 3, "left": 1, "error": 1}
+    assert stderr.startswith("3 files would be migrated, 1 file left alone, 1 file not processed")
+    assert [one["code"] for one in data["findings"]] == ["AMP130"]
+    patch = "".join(one["diff"] for one in data["files"])
+    subprocess.run(["git", "apply", "-"], input=patch.encode(), check=True)
+    for path, expected in outputs(project).items():
+        assert (project / path).read_text() == expected
+
+
+def test_json_counts_each_unit_of_a_form_once(project):
+    (form, other) = json.loads(run(".", "--output-format", "json")[1])["summary"]["forms"]
+    assert (form["code"], form["units"]) == ("AMP010", {"migrated": 3, "left": 0, "error": 0})
+    assert (other["code"], other["units"]) == ("AMP030", {"migrated": 0, "left": 1, "error": 0})
+
+
+def test_suggestions_of_rdjson_make_the_migrated_file(project):
+    diagnostics = json.loads(run(".", "--api", "torch.amp", "--output-format", "rdjson")[1])["diagnostics"]
+    for path, expected in outputs(project).items():
+        own = [one for one in diagnostics if one["location"]["path"] == path and "suggestions" in one]
+        assert all(one["location"]["range"] == one["suggestions"][0]["range"] for one in own)
+        assert {one["code"]["value"] for one in own} == {"AMP010"}
+        changes = [
+            (one["location"]["range"]["start"]["line"], one["location"]["range"]["end"]["line"], text)
+            for one in own
+            for text in [one["suggestions"][0]["text"]]
+        ]
+        assert applied((project / path).read_text(), changes) == expected
+    found = {one["code"]["value"]: one["severity"] for one in diagnostics if "suggestions" not in one}
+    assert found["AMP913"] == "WARNING"
+    assert found["AMP991"] == "ERROR"
+
+
+def test_fixes_of_sarif_make_the_migrated_file(project):
+    log = json.loads(run(".", "--api", "torch.amp", "--output-format", "sarif")[1])
+    (only,) = log["runs"]
+    rules = [rule["id"] for rule in only["tool"]["driver"]["rules"]]
+    assert log["version"] == "2.1.0"
+    assert len(rules) == len(set(rules))
+    for one in only["results"]:
+        assert rules[one["ruleIndex"]] == one["ruleId"]
+        assert one["level"] in ("note", "warning", "error")
+        (location,) = one["locations"]
+        assert (project / location["physicalLocation"]["artifactLocation"]["uri"]).exists()
+    for path, expected in outputs(project).items():
+        (fix,) = (fix for one in only["results"] for fix in one.get("fixes", ()) if path in json.dumps(fix))
+        changes = [
+            (one["deletedRegion"]["startLine"], one["deletedRegion"]["endLine"], one["insertedContent"]["text"])
+            for one in fix["artifactChanges"][0]["replacements"]
+        ]
+        assert applied((project / path).read_text(), changes) == expected
+
+
+def test_annotations_of_github(project):
+    _, stdout, _ = run(".", "--output-format", "github")
+    lines = stdout.splitlines()
+    assert all(re.fullmatch(r"::(notice|warning|error) file=[^,:]+,line=\d+,title=[^,:]+::.+", line) for line in lines)
+    assert any(line.startswith("::notice file=scripts/bce_sigmoid.py,line=") for line in lines)
+    assert any(line.startswith("::error file=broken.py,line=2,title=AMP991") for line in lines)
+    (closure,) = (line for line in lines if "AMP913" in line)
+    assert "closure%0Awhy%3A " not in closure  # a message keeps its colons
+    assert "%0Awhy: " in closure
+
+
+def test_what_would_end_an_annotation_is_escaped():
+    finding = Finding("a,b:c%.py", 3, "AMP104", "50%\nmore")
+    (line,) = github.render(Report((), (finding,))).splitlines()
+    assert line.startswith("::warning file=a%2Cb%3Ac%25.py,line=3,title=AMP104")
+    assert "::50%25%0Amore%0Awhy: " in line
+
+
+def test_summary_of_a_job(project, monkeypatch):
+    summary = project / "summary.md"
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    run("scripts", "--output-format", "github")
+    assert summary.read_text().startswith("before\n### amp-migrate\n\n3 files would be migrated")
+
+
+def test_markdown_shows_the_diff_and_how_to_apply_it(project):
+    _, stdout, _ = run("scripts", "left.py", "--api", "torch.amp", "--output-format", "markdown")
+    assert stdout.count("<details>") == stdout.count("</details>") == 3
+    blocks = re.findall(r"```diff\n(.*?)```", stdout, re.DOTALL)
+    subprocess.run(["git", "apply", "-"], input="".join(blocks).encode(), check=True)
+    for path, expected in outputs(project).items():
+        assert (project / path).read_text() == expected
+    assert "**AMP913**" in stdout
+    assert (
+        "amp-migrate scripts/accumulation_window.py scripts/bce_sigmoid.py scripts/body_clip_inside.py --write"
+        in stdout
+    )
+
+
+def test_markdown_fences_hold_what_is_in_them():
+    source = b'"""\n```\n"""\n'
+    report = Report((Result("a.py", source, b'"""\n````\n"""\n', "migrated", form="AMP010"),))
+    assert "`````diff\n" in markdown.render(report)
+
+
+def test_markdown_is_short_enough_for_a_comment():
+    results = [Result(f"{n}.py", b"a\n" * 4000, b"b\n" * 4000, "migrated", form="AMP010") for n in range(9)]
+    findings = tuple(Finding("a.py", 1, "AMP104", "clip" * 20) for _ in range(9))
+    rendered = markdown.render(Report(tuple(results), findings))
+    assert len(rendered) < 65_536
+    assert "The diffs of 7 more files are too long to be shown here." in rendered
+    assert rendered.count("AMP104") == 9
+
+
+def test_written_files_are_not_offered_again(project):
+    code, stdout, _ = run("scripts", "--write", "--output-format", "sarif")
+    assert code == 0
+    assert "fixes" not in stdout
+    assert "apex.amp became native mixed precision" in stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (b"a\nb\n", b"a\nx\nb\n", [Hunk(1, 1, ("a", "x"))]),
+        (b"a\nb\n", b"x\na\nb\n", [Hunk(1, 1, ("x", "a"))]),
+        (b"a\nb\nc\n", b"a\nc\n", [Hunk(2, 2, ())]),
+        (b"a\r\nb\r\n", b"a\r\nc\r\n", [Hunk(2, 2, ("c",))]),
+        (b"# coding: latin-1\n\xe9\n", b"# coding: latin-1\n\xe8\n", [Hunk(2, 2, ("è",))]),
+    ],
+)
+def test_hunks(before, after, expected):
+    assert list(hunks(Result("a.py", before, after, "migrated"))) == expected
+
+
+@pytest.mark.parametrize("render", [rdjson.render, sarif.render, markdown.render, github.render])
+def test_nothing_to_say(render):
+    assert "AMP" not in render(Report(()))
