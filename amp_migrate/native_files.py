@@ -8,7 +8,7 @@ from amp_migrate.engine import Input, modernise_and_check
 from amp_migrate.facts.elsewhere import Elsewhere, Nowhere
 from amp_migrate.files.helpers import Helpers
 from amp_migrate.files.imports import module_name
-from amp_migrate.files.torch_version import FIRST_WITH_TORCH_AMP, declared_torch
+from amp_migrate.files.torch_version import FIRST_WITH_TORCH_AMP
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.result import Result
@@ -25,12 +25,15 @@ def native_results(workspace: Workspace, files: list[Path], options: Options) ->
         return bool(workspace.index().users_of(name, file, Unit((file,), {})))
 
     inputs = {file: Input(str(file), module_name(file), workspace.sources[file]) for file in files}
-    return {file: _result(one, _torch(file, options), options, Helpers(take)) for file, one in inputs.items()}
+    return {
+        file: _result(one, _torch(workspace.declared_torch(file), options), options, Helpers(take))
+        for file, one in inputs.items()
+    }
 
 
 def native_result(source: bytes, options: Options) -> Result:
     """The result of one file, about whose place and neighbours nothing is known."""
-    return _result(Input("-", "-", source), _torch(None, options), options, Nowhere())
+    return _result(Input("-", "-", source), _torch(options.torch, options), options, Nowhere())
 
 
 def _result(file: Input, torch: tuple[int, int] | None, options: Options, elsewhere: Elsewhere) -> Result:
@@ -41,11 +44,10 @@ def _result(file: Input, torch: tuple[int, int] | None, options: Options, elsewh
         return Result(file.path, file.source, file.source, "error", (finding,))
 
 
-def _torch(file: Path | None, options: Options) -> tuple[int, int] | None:
+def _torch(declared: tuple[int, int] | None, options: Options) -> tuple[int, int] | None:
     """The oldest torch that the new names may count on: what the project declares, at least 2.3 where they are asked
     for, and none where the old ones are.
     """
     if options.api == "torch.cuda.amp":
         return None
-    declared = declared_torch(file)
     return max(declared or FIRST_WITH_TORCH_AMP, FIRST_WITH_TORCH_AMP) if options.api == "torch.amp" else declared

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal, get_args
 
+from amp_migrate.patterns import Patterns
 from amp_migrate.selection import Selection
 
 Api = Literal["torch.cuda.amp", "torch.amp"]
@@ -19,7 +20,9 @@ class Options:
     takes it from the project (its declared torch, else the installed one). `dtype` is autocast's; bfloat16
     needs no scaler. `repair_clip` unscales before a clip that the source applied to scaled gradients. `selection` says
     which source forms are looked for, and which findings are shown. With `reports_plain`, plain loops that are not
-    selected by their code are reported only. Raises ValueError for other values.
+    selected by their code are reported only. `torch` is the oldest one that is supported; None takes what the project
+    declares. Files of `exclude` are not touched, and the codes of `per_file_ignores` are ignored in the files of each.
+    Raises ValueError for other values.
     """
 
     api: Api | None = None
@@ -27,6 +30,9 @@ class Options:
     repair_clip: bool = False
     selection: Selection = dataclasses.field(default_factory=Selection)
     reports_plain: bool = False
+    torch: tuple[int, int] | None = None
+    exclude: Patterns | None = None
+    per_file_ignores: tuple[tuple[Patterns, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         if self.api is not None and self.api not in get_args(Api):

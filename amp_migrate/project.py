@@ -25,6 +25,7 @@ from amp_migrate.sources.screen import (
 )
 from amp_migrate.units.tie import APEX_AMP, TRAINING
 from amp_migrate.units.workspace import Workspace
+from amp_migrate.wishes import as_wished
 
 # What ties units together, with the bytes without which a file is in none; in the order of precedence (rule H1).
 _TIES = ((APEX_AMP, may_hold_apex_amp), (TRAINING, may_train))
@@ -37,7 +38,7 @@ def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
     the others. Raises FileNotFoundError for a path that is not there.
     """
     named = list(paths)
-    files = find_files(named)
+    files = [file for file in find_files(named) if options.exclude is None or not options.exclude.match(file)]
     sources: dict[Path, bytes] = {}
     unreadable: dict[Path, Result] = {}
     for file in files:
@@ -45,9 +46,9 @@ def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
             sources[file] = file.read_bytes()
         except OSError as error:
             unreadable[file] = _failed(file, error)
-    done = _migrated(Workspace(named, sources), options)
-    for file in files:
-        yield _shown(unreadable.get(file) or done.get(file) or _untouched(str(file), sources[file]), options)
+    done = _migrated(Workspace(named, sources, options.torch), options)
+    results = [unreadable.get(file) or done.get(file) or _untouched(str(file), sources[file]) for file in files]
+    yield from as_wished(results, options)
 
 
 def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[Finding]:
@@ -69,12 +70,15 @@ def _still_imports_apex(folder: Path, outputs: dict[str, Result]) -> str | None:
     return None
 
 
-def migrate_stdin(source: bytes, options: Options) -> Result:
-    """Migrate standard input as if it were a file of the current folder."""
-    file = Path.cwd() / "-"
-    done = _migrated(Workspace([], {file: source}), options)
-    result = done.get(file)
-    return _shown(_renamed(result, "-"), options) if result is not None else _untouched("-", source)
+def migrate_stdin(source: bytes, options: Options, name: Path | None = None) -> Result:
+    """Migrate standard input as if it were the file `name`, or a file of the current folder."""
+    file = name or Path.cwd() / "-"
+    if name is not None and options.exclude is not None and options.exclude.match(name):
+        return _untouched(str(name), source)
+    done = _migrated(Workspace([], {file: source}, options.torch), options)
+    result = done.get(file) or _untouched(str(file), source)
+    (wished,) = as_wished([result], options)
+    return wished if name is not None else _renamed(wished, "-")
 
 
 def migrate_program(script: Path, source: bytes, options: Options) -> list[Result]:
@@ -84,7 +88,7 @@ def migrate_program(script: Path, source: bytes, options: Options) -> list[Resul
     """
     named = Path(os.path.abspath(script))
     sources = {named: source} | {Path(os.path.abspath(file)): found for file, found in local_modules(named, source)}
-    return list(_migrated(Workspace([named], sources), options, whole_units=True).values())
+    return list(_migrated(Workspace([named], sources, options.torch), options, whole_units=True).values())
 
 
 def migrate_source(source: bytes, options: Options) -> Result:
@@ -106,8 +110,9 @@ def migrate_source(source: bytes, options: Options) -> Result:
     if result.status == "untouched" and may_hold_native_amp(source):
         from amp_migrate.native_files import native_result
 
-        return native_result(source, options)
-    return result
+        result = native_result(source, options)
+    (wished,) = as_wished([result], options)
+    return wished
 
 
 def write_result(result: Result) -> Result:
@@ -185,12 +190,6 @@ def _untouched(path: str, source: bytes) -> Result:
 def _failed(file: Path, error: OSError) -> Result:
     finding = Finding(str(file), 1, "AMP993", error.strerror or str(error))
     return Result(str(file), b"", b"", "error", (finding,))
-
-
-def _shown(result: Result, options: Options) -> Result:
-    """Without the findings that nobody wants to see."""
-    findings = tuple(finding for finding in result.findings if options.selection.shows(finding.code))
-    return dataclasses.replace(result, findings=findings)
 
 
 def _renamed(result: Result, path: str) -> Result:

@@ -18,7 +18,8 @@ class Result:
     "error" where the file could not be processed; `output` differs from `source` only if it is "migrated".
     `sites` counts the uses of the source form. `unit` holds the paths of the files that belong together with this one,
     itself included, each with the reason; it is empty for files with nothing to do. `plan` is the printed TrainingPlan,
-    empty without one. `form` is the code of the source form that was found, empty without one.
+    empty without one. `form` is the code of the source form that was found, empty without one. `ignored` counts the
+    findings that nobody wants to see.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Result:
     unit: tuple[tuple[str, str], ...] = ()
     plan: str = ""
     form: str = ""
+    ignored: int = 0
 
     @property
     def members(self) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from amp_migrate.rules import RULES
+
 APEX_AMP = "AMP010"
 FP16_UTILS = "AMP030"
 HALF = "AMP040"
@@ -22,6 +24,11 @@ TITLES = {
     MODERNISE: "torch.cuda.amp",
     NATIVE: "native AMP",
 }
+
+
+def known_codes() -> tuple[str, ...]:
+    """The codes of all source forms and findings."""
+    return (*TITLES, *RULES)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
+from amp_migrate.config import Config, ConfigError, config_for
+from amp_migrate.files.since import GitError, changed_since
+from amp_migrate.findings import Finding
 from amp_migrate.options import Api, Dtype, Options
 from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin, write_result
 from amp_migrate.report.diff import coloured, unified_diff
@@ -16,8 +21,7 @@ from amp_migrate.report.formats import FORMATS
 from amp_migrate.report.model import Report
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
-from amp_migrate.selection import TITLES, Selection
+from amp_migrate.selection import Selection, known_codes
 
 # `amp-migrate --help` is the help of this command.
 _OTHER_COMMANDS = """\b
@@ -31,6 +35,8 @@ Other commands, each with a --help of its own:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--write", is_flag=True, help="Write the files instead of showing a diff.")
 @click.option("--check", is_flag=True, help="Exit with 1 if something would change; write nothing.")
+@click.option("--patch", type=click.Path(path_type=Path, dir_okay=False), help="Write the diff to a file.")
+@click.option("--since", metavar="REV", help="Only units with a file that was changed since this git revision.")
 @click.option(
     "--api",
     type=click.Choice(["torch.cuda.amp", "torch.amp"]),
@@ -39,9 +45,7 @@ Other commands, each with a --help of its own:
 @click.option(
     "--dtype",
     type=click.Choice(["float16", "bfloat16"]),
-    default="float16",
-    show_default=True,
-    help="autocast's dtype; bfloat16 needs no GradScaler.",
+    help="autocast's dtype; bfloat16 needs no GradScaler.  [default: float16]",
 )
 @click.option("--repair-clip", is_flag=True, help="Unscale before clips that Apex applied to scaled gradients.")
 @click.option(
@@ -49,8 +53,10 @@ Other commands, each with a --help of its own:
 )
 @click.option("--ignore", multiple=True, metavar="CODES", help="Not these source forms or findings: AMP050, AMP1.")
 @click.option(
+    "--stdin-filename", type=click.Path(path_type=Path), help="What standard input would be called: its place counts."
+)
+@click.option(
     "--output-format",
-    "output_format",
     type=click.Choice(["text", *FORMATS]),
     default="text",
     show_default=True,
@@ -62,11 +68,14 @@ def migrate(
     paths: tuple[str, ...],
     write: bool,
     check: bool,
+    patch: Path | None,
+    since: str | None,
     api: Api | None,
-    dtype: Dtype,
+    dtype: Dtype | None,
     repair_clip: bool,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    stdin_filename: Path | None,
     output_format: str,
     quiet: bool,
     verbose: int,
@@ -79,6 +88,8 @@ def migrate(
     Source forms: AMP010 apex.amp, AMP030 apex.fp16_utils, AMP040 .half() training,
     AMP050 plain float32 loops (under --check reported only, unless selected), AMP060 other parts of apex.
 
+    Options can be set in [tool.amp-migrate] of pyproject.toml, too.
+
     Exit codes: 0 nothing to do, shown or written; 1 something would change under --check; 2 a file could not
     be read, parsed or written, bad usage, or an internal error.
     """
@@ -86,14 +97,30 @@ def migrate(
         raise click.UsageError("--write and --check exclude each other")
     if "" in paths:
         raise click.UsageError("an empty path; write . for the current folder")
-    selection = Selection(_codes(select, "--select"), _codes(ignore, "--ignore"))
-    options = Options(api=api, dtype=dtype, repair_clip=repair_clip, selection=selection, reports_plain=check)
+    if stdin_filename is not None and "-" not in paths:
+        raise click.UsageError("--stdin-filename is for standard input: the path -")
+    named = [Path(path) for path in paths if path != "-"]
+    config = _config([*named, *([stdin_filename or Path.cwd() / "-"] if "-" in paths else [])])
+    options = Options(
+        api=api or config.api,
+        dtype=dtype or config.dtype or "float16",
+        repair_clip=repair_clip,
+        selection=Selection(
+            _codes(select, "--select") or config.select,
+            _codes(ignore, "--ignore") or config.ignore,
+        ),
+        reports_plain=check,
+        torch=config.torch,
+        exclude=config.exclude,
+        per_file_ignores=config.per_file_ignores,
+    )
     results: list[Result] = []
     try:
-        for result in _results(paths, options):
-            results.append(_handle(result, write=write, show=output_format == "text"))
-        folders = [Path(path) for path in paths if os.path.isdir(path)]
-        beside = [one for one in findings_beside(folders, results) if selection.shows(one.code)]
+        with _diffs(patch, shown=output_format == "text" and not write) as diffs:
+            for number, result in enumerate(_found(paths, options, stdin_filename, since)):
+                is_stdin = "-" in paths and number == 0
+                results.append(_handled(result, diffs, write=write, is_stdin=is_stdin))
+        beside = _beside(named, results, options, since)
     except KeyboardInterrupt:
         _echo(["interrupted", *summary(Report(tuple(results), written=write))])
         sys.exit(130)
@@ -115,49 +142,89 @@ def _exit_code(results: list[Result], *, check: bool) -> int:
 def _codes(given: tuple[str, ...], option: str) -> tuple[str, ...]:
     """The codes of an option that may be repeated, and may hold several; each is the beginning of a known one."""
     codes = tuple(code.strip().upper() for text in given for code in text.split(",") if code.strip())
-    known = (*TITLES, *RULES)
     for code in codes:
-        if not any(one.startswith(code) for one in known):
+        if not any(one.startswith(code) for one in known_codes()):
             raise click.BadParameter(f"{code} is no code of amp-migrate", param_hint=option)
     return codes
 
 
-def _results(paths: tuple[str, ...], options: Options) -> Iterator[Result]:
+def _config(paths: list[Path]) -> Config:
+    try:
+        return config_for(paths)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _found(
+    paths: tuple[str, ...], options: Options, stdin_filename: Path | None, since: str | None
+) -> Iterator[Result]:
+    """The results of what was asked for; with `since`, those of units with a file that it has changed."""
     named = [Path(path) for path in paths if path != "-"]
     missing = [str(path) for path in named if not os.path.exists(path)]
     if missing:
         raise click.UsageError(f"{', '.join(missing)} does not exist, or may not be read")
+    touched = _touched(since, named)
     if "-" in paths:
         if sys.stdin is None:
             raise click.UsageError("there is no standard input")
-        yield migrate_stdin(sys.stdin.buffer.read(), options)
+        yield migrate_stdin(sys.stdin.buffer.read(), options, stdin_filename)
     if named:
-        yield from migrate_paths(named, options)
+        for result in migrate_paths(named, options):
+            if touched is None or any(os.path.realpath(path) in touched for path in result.members):
+                yield result
 
 
-def _handle(result: Result, *, write: bool, show: bool) -> Result:
-    """Write or show one result; with neither, it is for the report."""
-    stdout = sys.stdout.buffer
-    if write and result.path == "-":
-        stdout.write(result.output)
-        stdout.flush()
+def _beside(named: list[Path], results: list[Result], options: Options, since: str | None) -> list[Finding]:
+    touched = _touched(since, named)
+    found = findings_beside([path for path in named if os.path.isdir(path)], results)
+    return [
+        one
+        for one in found
+        if options.selection.shows(one.code) and (touched is None or os.path.realpath(one.path) in touched)
+    ]
+
+
+def _touched(since: str | None, named: list[Path]) -> set[str] | None:
+    """The files that were changed since a revision; None where nobody asked."""
+    if since is None:
+        return None
+    folders = {path if os.path.isdir(path) else path.parent for path in named}
+    try:
+        return {file for folder in sorted(folders) for file in changed_since(since, folder)}
+    except GitError as error:
+        raise click.BadParameter(str(error), param_hint="--since") from None
+
+
+@contextmanager
+def _diffs(patch: Path | None, *, shown: bool) -> Iterator[BinaryIO | None]:
+    """Where diffs go: to a file, to standard output, or nowhere."""
+    if patch is None:
+        yield sys.stdout.buffer if shown else None
+        return
+    with patch.open("wb") as file:
+        yield file
+
+
+def _handled(result: Result, diffs: BinaryIO | None, *, write: bool, is_stdin: bool) -> Result:
+    """Shown, and written where that was asked for."""
+    if result.changed and diffs is not None:
+        _show(unified_diff(result.path, result.source, result.output), diffs)
+    if write and is_stdin:
+        sys.stdout.buffer.write(result.output)
+        sys.stdout.flush()
     elif write and result.changed:
         return write_result(result)
-    elif result.changed and show:
-        diff = unified_diff(result.path, result.source, result.output)
-        if _wants_colour():
-            click.echo(coloured(diff), nl=False, color=True)
-        else:
-            stdout.write(diff)
-            stdout.flush()
     return result
+
+
+def _show(diff: bytes, diffs: BinaryIO) -> None:
+    if diffs.isatty() and not os.environ.get("NO_COLOR"):  # https://no-color.org
+        click.echo(coloured(diff), nl=False, color=True)
+    else:
+        diffs.write(diff)
+        diffs.flush()
 
 
 def _echo(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(line, err=True)
-
-
-def _wants_colour() -> bool:
-    """Colours for a person at a terminal who has not asked for none (https://no-color.org)."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

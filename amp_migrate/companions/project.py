@@ -18,10 +18,9 @@ from amp_migrate.companions.stage import Stage, migrate_companions, not_migrated
 from amp_migrate.companions.table import APEX_ONLY, COMPANIONS, canonical, family, words_in
 from amp_migrate.files.bindings import imported
 from amp_migrate.files.helpers import Helpers
-from amp_migrate.files.torch_version import oldest_torch
 from amp_migrate.result import Result
 from amp_migrate.sources.screen import IMPORTS_APEX
-from amp_migrate.units.index import Index, Unit
+from amp_migrate.units.index import Unit
 from amp_migrate.units.workspace import Workspace, real
 
 
@@ -33,18 +32,18 @@ def migrate_all_companions(results: Mapping[Path, Result], workspace: Workspace)
     waiting = [path for path, result in results.items() if real(result.path) in used]
     kept: dict[str, str] = {}
     while True:
-        stages = {real(path): _stage(results[path], index, kept, words) for path in waiting}
+        stages = {real(path): _stage(results[path], workspace, kept, words) for path in waiting}
         more = dict(_kept_by_others(used, stages))
         if more.keys() <= kept.keys():
             return {**results, **{path: stages[real(path)].result for path in waiting}}
         kept |= more
 
 
-def _stage(result: Result, index: Index, kept: Mapping[str, str], words: frozenset[str]) -> Stage:
-    file = real(result.path)
+def _stage(result: Result, workspace: Workspace, kept: Mapping[str, str], words: frozenset[str]) -> Stage:
+    file, index = real(result.path), workspace.index()
     users = {name: index.users_of(name, file, Unit((file,), {})) for name in _names_of_apex(result.output)}
     surroundings = Surroundings(
-        oldest_torch(file),
+        workspace.oldest_torch(file),
         {name: os.path.relpath(next(iter(found))) for name, found in users.items() if found},
         kept,
         words,

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.imports import canonical, member, module_name, split
-from amp_migrate.files.torch_version import declared_torch
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
 _MOST_NAMES = 400
@@ -27,14 +26,17 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 class Helpers:
     """What scripts import: functions, classes, methods and variables by resolved name (`/project/utils.log_norms`).
 
-    `use_function` tells, for the path of a file and the name of a function in it, whether other files refer to it.
+    `use_function` tells, for the path of a file and the name of a function in it, whether other files refer to it,
+    `declared_torch`, for the path of a file, the oldest torch of its project.
     """
 
-    def __init__(self, use_function: Callable[[str, str], bool] | None = None) -> None:
+    def __init__(
+        self,
+        use_function: Callable[[str, str], bool] | None = None,
+        declared_torch: Callable[[str], tuple[int, int] | None] | None = None,
+    ) -> None:
         self.use_function = use_function or Nowhere().use_function
-
-    def declared_torch(self, path: str) -> tuple[int, int] | None:
-        return declared_torch(Path(path))
+        self.declared_torch = declared_torch or Nowhere().declared_torch
 
     def resolved(self, importer: str, dotted: str) -> str:
         return canonical(Path(importer), dotted)

@@ -33,9 +33,8 @@ _DECLARING = (
 )
 
 
-def api_for(path: Path | None) -> Api:
-    """The spelling for a file of a project."""
-    version = oldest_torch(path)
+def api_for(version: tuple[int, int] | None) -> Api:
+    """The spelling for the oldest torch to be supported; None where it is not known."""
     return "torch.amp" if version is not None and version >= FIRST_WITH_TORCH_AMP else "torch.cuda.amp"
 
 

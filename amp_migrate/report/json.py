@@ -26,6 +26,7 @@ def render(report: Report) -> str:
         "written": report.written,
         "summary": {
             "files": report.files(),
+            "ignored": report.ignored,
             "forms": [
                 {"code": form, "title": TITLES[form], **dataclasses.asdict(tally)} for form, tally in report.forms()
             ],

@@ -50,6 +50,11 @@ class Report:
             found.setdefault(result.unit or result.path, []).append(result)
         return list(found.values())
 
+    @property
+    def ignored(self) -> int:
+        """How many findings nobody wants to see."""
+        return sum(result.ignored for result in self.results)
+
     def files(self) -> dict[Status, int]:
         """How many files came to what: each is counted once."""
         counts = Counter(result.status for result in self.results)

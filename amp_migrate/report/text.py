@@ -73,6 +73,8 @@ def summary(report: Report) -> Iterator[str]:
     yield f"{', '.join(parts)}."
     for form, tally in report.forms():
         yield f"    {form} {TITLES[form]}: {_counts(tally)}{_LEAVING_OUT if form == PLAIN else ''}"
+    if report.ignored:
+        yield f"    {_number(report.ignored, 'finding')} ignored, as asked."
 
 
 def _counts(tally: Tally) -> str:

@@ -294,9 +294,10 @@ class _Units:
         ]
         options = self.options
         if options.api is None:
-            options = dataclasses.replace(options, api=api_for(files[0]))
+            options = dataclasses.replace(options, api=api_for(self.workspace.oldest_torch(files[0])))
+        helpers = Helpers(partial(self._is_used_outside, files), self.workspace.declared_torch)
         try:
-            outcome = migrate(inputs, options, Helpers(partial(self._is_used_outside, files)))
+            outcome = migrate(inputs, options, helpers)
         except Exception as error:  # a bug of ours must not cost the user the other files
             return Outcome([_failed(one, f"{type(error).__name__}: {error}") for one in inputs])
         if outcome.refusal is not None:

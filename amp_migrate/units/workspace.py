@@ -7,19 +7,22 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+from amp_migrate.files.torch_version import declared_torch, oldest_torch
 from amp_migrate.units.index import Index
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.universe import universe_of
 
 
 class Workspace:
-    """`named` are the files and folders that were asked for, `sources` the files in them, as they were given.
+    """`named` are the files and folders that were asked for, `sources` the files in them, as they were given; `torch`
+    is the oldest one to be supported, None where the projects of the files say it.
 
     Nothing else is read before an index is asked for.
     """
 
-    def __init__(self, named: list[Path], sources: Mapping[Path, bytes]) -> None:
+    def __init__(self, named: list[Path], sources: Mapping[Path, bytes], torch: tuple[int, int] | None = None) -> None:
         self.sources = sources
+        self._torch = torch
         self._named = named
         self._indexes: dict[str, Index] = {}
 
@@ -32,6 +35,14 @@ class Workspace:
     def shown(self, file: Path) -> str:
         """A path as it was given, else as it is shortest."""
         return str(self.given.get(file) or in_words(file))
+
+    def declared_torch(self, file: Path | str) -> tuple[int, int] | None:
+        """The oldest torch to be supported; (0, 0) without a lower bound, None where nothing says so."""
+        return self._torch or declared_torch(Path(file))
+
+    def oldest_torch(self, file: Path) -> tuple[int, int] | None:
+        """The oldest torch to be supported; where nothing says so, the one that is installed here."""
+        return self._torch or oldest_torch(file)
 
     @cached_property
     def given(self) -> dict[Path, Path]:
