@@ -86,7 +86,8 @@ def migrate(
     PATH - reads standard input; with --write the result goes to standard output.
 
     Source forms: AMP010 apex.amp, AMP030 apex.fp16_utils, AMP040 .half() training,
-    AMP050 plain float32 loops (under --check reported only, unless selected), AMP060 other parts of apex.
+    AMP050 plain float32 loops (under --check and in pre-commit reported only, unless selected), AMP060 other parts
+    of apex.
 
     Options can be set in [tool.amp-migrate] of pyproject.toml, too.
 
@@ -109,7 +110,8 @@ def migrate(
             _codes(select, "--select") or config.select,
             _codes(ignore, "--ignore") or config.ignore,
         ),
-        reports_plain=check,
+        # Whoever commits did not ask for plain loops (rule H7); pre-commit tells its hooks that it runs them.
+        reports_plain=check or os.environ.get("PRE_COMMIT") == "1",
         torch=config.torch,
         exclude=config.exclude,
         per_file_ignores=config.per_file_ignores,
