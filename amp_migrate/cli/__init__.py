@@ -10,6 +10,7 @@ import click
 
 from amp_migrate import __version__
 from amp_migrate.cli.checkpoint import checkpoint
+from amp_migrate.cli.explain import explain
 from amp_migrate.cli.migrate import migrate
 from amp_migrate.cli.verify import verify
 
@@ -31,6 +32,7 @@ def _commands() -> None:
     `amp-migrate PATH...` shows what would change as a diff; `amp-migrate PATH... --write` changes the files.
     `amp-migrate verify SCRIPT` runs both and shows that they train the same.
     `amp-migrate checkpoint FILE` converts what the original script has saved.
+    `amp-migrate explain CODE` says what a finding means.
     `amp-migrate COMMAND --help` lists all options.
     """
 
@@ -38,6 +40,7 @@ def _commands() -> None:
 _commands.add_command(migrate)
 _commands.add_command(verify)
 _commands.add_command(checkpoint)
+_commands.add_command(explain)
 
 
 def main() -> None:

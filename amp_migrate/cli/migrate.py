@@ -28,6 +28,7 @@ _OTHER_COMMANDS = """\b
 Other commands, each with a --help of its own:
   amp-migrate verify SCRIPT     run a script and its migration, and compare how they train
   amp-migrate checkpoint FILE   convert what the original script has saved, and back
+  amp-migrate explain CODE      what a code means, why it matters, and what to do
 """
 
 

@@ -1,0 +1,1 @@
+"""What a code means: the texts of `amp-migrate explain` and of the pages under docs/rules."""
