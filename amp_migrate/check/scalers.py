@@ -12,6 +12,7 @@ from amp_migrate.check.unseen import Unseen
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.stores import are_different_elements
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
@@ -52,6 +53,7 @@ class Scalers:
         if not whole:
             self.objects |= frozenset(_scalers_by_use(facts))
         self._optimizers: dict[str, ObjectSet] = {}
+        self._named: dict[str, cst.BaseExpression] = {}  # the expression that a key was made of
         self._scaled_by: dict[str, ObjectSet] = {}
         self.events: dict[Statement, list[Event]] = {}
         for statement in facts.tree.all_statements():
@@ -175,7 +177,7 @@ class Scalers:
         if func.attr.value == "step" and not call.args and not self.is_scaler(func.value):
             objects = self.facts.objects.objects(func.value)
             for key, known in self._optimizers.items():
-                if objects and objects <= known:
+                if objects and objects <= known and not are_different_elements(self._named[key], func.value):
                     return Event("bare step", call, key)
         return None
 
@@ -241,11 +243,14 @@ class Scalers:
         """One key for all expressions that may mean the same optimizer."""
         objects = self.facts.objects.objects(optimizer)
         for key, known in self._optimizers.items():
+            if are_different_elements(self._named[key], optimizer):
+                continue  # one function may have made both
             if objects & known or (not objects and key == source_key(optimizer)):
                 self._optimizers[key] = known | objects
                 return key
         key = source_key(optimizer)
         self._optimizers[key] = objects
+        self._named[key] = optimizer
         return key
 
     def _is_rescaled(self, call: cst.Call) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.paths import Point
+from amp_migrate.facts.stores import are_different_elements
 from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.configured import Configured
@@ -81,7 +82,7 @@ class UpdatePlanner:
 
     def _steps_again(self, one: Step, other: Step) -> bool:
         """True where one optimizer steps twice after the same backward, as with a leftover of accumulation."""
-        if not one.objects & other.objects:
+        if not one.objects & other.objects or are_different_elements(one.optimizer, other.optimizer):
             return False
         return any(self._joined_by_path(first, second) for first, second in ((one, other), (other, one)))
 

@@ -58,7 +58,9 @@ class Arms:
         self._statements = program_statements(facts)
         self.setups = [one for one in self._statements if makes_wrapper(facts, one)]
         self.casts = Casts(facts, lowering, self._statements)
-        self._on = [formula for one in self._statements for formula in self._precision_formulas(one)]
+        self._settled: set[Statement] = set()
+        # What is inside of another comes after it: the inner conditions are known before the outer ones.
+        self._on = [formula for one in reversed(self._statements) for formula in self._precision_formulas(one)]
         self._other_optimizers: list[Statement] = []
 
     def lower(self) -> None:
@@ -130,6 +132,7 @@ class Arms:
         for arm, block in arms.items():
             other = next((one for one in arms.values() if one is not block), None)
             if (other is None or not self._holds_form(other)) and self._is_way_of_precision(statement, block, other):
+                self._settled.update(block.statements)
                 yield self._formula(statement, arm)
 
     def _is_way_of_precision(self, statement: Statement, block: Block, other: Block | None) -> bool:
@@ -140,9 +143,30 @@ class Arms:
             return True
         if other is None:
             return _ABOUT_PRECISION.search(source_key(statement.node.test)) is not None
+        is_named = _ABOUT_PRECISION.search(source_key(statement.node.test)) is not None
+        if self._is_settled(block) and not is_named:
+            return False  # `elif args.task == "regression":` around `if args.fp16:` chooses something else
         if self._form_backwards(block):
             return bool(self._plain_backwards(other))
-        return not self._holds_setup(block) or any(self._is_made_in(target, other) for target in self._targets(block))
+        if self._holds_setup(block):
+            return any(self._is_made_in(target, other) for target in self._targets(block))
+        return is_named
+
+    def _is_settled(self, block: Block) -> bool:
+        """True where all that an arm has of the form is under conditions of its own that say when to use it."""
+        of_form = [
+            inner
+            for one in block.statements
+            for inner in one.descendants()
+            if inner in self.setups or self.casts.is_at(inner) or self._makes_backward(inner)
+        ]
+        return all(any(outer in self._settled for outer in inner.path()) for inner in of_form)
+
+    def _makes_backward(self, statement: Statement) -> bool:
+        return any(
+            isinstance(part, cst.Call) and (is_backward(self.facts, part) or called_name(part) in METHODS)
+            for part in self.facts.tree.expressions(statement)
+        )
 
     def _is_of_form_alone(self, statement: Statement) -> bool:
         """True for a statement that is nothing without the form."""
@@ -150,10 +174,7 @@ class Arms:
             return all(self._is_of_form_alone(one) for block in statement.blocks for one in block.statements)
         if isinstance(statement.node, (cst.Import, cst.ImportFrom, cst.Raise)) or statement in self.setups:
             return True
-        is_backward_alone = isinstance(statement.node, cst.Expr) and any(
-            isinstance(part, cst.Call) and (is_backward(self.facts, part) or called_name(part) in METHODS)
-            for part in self.facts.tree.expressions(statement)
-        )
+        is_backward_alone = isinstance(statement.node, cst.Expr) and self._makes_backward(statement)
         return is_backward_alone or self.casts.is_only_cast(statement)
 
     def _targets(self, block: Block) -> list[str]:

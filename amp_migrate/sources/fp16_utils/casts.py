@@ -80,6 +80,10 @@ class Casts:
         value = node.value if isinstance(node, (cst.Assign, cst.Expr)) else None
         return value is not None and any(call is value for _, call in self._found)
 
+    def is_at(self, statement: Statement) -> bool:
+        """True for a statement with a cast in it."""
+        return any(one is statement for one, _ in self._found)
+
     def are_in(self, block: Block, is_gone: Test) -> bool:
         return any(
             statement.inside(one) and not is_gone(statement) for statement, _ in self._found for one in block.statements
