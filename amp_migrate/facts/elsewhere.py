@@ -42,6 +42,10 @@ class Elsewhere(Protocol):
         """True where it certainly does not look at gradients."""
         ...
 
+    def average_gradients(self, resolved: str) -> bool:
+        """True where it certainly averages gradients over processes, and does nothing else with them."""
+        ...
+
     def compute_bce(self, resolved: str) -> bool:
         """True where it certainly computes a binary cross entropy outside of any autocast of its own."""
         ...
@@ -84,6 +88,9 @@ class Nowhere:
         return False
 
     def spare_gradients(self, resolved: str) -> bool:
+        return False
+
+    def average_gradients(self, resolved: str) -> bool:
         return False
 
     def compute_bce(self, resolved: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+from amp_migrate.averaging import only_averages
 from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.imports import canonical, member, module_name, split
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
@@ -73,6 +74,11 @@ class Helpers:
         found = [definition for _, definition in _definitions(resolved, and_what_they_name=True)]
         speaks = any(_speaks_of_gradients(definition) for definition in found)
         return bool(found) and not speaks and not self.use_gradients(resolved)
+
+    def average_gradients(self, resolved: str) -> bool:
+        """True where the function is found, and averages gradients over processes and does nothing else with them."""
+        found = list(_definitions(resolved))
+        return bool(found) and all(only_averages(one, _definitions_in(file)) for file, one in found)
 
     def compute_bce(self, resolved: str) -> bool:
         """True where the function or class is found and computes a binary cross entropy, itself or by another

@@ -15,6 +15,7 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.repairs import RepairWriter
 from amp_migrate.native.signatures import add_arguments, add_parameters
+from amp_migrate.native.skips import write_skip
 from amp_migrate.native.spelling import Spellings
 from amp_migrate.plan.model import Backward, FormatTest, ParameterAccess, ScaledBlock, Setup
 from amp_migrate.plan.scaler.binding import Creation
@@ -58,6 +59,7 @@ class _Emitter:
             self._micro_uses()
             self._checkpoints()
             self._added_states()
+            self._skips()
         else:
             self._drop_checkpoints()
         for test in self.plan.carrier_tests:
@@ -346,6 +348,12 @@ class _Emitter:
         for node in found.received:
             self.edits.replace(node, self._scaler(self.facts.tree.function_of(node)))
 
+    def _skips(self) -> None:
+        steps = [skip.step for skip in self.plan.skips]
+        for index, skip in enumerate(self.plan.skips):
+            scaler = self._scaler(skip.step.function)
+            write_skip(self.facts, skip, scaler, self.edits, is_first=skip.step not in steps[:index])
+
     def _added_states(self) -> None:
         """The scaler's state beside the optimizer's, and a load that old checkpoints pass by (rule F)."""
         for one in self.plan.found.added:
@@ -425,6 +433,8 @@ class _Emitter:
             self.edits.remove(access.statement)
         for read in found.scale_reads:
             self.edits.replace(read.node, "1.0")
+        for skip in self.plan.skips:
+            self.edits.replace(skip.node, "False")
 
     def _carrier_test(self, test: cst.BaseExpression) -> None:
         function = self.facts.tree.function_of(test)

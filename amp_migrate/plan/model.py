@@ -181,6 +181,15 @@ class ScaleAccess:
 
 
 @dataclasses.dataclass(eq=False)
+class SkipRead:
+    """A question whether the step that `optimizer` just made was skipped."""
+
+    node: cst.BaseExpression
+    statement: Statement
+    optimizer: cst.BaseExpression
+
+
+@dataclasses.dataclass(eq=False)
 class HandedOn:
     """The source's handle as a value that travels: returned, an entry of a dict, or given to code that only saves and
     loads its state (`is_saved`). The scaler takes its place.
@@ -247,6 +256,7 @@ class Recognition:
     loads: list[StateAccess] = dataclasses.field(default_factory=list)
     added: list[AddedState] = dataclasses.field(default_factory=list)
     scale_reads: list[ScaleAccess] = dataclasses.field(default_factory=list)
+    skip_reads: list[SkipRead] = dataclasses.field(default_factory=list)
     handed: list[HandedOn] = dataclasses.field(default_factory=list)
     received: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     absent: list[cst.BaseExpression] = dataclasses.field(default_factory=list)

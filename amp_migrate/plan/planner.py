@@ -44,6 +44,7 @@ from amp_migrate.plan.scaler.visible import Visible
 from amp_migrate.plan.split import split_recognition
 from amp_migrate.plan.steps.events import collect_events
 from amp_migrate.plan.steps.placement import StepPlan, plan_steps
+from amp_migrate.plan.steps.skips import find_skips
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
 
 Users = dict[Function, list[Statement]]
@@ -124,6 +125,7 @@ class _Planner:
             floats=halves_leaving(self.facts, forwards, regions),
             bce=[],
         )
+        plan.skips = find_skips(self.facts, self.found, steps, self._free_name("scale", "old_scale"))
         plan.logits = Logits() if self.found.is_proven else plan_logits(self.facts)
         plan.bce = plan_bce(self.facts, forwards, regions, plan.logits.criteria)
         reach = Reach(self.facts, forwards, regions if not (self.found.is_proven and self.found.is_scaled) else [])

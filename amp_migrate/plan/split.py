@@ -36,6 +36,7 @@ def _places(facts: Facts, found: Recognition) -> Iterator[Statement]:
     yield from (access.statement for access in (*found.saves, *found.loads))
     yield from (one.statement for one in found.added)
     yield from (read.statement for read in found.scale_reads)
+    yield from (read.statement for read in found.skip_reads)
     yield from (one.statement for one in found.handed)
     yield from (facts.tree.statement_of(carrier) for carrier in found.carriers)
 
@@ -111,6 +112,7 @@ def _part(facts: Facts, found: Recognition, area: Area) -> Recognition:
         loads=[one for one in found.loads if own(one.statement)],
         added=[one for one in found.added if own(one.statement)],
         scale_reads=[one for one in found.scale_reads if own(one.statement)],
+        skip_reads=[one for one in found.skip_reads if own(one.statement)],
         handed=[one for one in found.handed if own(one.statement)],
         received=[one for one in found.received if own(facts.tree.statement_of(one))],
         absent=[one for one in found.absent if own(facts.tree.statement_of(one))],

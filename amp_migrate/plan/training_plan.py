@@ -19,6 +19,7 @@ from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.scaler.binding import Binding
 from amp_migrate.plan.scaler.enabling import Enabling
 from amp_migrate.plan.steps.placement import StepPlan
+from amp_migrate.plan.steps.skips import SkipTest
 
 
 @dataclasses.dataclass(eq=False)
@@ -85,6 +86,7 @@ class TrainingPlan:
     bce: list[BceSite]
     logits: Logits = dataclasses.field(default_factory=Logits)
     safety: Safety = dataclasses.field(default_factory=Safety)
+    skips: list[SkipTest] = dataclasses.field(default_factory=list)
 
     def scaler_for(self, function: Function) -> Scaler | None:
         """The scaler that a function sees."""

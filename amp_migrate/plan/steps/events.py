@@ -19,6 +19,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.steps.averages import Averages
 from amp_migrate.plan.steps.hidden import refuse_hidden_training
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
@@ -98,6 +99,7 @@ class _Collector:
         self._scaling_calls = {backward.call for backward in found.backwards}
         self._accesses = {access.node: access for access in found.parameters}
         self._uses_inside: dict[Function, str | None] = {}
+        self._averages = Averages(facts)
 
     def collect(self) -> Events:
         for backward in self.found.backwards:
@@ -178,6 +180,8 @@ class _Collector:
 
     def _use(self, statement: Statement) -> GradientUse | None:
         """The gradient use of a statement, the most telling one where there are several."""
+        if statement in self.found.removed:
+            return None  # `optimizer.update_master_grads()`
         uses = [use for part in self.facts.tree.expressions(statement) if (use := self._use_at(part, statement))]
         if any(statement.inside(block) and statement is not block for block in self._scaled_blocks):
             # Apex had not unscaled yet either.
@@ -194,7 +198,8 @@ class _Collector:
 
     def _use_at(self, part: cst.CSTNode, statement: Statement) -> GradientUse | None:
         if isinstance(part, cst.Attribute) and part.attr.value == "grad" and self._is_parameter_grad(part):
-            return GradientUse(statement, "other", part, None, None)
+            averages = self._averages.are_made_in(statement)
+            return GradientUse(statement, "other", part, None, None) if not averages else None
         if isinstance(part, cst.Yield) and self._scales_a_loss(statement.function):
             return GradientUse(statement, "other", part, None, None)  # the caller may look at them before it goes on
         if not isinstance(part, cst.Call) or part in self._scaling_calls:
@@ -215,7 +220,10 @@ class _Collector:
             return None  # builds the optimizer
         if self._is_optimizers_own(part, name):
             return None
+        if self._averages.are_made_by(functions):
+            return None  # of scaled gradients, they are scaled
         if functions:
+            self._averages.check(functions)
             inside = {self._use_inside(function) for function in functions}
             if access is not None or "helper" in inside:
                 return GradientUse(statement, "helper", part, part, objects, access)
@@ -267,7 +275,8 @@ class _Collector:
             return False
         imported = self.facts.names.imported_as(call.func)
         return self._may_look(call, name, statement, imported) and not any(
-            self.facts.elsewhere.spare_gradients(dotted) for dotted in imported
+            self.facts.elsewhere.spare_gradients(dotted) or self.facts.elsewhere.average_gradients(dotted)
+            for dotted in imported
         )
 
     def _may_look(self, call: cst.Call, name: str, statement: Statement, imported: list[str]) -> bool:

@@ -13,7 +13,7 @@ from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.model import Backward, ParameterAccess, Recognition, ScaleAccess, Setup
+from amp_migrate.plan.model import Backward, ParameterAccess, Recognition, ScaleAccess, Setup, SkipRead
 from amp_migrate.sources.fp16_utils.names import (
     CLIPS,
     HAND_LOOPS,
@@ -214,10 +214,12 @@ class Reader:
             self.found.replaced[node] = self.facts.text(node.value)
         elif name == "loss_scale":
             parent = self.facts.tree.parents.get(node)
-            if isinstance(parent, cst.AssignTarget) or isinstance(statement.node, cst.AugAssign):
+            if isinstance(parent, (cst.AssignTarget, cst.AugAssign)):
                 self._initial_scale(node, statement)
             else:
                 self.found.scale_reads.append(ScaleAccess(node, statement))
+        elif name == "overflow" and not isinstance(self.facts.tree.parents.get(node), cst.AssignTarget):
+            self.found.skip_reads.append(SkipRead(node, statement, node.value))
         elif name in _INTERNALS:
             raise Refusal("AMP930", node, f"{self.facts.text(node)} reads the inside of the wrapper")
 

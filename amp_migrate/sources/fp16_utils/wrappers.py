@@ -16,6 +16,10 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import LossScale
 from amp_migrate.sources.fp16_utils.names import MARK, wrapper_parameters
 
+# Settings of the copies that Megatron-LM and what came of it have.
+_BOUNDS = ("min_loss_scale", "max_loss_scale", "min_scale")
+_PATIENCE = frozenset("delayed_shift consecutive_hysteresis raise_error_at_min_scale".split())
+
 Arguments = dict[str, cst.BaseExpression]
 
 # Apex starts at 2**16 and grows every 2000 steps, as a GradScaler does ([A:apex/amp/scaler.py]).
@@ -78,14 +82,14 @@ def _dynamic(facts: Facts, given: Arguments) -> LossScale:
     if node is None or literal_value(node) is None:
         return LossScale()
     entries = _entries(facts, node)
-    unknown = sorted(entries.keys() - {*_DEFAULTS, "scale_factor", "min_loss_scale", "max_loss_scale"})
+    unknown = sorted(entries.keys() - {*_DEFAULTS, *_BOUNDS, *_PATIENCE, "scale_factor"})
     if unknown:
         raise Refusal("AMP930", node, f"{', '.join(unknown)} is no setting of a dynamic loss scale")
     own = {name: value for name, value in entries.items() if literal_value(value) != _DEFAULTS.get(name)}
     return LossScale(
         initial=own.get("init_scale") if not _is_default(facts, own.get("init_scale")) else None,
         growth_interval=own.get("scale_window"),
-        minimum=own.get("min_loss_scale"),
+        minimum=own.get("min_loss_scale") or own.get("min_scale"),
         maximum=own.get("max_loss_scale"),
     )
 

@@ -1,0 +1,81 @@
+"""Code that averages gradients over processes, and does nothing else with them.
+
+    for param in model.parameters():
+        dist.all_reduce(param.grad.data)
+        param.grad.data /= dist.get_world_size()
+
+A sum of scaled gradients is a scaled sum: such code is no use of them. It has to run before they are unscaled, since
+the scaler of each process looks for overflows itself: those of another process come with the sum, and all of them skip
+the same steps and keep the same scale only if they look after it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+SUMS = frozenset("all_reduce all_reduce_coalesced all_reduce_multigpu allreduce flat_dist_call".split())
+# What else such code calls: whether and how it sums, and how gradients become one tensor and are put back.
+_HARMLESS = frozenset(
+    "get_world_size get_rank is_initialized is_available is_distributed current_stream synchronize wait barrier "
+    "parameters named_parameters values items keys zip enumerate range len list dict tuple reversed sorted filter "
+    "append extend setdefault split split_by_type OrderedDict defaultdict isinstance hasattr getattr is_tensor "
+    "flatten unflatten _flatten_dense_tensors _unflatten_dense_tensors _take_tensors cat view view_as reshape numel "
+    "size type type_as to float half cuda cpu contiguous detach clone copy_ zeros_like no_grad "
+    "div_ div mul_ mul print cast_to new".split()
+)
+_STATEMENTS = (
+    ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.For, ast.If, ast.With, ast.Return, ast.Continue, ast.Pass,
+    ast.Import, ast.ImportFrom, ast.Nonlocal, ast.Global, ast.FunctionDef,
+)  # fmt: skip
+_SCALINGS = (ast.Div, ast.Mult, ast.FloorDiv)
+
+
+def sums_over_processes(code: ast.AST) -> bool:
+    """True where something is summed over processes."""
+    return any(_called(node) in SUMS for node in ast.walk(code) if isinstance(node, ast.Call))
+
+
+def only_averages(code: ast.AST, functions: Mapping[str, ast.AST]) -> bool:
+    """True for code that sums gradients over processes, and is linear in them; `functions` are those it may call."""
+    summing = [name for name, one in functions.items() if one is not code and sums_over_processes(one)]
+    called = {_called(node) for node in ast.walk(code) if isinstance(node, ast.Call)}
+    helpers = called & set(summing)
+    if not (called & SUMS or helpers) or not called <= SUMS | _HARMLESS | helpers:
+        return False
+    rest = {name: one for name, one in functions.items() if one is not code}
+    return _is_linear(code) and all(only_averages(rest[name], rest) for name in helpers)
+
+
+def _is_linear(code: ast.AST) -> bool:
+    for node in ast.walk(code):
+        if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
+            return False
+        if isinstance(node, ast.AugAssign) and not (
+            isinstance(node.op, _SCALINGS) and not _speaks_of_gradients(node.value)
+        ):
+            return False
+        if isinstance(node, ast.BinOp) and not isinstance(node.op, _SCALINGS) and _speaks_of_gradients(node):
+            return False
+        if isinstance(node, ast.BinOp) and _speaks_of_gradients(node.right):
+            return False
+        if isinstance(node, ast.Compare) and not _asks_for_none(node) and _speaks_of_gradients(node):
+            return False
+        if isinstance(node, ast.Return) and node.value is not None and _speaks_of_gradients(node.value):
+            return False
+    return True
+
+
+def _speaks_of_gradients(node: ast.AST) -> bool:
+    return any(isinstance(part, ast.Attribute) and part.attr == "grad" for part in ast.walk(node))
+
+
+def _asks_for_none(node: ast.Compare) -> bool:
+    return all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops)
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""

@@ -1,0 +1,110 @@
+"""Gradients that are averaged over processes between backward and step, where the unit does it itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Collection
+from functools import cached_property
+
+import libcst as cst
+
+from amp_migrate.averaging import SUMS, only_averages, sums_over_processes
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.findings import Refusal
+
+_GRADIENTS = re.compile(r"\.grad\b|\bgrads?\b|\bgradients\b")
+
+
+class Averages:
+    """Tells which loops and functions of the unit do nothing but that."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._known: dict[cst.CSTNode, bool] = {}
+        self._parsed: dict[cst.CSTNode, ast.AST] = {}
+
+    @cached_property
+    def _summing(self) -> set[Function]:
+        """The modules in which something is summed over processes."""
+        return {
+            statement.function.root
+            for statement in self.facts.tree.all_statements()
+            for part in self.facts.tree.expressions(statement)
+            if isinstance(part, cst.Call) and called_name(part) in SUMS
+        }
+
+    def are_made_by(self, functions: Collection[Function]) -> bool:
+        """True where every function that a call may mean only averages. Raises Refusal for one that does more."""
+        return bool(functions) and all(self._only_averages(one.node) for one in functions)
+
+    def are_made_in(self, statement: Statement) -> bool:
+        """True in a loop over parameters that averages their gradients, in a function that does, and for a list of
+        gradients that is made for it. Raises Refusal for a loop that does more.
+        """
+        if statement.function.root not in self._summing:
+            return False
+        if self._only_averages(statement.function.node) or self._is_list_for_it(statement):
+            return True
+        loops = [outer for outer in statement.path() if isinstance(outer.node, cst.For)]
+        if not loops or self._only_averages(loops[-1].node):
+            return bool(loops)
+        self._check(loops[-1].node, "this loop")
+        return False
+
+    def check(self, functions: Collection[Function]) -> None:
+        """Raises Refusal where a function sums gradients over processes, and does something else with them, too."""
+        for function in (one for one in functions if one.root in self._summing):
+            self._check(function.node, f"{function.name}()")
+
+    def _check(self, node: cst.CSTNode, what: str) -> None:
+        inside = [part for part in ast.walk(self._ast(node)) if isinstance(part, ast.Call)]
+        sums = [part for part in inside if sums_over_processes(part)]
+        if any(_GRADIENTS.search(ast.unparse(arg)) for part in sums for arg in part.args):
+            message = f"{what} sums gradients over processes, and does more with them than to average them"
+            raise Refusal("AMP904", node, message)
+
+    def _is_list_for_it(self, statement: Statement) -> bool:
+        """True for `grads = [p.grad for p in params]`, where nothing but `all_reduce` and its like reads the list."""
+        node = statement.node
+        if not isinstance(node, cst.Assign) or not isinstance(node.value, (cst.ListComp, cst.List)):
+            return False
+        variable = self.facts.names.variable_at(node.targets[0].target)
+        if variable is None or not variable.loads:
+            return False
+        reads = [self.facts.tree.statement_of(load) for load in variable.loads]
+        codes = [self._ast(read.node) for read in reads]
+        return any(map(sums_over_processes, codes)) and all(
+            only_averages(code, {}) or (not sums_over_processes(code) and self._scales(code)) for code in codes
+        )
+
+    def _scales(self, code: ast.AST) -> bool:
+        """True for `for grad in grads: grad /= world_size`."""
+        return isinstance(code, ast.Module) and only_averages(ast.Module([*code.body, _SUM], []), {})
+
+    def _only_averages(self, node: cst.CSTNode) -> bool:
+        root = self.facts.tree.root_of(node)
+        if root not in self._summing:
+            return False
+        if node not in self._known:
+            functions = {
+                one.name: self._ast(one.node)
+                for one in self.facts.tree.functions
+                if isinstance(one.node, cst.FunctionDef) and self.facts.tree.root_of(one.node) is root
+            }
+            self._known[node] = only_averages(self._ast(node), functions)
+        return self._known[node]
+
+    def _ast(self, node: cst.CSTNode) -> ast.AST:
+        if node not in self._parsed:
+            text = "" if isinstance(node, cst.Module) else textwrap.dedent(cst.Module([]).code_for_node(node))
+            try:
+                self._parsed[node] = ast.parse(text)
+            except SyntaxError:  # a line that continues another one
+                self._parsed[node] = ast.Module([], [])
+        return self._parsed[node]
+
+
+_SUM = ast.parse("all_reduce()").body[0]
