@@ -312,6 +312,13 @@ _RULES = (
         "expect smaller updates in mixed precision: those of the program without it",
     ),
     Rule(
+        "AMP167",
+        "note",
+        "a setting of the dynamic loss scale has no native form",
+        "a GradScaler halves its scale at every overflow, and goes on below any smallest scale",
+        "nothing, in most cases; to start lower or to grow later, set init_scale and growth_interval",
+    ),
+    Rule(
         "AMP301",
         "note",
         "a use of torch.cuda.amp is left as it is",

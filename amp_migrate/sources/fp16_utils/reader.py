@@ -23,7 +23,7 @@ from amp_migrate.sources.fp16_utils.names import (
     is_backward,
     program_statements,
 )
-from amp_migrate.sources.fp16_utils.wrappers import read_loss_scale, wrapped
+from amp_migrate.sources.fp16_utils.wrappers import read_loss_scale, unknown_to_torch, wrapped
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
 from amp_migrate.sources.states import add_states
 
@@ -81,9 +81,16 @@ class Reader:
             setup.stays = True
             self.found.replaced[part] = self.facts.text(optimizer)
         self.found.setups.append(setup)
+        self._report_settings(part)
         self.found.findings.append(
             self.facts.finding(part, "AMP160", "half weights with masters become autocast with float32 weights")
         )
+
+    def _report_settings(self, call: cst.Call) -> None:
+        names = unknown_to_torch(self.facts, call)
+        if names:
+            message = f"a GradScaler has no {' and no '.join(names)}"
+            self.found.findings.append(self.facts.finding(call, "AMP167", message))
 
     def _only_wraps(self, statement: Statement, call: cst.Call, optimizer: cst.BaseExpression) -> bool:
         """True for `optimizer = FP16_Optimizer(optimizer)`: nothing is left of it."""

@@ -18,7 +18,7 @@ from amp_migrate.sources.fp16_utils.names import MARK, wrapper_parameters
 
 # Settings of the copies that Megatron-LM and what came of it have.
 _BOUNDS = ("min_loss_scale", "max_loss_scale", "min_scale")
-_PATIENCE = frozenset("delayed_shift consecutive_hysteresis raise_error_at_min_scale".split())
+_PATIENCE = {"delayed_shift": 1, "consecutive_hysteresis": False, "raise_error_at_min_scale": False}
 
 Arguments = dict[str, cst.BaseExpression]
 
@@ -65,6 +65,13 @@ def read_loss_scale(facts: Facts, call: cst.Call) -> LossScale:
     if isinstance(scale, (int, float)):
         return LossScale(static=float(scale))
     return LossScale(runtime=static, is_number=True)
+
+
+def unknown_to_torch(facts: Facts, call: cst.Call) -> list[str]:
+    """The settings of a dynamic loss scale that a GradScaler does not have, where they are not what it does anyway."""
+    node = _arguments(facts, call).get("dynamic_loss_args")
+    entries = _entries(facts, node) if node is not None and literal_value(node) is not None else {}
+    return [name for name, value in entries.items() if name in _PATIENCE and literal_value(value) != _PATIENCE[name]]
 
 
 def _arguments(facts: Facts, call: cst.Call) -> Arguments:
