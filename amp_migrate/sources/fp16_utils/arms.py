@@ -30,10 +30,10 @@ from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.plan.purity import only_looks
 from amp_migrate.sources.fp16_utils.casts import Casts
+from amp_migrate.sources.fp16_utils.differences import Differences
 from amp_migrate.sources.fp16_utils.masters import Masters
 from amp_migrate.sources.fp16_utils.names import (
     METHODS,
-    form_name,
     is_backward,
     is_inside_copy,
     is_wrapper,
@@ -53,6 +53,7 @@ class Arms:
         self.facts = facts
         self.lowering = lowering
         self.findings: list[Finding] = []
+        self._differences = Differences(facts, self.findings)
         self.refusals: list[Refusal] = []
         self._gone: set[Statement] = set()
         self._statements = program_statements(facts)
@@ -61,7 +62,6 @@ class Arms:
         self._settled: set[Statement] = set()
         # What is inside of another comes after it: the inner conditions are known before the outer ones.
         self._on = [formula for one in reversed(self._statements) for formula in self._precision_formulas(one)]
-        self._other_optimizers: list[Statement] = []
 
     def lower(self) -> None:
         for statement in reversed(self._statements):  # what is inside of another comes after it
@@ -78,6 +78,10 @@ class Arms:
         self.casts.lower(self._is_gone, self.is_guarded)
         self.casts.lower_accessors(self._statements)
         self._report_prefixes()
+        try:
+            self._differences.check_names(self._statements, self._is_gone)
+        except Refusal as refusal:
+            self.refusals.append(refusal)
         self._guard_setups()
         self._own_classes()
         try:
@@ -235,7 +239,7 @@ class Arms:
             assert isinstance(backwards[0].func, cst.Attribute)
             self._scale(plain, self.facts.text(backwards[0].func.value))
         code = [text for one in other.statements if (text := self._moved(one, plain, other)) is not None]
-        self._report(statement, plain, other)
+        self._differences.report(statement, plain, other)
         self.lowering.arms[statement] = plain.arm
         self._gone.update(other.statements)
         if code:
@@ -304,30 +308,10 @@ class Arms:
 
     # -- what mixed precision did on its own ------------------------------------------------------------
 
-    def _report(self, statement: Statement, plain: Block, other: Block) -> None:
-        """The optimizer, and what else is not the same in both arms."""
-        made, now = self._made_optimizers(other), self._made_optimizers(plain)
-        for target, one in made.items():
-            if target in now and source_key(one.func) != source_key(now[target].func):
-                text, new = self.facts.text(one.func), self.facts.text(now[target].func)
-                message = f"mixed precision trained with {text}, and trains with {new} now, as without it"
-                self.findings.append(self.facts.finding(one, "AMP161", message))
-                self._other_optimizers.append(statement)
-
-    def _made_optimizers(self, block: Block) -> dict[str, cst.Call]:
-        """What an arm makes with parameters, by the name that it is given."""
-        made = {}
-        for one in block.statements:
-            node = one.node
-            if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and node.value.args:
-                if form_name(self.facts, node.value.func) is None and called_name(node.value)[:1].isupper():
-                    made[self.facts.text(node.targets[0].target)] = node.value
-        return made
-
     def _only_in_precision(self, statement: Statement) -> None:
         """The schedule by hand of an optimizer that goes: the plain one has its own (`BertAdam(warmup=...)`)."""
         assert isinstance(statement.node, cst.If)
-        if not self._other_optimizers or len(statement.blocks) != 1 or statement in self.lowering.arms:
+        if not self._differences.other_optimizers or len(statement.blocks) != 1 or statement in self.lowering.arms:
             return
         body = statement.blocks[0]
         if not self._is_on(self._formula(statement, "body")) or not self._sets_learning_rate(body):

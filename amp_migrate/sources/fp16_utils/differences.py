@@ -1,0 +1,116 @@
+"""What an arm that goes did, and the plain arm does not: another optimizer, a clip, a name that others read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.tree import Block, Statement, called_name
+from amp_migrate.facts.values import literal_value
+from amp_migrate.findings import Finding, Refusal
+from amp_migrate.sources.fp16_utils.names import CLIPS, form_name
+from amp_migrate.vocabulary import GRADIENT_CLIPS
+
+Test = Callable[[Statement], bool]
+
+
+class Differences:
+    """Adds findings for pairs of arms; `other_optimizers` are the ifs that choose another optimizer."""
+
+    def __init__(self, facts: Facts, findings: list[Finding]) -> None:
+        self.facts = facts
+        self.findings = findings
+        self.other_optimizers: list[Statement] = []
+
+    def report(self, statement: Statement, plain: Block, other: Block) -> None:
+        """Compare the arms of an `if`, where `other` goes."""
+        made, now = self._made_optimizers(other), self._made_optimizers(plain)
+        for target, one in made.items():
+            if target not in now:
+                continue
+            if source_key(one.func) != source_key(now[target].func):
+                text, new = self.facts.text(one.func), self.facts.text(now[target].func)
+                message = f"mixed precision trained with {text}, and trains with {new} now, as without it"
+                self._add(one, "AMP161", message)
+                self.other_optimizers.append(statement)
+            self._report_norm(one, now[target])
+        self._report_clips(plain, other)
+
+    def _made_optimizers(self, block: Block) -> dict[str, cst.Call]:
+        """What an arm makes with parameters, by the name that it is given."""
+        made = {}
+        for one in block.statements:
+            node = one.node
+            if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and node.value.args:
+                if form_name(self.facts, node.value.func) is None and called_name(node.value)[:1].isupper():
+                    made[self.facts.text(node.targets[0].target)] = node.value
+        return made
+
+    def _report_norm(self, gone: cst.Call, stays: cst.Call) -> None:
+        """FusedAdam of before September 2019 clipped by itself."""
+        norm, other = _max_grad_norm(gone), _max_grad_norm(stays)
+        if norm is None or literal_value(norm) == 0 or (other is not None and norm.deep_equals(other)):
+            return
+        text = self.facts.text(norm)
+        message = f"{self.facts.text(gone.func)} clipped gradients to a norm of {text}, in mixed precision only"
+        self._add(gone, "AMP163", message)
+
+    def _report_clips(self, plain: Block, other: Block) -> None:
+        """A clip that one arm has alone, or with another threshold."""
+        theirs, ours = list(self._clips(other)), list(self._clips(plain))
+        for clip in theirs:
+            threshold = _threshold(clip)
+            same = [one for one in ours if source_key(_threshold(one)) == source_key(threshold)]
+            text = self.facts.text(clip)
+            if not ours:
+                self._add(clip, "AMP163", f"{text} clipped gradients in mixed precision only, and goes")
+            elif not same:
+                now = self.facts.text(ours[0])
+                self._add(clip, "AMP163", f"{text} clipped gradients in mixed precision, and {now} does now")
+
+    def _clips(self, block: Block) -> Iterator[cst.Call]:
+        for one in block.statements:
+            for inner in one.descendants():
+                for part in self.facts.tree.expressions(inner):
+                    if isinstance(part, cst.Call) and called_name(part) in CLIPS | GRADIENT_CLIPS and part.args:
+                        yield part
+
+    def _add(self, node: cst.CSTNode, code: str, message: str) -> None:
+        self.findings.append(self.facts.finding(node, code, message))
+
+    # -- names ------------------------------------------------------------------------------------------
+
+    def check_names(self, statements: list[Statement], is_gone: Test) -> None:
+        """Raises Refusal where something is read that only an arm that goes has made."""
+        for statement in statements:
+            node = statement.node
+            if is_gone(statement) and isinstance(node, cst.Assign):
+                for target in node.targets:
+                    if isinstance(target.target, cst.Name):
+                        self._check_name(target.target, is_gone)
+
+    def _check_name(self, name: cst.Name, is_gone: Test) -> None:
+        variable = self.facts.names.variable_at(name)
+        if variable is None or not all(
+            one.statement is not None and is_gone(one.statement) for one in variable.bindings
+        ):
+            return
+        for load in variable.loads:
+            if not is_gone(self.facts.tree.statement_of(load)):
+                message = f"{load.value} is set where mixed precision is on, and read here"
+                raise Refusal("AMP930", load, message)
+
+
+def _max_grad_norm(call: cst.Call) -> cst.BaseExpression | None:
+    return next((arg.value for arg in call.args if arg.keyword and arg.keyword.value == "max_grad_norm"), None)
+
+
+def _threshold(clip: cst.Call) -> cst.BaseExpression:
+    """The norm to clip to: the only argument of the wrapper's method, the second one of torch's functions."""
+    for arg in clip.args:
+        if arg.keyword is not None and arg.keyword.value in ("max_norm", "clip_value", "max_grad_norm"):
+            return arg.value
+    return clip.args[-1 if called_name(clip) in CLIPS or len(clip.args) == 1 else 1].value
