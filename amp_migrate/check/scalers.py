@@ -12,7 +12,7 @@ from amp_migrate.check.unseen import Unseen
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.stores import are_different_elements
+from amp_migrate.facts.stores import are_different_elements, is_other_subscript
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
@@ -243,7 +243,7 @@ class Scalers:
         """One key for all expressions that may mean the same optimizer."""
         objects = self.facts.objects.objects(optimizer)
         for key, known in self._optimizers.items():
-            if are_different_elements(self._named[key], optimizer):
+            if is_other_subscript(self._named[key], optimizer):
                 continue  # one function may have made both
             if objects & known or (not objects and key == source_key(optimizer)):
                 self._optimizers[key] = known | objects

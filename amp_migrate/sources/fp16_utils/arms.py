@@ -31,6 +31,7 @@ from amp_migrate.plan.model import Lowering
 from amp_migrate.plan.purity import only_looks
 from amp_migrate.sources.fp16_utils.casts import Casts
 from amp_migrate.sources.fp16_utils.differences import Differences
+from amp_migrate.sources.fp16_utils.guarded_masters import GuardedMasters
 from amp_migrate.sources.fp16_utils.masters import Masters
 from amp_migrate.sources.fp16_utils.names import (
     METHODS,
@@ -56,6 +57,7 @@ class Arms:
         self._differences = Differences(facts, self.findings)
         self.refusals: list[Refusal] = []
         self._gone: set[Statement] = set()
+        self._masters = GuardedMasters(facts, lowering)
         self._statements = program_statements(facts)
         self.setups = [one for one in self._statements if makes_wrapper(facts, one)]
         self.casts = Casts(facts, lowering, self._statements)
@@ -85,6 +87,7 @@ class Arms:
         self._guard_setups()
         self._own_classes()
         try:
+            self._masters.wrap()
             Masters(self.facts, self.lowering, [one for one in self._statements if not self._is_gone(one)]).lower()
         except Refusal as refusal:
             self.refusals.append(refusal)
@@ -121,7 +124,12 @@ class Arms:
             self._holds_setup(block)
             or any(is_backward(self.facts, call) or called_name(call) in METHODS for call in self._calls(block))
             or self.casts.are_in(block, self._is_gone)
+            or self._holds_masters(block)
         )
+
+    def _holds_masters(self, block: Block) -> bool:
+        inside = (inner for one in block.statements for inner in one.descendants())
+        return any(self._masters.are_in(one) for one in inside if not self._is_gone(one))
 
     def _is_gone(self, statement: Statement) -> bool:
         return any(outer in self._gone for outer in statement.path())
@@ -150,7 +158,7 @@ class Arms:
         is_named = _ABOUT_PRECISION.search(source_key(statement.node.test)) is not None
         if self._is_settled(block) and not is_named:
             return False  # `elif args.task == "regression":` around `if args.fp16:` chooses something else
-        if self._form_backwards(block):
+        if self._form_backwards(block) or (self._holds_masters(block) and self._plain_backwards(block)):
             return bool(self._plain_backwards(other))
         if self._holds_setup(block):
             return any(self._is_made_in(target, other) for target in self._targets(block))
@@ -162,7 +170,10 @@ class Arms:
             inner
             for one in block.statements
             for inner in one.descendants()
-            if inner in self.setups or self.casts.is_at(inner) or self._makes_backward(inner)
+            if inner in self.setups
+            or self.casts.is_at(inner)
+            or self._makes_backward(inner)
+            or self._masters.are_in(inner)
         ]
         return all(any(outer in self._settled for outer in inner.path()) for inner in of_form)
 
@@ -179,7 +190,7 @@ class Arms:
         if isinstance(statement.node, (cst.Import, cst.ImportFrom, cst.Raise)) or statement in self.setups:
             return True
         is_backward_alone = isinstance(statement.node, cst.Expr) and self._makes_backward(statement)
-        return is_backward_alone or self.casts.is_only_cast(statement)
+        return is_backward_alone or self._masters.are_in(statement) or self.casts.is_only_cast(statement)
 
     def _targets(self, block: Block) -> list[str]:
         return [
@@ -235,7 +246,10 @@ class Arms:
     def _keep(self, statement: Statement, plain: Block, other: Block) -> None:
         """The plain arm stays; optimizers that the other one wraps are wrapped after it."""
         backwards = self._form_backwards(other)
-        if backwards:
+        kept = self._masters.optimizer_of(statement, other)
+        if kept is not None:
+            self._scale(plain, kept)
+        elif backwards:
             assert isinstance(backwards[0].func, cst.Attribute)
             self._scale(plain, self.facts.text(backwards[0].func.value))
         code = [text for one in other.statements if (text := self._moved(one, plain, other)) is not None]

@@ -1,0 +1,146 @@
+"""Master weights by hand in one arm, the plain program in the other.
+
+if args.fp16:                                                  master_params = list(model.parameters())
+model_params, master_params = prep_param_lists(model)      optimizer = SGD(master_params, lr=0.1)
+else:                                                          if args.fp16:
+master_params = list(model.parameters())                       optimizer = FP16_Optimizer(optimizer, ...)
+optimizer = SGD(master_params, lr=0.1)
+...                                                            ...
+if args.fp16:                                                  optimizer.zero_grad()
+(loss * args.scale).backward()                             optimizer.backward(loss)
+model_grads_to_master_grads(model_params, master_params)   optimizer.step()
+for param in master_params:                         =>
+param.grad.data.div_(args.scale)
+optimizer.step()
+master_params_to_model_params(model_params, master_params)
+else:
+optimizer.zero_grad()
+loss.backward()
+optimizer.step()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import negated, source_key
+from amp_migrate.facts.tree import Block, Statement, called_name, walk
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Lowering
+from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, MARK, form_name
+
+
+class GuardedMasters:
+    """Reads the arms that go. Raises Refusal where the loss and the gradients are not scaled by the same number."""
+
+    def __init__(self, facts: Facts, lowering: Lowering) -> None:
+        self.facts = facts
+        self.lowering = lowering
+        self._guards: list[tuple[Statement, str]] = []
+        self._steps: list[tuple[cst.BaseExpression, cst.BaseExpression | None]] = []
+
+    def are_in(self, statement: Statement) -> bool:
+        """True for a statement that calls one of the functions that keep masters."""
+        return any(
+            isinstance(part, cst.Call) and form_name(self.facts, part.func) in HAND_LOOPS
+            for part in self.facts.tree.expressions(statement)
+        )
+
+    def optimizer_of(self, statement: Statement, other: Block) -> str | None:
+        """The optimizer of a training step in an arm that goes; the arm's guard, where it makes the lists."""
+        inner = [one for outer in other.statements for one in outer.descendants()]
+        if not any(self.are_in(one) for one in inner):
+            return None
+        assert isinstance(statement.node, cst.If)
+        calls = [part for one in inner for part in self.facts.tree.expressions(one) if isinstance(part, cst.Call)]
+        if any(form_name(self.facts, call.func) == "prep_param_lists" for call in calls):
+            test = statement.node.test if other.arm == "body" else negated(statement.node.test)
+            self._guards.append((statement, self.facts.text(test)))
+        methods = [(call, call.func) for call in calls if isinstance(call.func, cst.Attribute)]
+        steps = [func.value for _, func in methods if func.attr.value == "step"]
+        backwards = [call for call, func in methods if func.attr.value == "backward"]
+        if not backwards:
+            return None
+        if len(steps) != 1 or len(backwards) != 1:
+            raise Refusal("AMP932", statement.node, "master weights are kept here, with no single backward and step")
+        self._steps.append((steps[0], self._scale(inner, backwards[0])))
+        return self.facts.text(steps[0])
+
+    def wrap(self) -> None:
+        """The optimizers of these steps are wrapped where they are made, under the guard of the lists."""
+        for optimizer, scale in self._steps:
+            origins = {one.origin for one in self.facts.objects.objects(optimizer)}
+            made = [self.facts.tree.statement_of(one) for one in origins if isinstance(one, cst.Call)]
+            node = made[0].node if len(made) == 1 else None
+            guards = [(one, text) for one, text in self._guards if made and one.function is made[0].function]
+            if not isinstance(node, cst.Assign) or len(node.targets) != 1 or len(guards) != 1:
+                text = self.facts.text(optimizer)
+                raise Refusal("AMP932", optimizer, f"{text} has master weights, and where it is made is not understood")
+            target = self.facts.text(node.targets[0].target)
+            given = f", static_loss_scale={self._visible(scale)}" if scale is not None else ""
+            self.lowering.added.append((made[0], f"if {guards[0][1]}:\n    {target} = {MARK}({target}{given})"))
+
+    def _scale(self, inner: list[Statement], backward: cst.Call) -> cst.BaseExpression | None:
+        """S of `loss * S` before the backward and of the division after it."""
+        assert isinstance(backward.func, cst.Attribute)
+        divisors = [one for statement in inner for one in _divisors(statement.node)]
+        factors = list(_factors(backward.func.value))
+        for statement in inner:
+            if (
+                isinstance(statement.node, cst.Assign)
+                and statement.order < self.facts.tree.statement_of(backward).order
+            ):
+                factors += _factors(statement.node.value)
+        keys = {source_key(one) for one in (*divisors, *factors)}
+        if not keys:
+            return None
+        if len(keys) != 1 or len(divisors) != 1 or len(factors) != 1:
+            text = " ".join(self.facts.text(backward).split())
+            raise Refusal("AMP932", backward, f"{text}: the loss and the gradients are not scaled by one number")
+        return divisors[0]
+
+    def _visible(self, scale: cst.BaseExpression) -> str:
+        """The scale where the optimizer is made: a number, or what belongs to the module."""
+        for part in walk(scale):
+            variable = self.facts.names.variable_at(part) if isinstance(part, cst.Name) else None
+            if variable is not None and not all(one.function.is_module for one in _statements(variable.bindings)):
+                raise Refusal("AMP932", scale, f"{self.facts.text(scale)} is not known where the optimizer is made")
+        return self.facts.text(scale)
+
+
+def _statements(bindings: object) -> Iterator[Statement]:
+    assert isinstance(bindings, (list, tuple))
+    yield from (one.statement for one in bindings if one.statement is not None)
+
+
+def _factors(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """S of `loss * S`."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
+        sides = [one for one in (node.left, node.right) if "loss" in source_key(one).split(".")[0].split("(")[0]]
+        if len(sides) == 1:
+            yield node.right if sides[0] is node.left else node.left
+
+
+def _divisors(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """S of `p.grad.data = p.grad.data / S`, `p.grad.data.div_(S)` and `p.grad.data.mul_(1. / S)`."""
+    if isinstance(node, cst.Assign):
+        value, target = node.value, node.targets[0].target
+        is_own = isinstance(value, cst.BinaryOperation) and source_key(value.left) == source_key(target)
+        if is_own and ".grad" in source_key(target):
+            assert isinstance(value, cst.BinaryOperation)
+            if isinstance(value.operator, cst.Divide):
+                yield value.right
+    elif isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign):
+        if ".grad" in source_key(node.target):
+            yield node.value
+    elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and ".grad" in source_key(node.value.func):
+        call = node.value
+        given = call.args[0].value if len(call.args) == 1 else None
+        if called_name(call) == "div_" and given is not None:
+            yield given
+        elif called_name(call) == "mul_" and isinstance(given, cst.BinaryOperation):
+            if isinstance(given.operator, cst.Divide) and source_key(given.left) in ("1", "1.", "1.0"):
+                yield given.right
