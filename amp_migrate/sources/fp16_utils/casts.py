@@ -27,6 +27,14 @@ _KEEP_TYPE = frozenset(
 )
 _MODULE_METHODS = frozenset("parameters named_parameters train eval modules named_modules".split())
 
+
+def _set_inside(statement: Statement) -> Iterator[cst.BaseExpression]:
+    """What the blocks of a statement assign to."""
+    for inner in statement.descendants():
+        if isinstance(inner.node, cst.Assign):
+            yield from (target.target for target in inner.node.targets)
+
+
 Test = Callable[[Statement], bool]
 
 
@@ -110,6 +118,22 @@ class Casts:
                     for name, one in wrapped:
                         if ACCESSORS.get(name or "") == key and one in self.facts.objects.objects(part.value):
                             self.lowering.replaced[part] = self.facts.text(part.value)
+                    if key == ".module" and self._is_of_cast(part.value, statement):
+                        self.lowering.replaced[part] = self.facts.text(part.value)
+
+    def _is_of_cast(self, node: cst.BaseExpression, statement: Statement) -> bool:
+        """True for `model` after `model = FP16_Module(model)`, before anything else wraps it: other wrappers have a
+        `.module` as well.
+        """
+        text = self.facts.text(node)
+        for outer in reversed(statement.path()):
+            for earlier in reversed(outer.block.statements[: outer.index]):
+                if isinstance(earlier.node, cst.Assign) and self.facts.text(earlier.node.targets[0].target) == text:
+                    value = earlier.node.value
+                    return isinstance(value, cst.Call) and form_name(self.facts, value.func) == "FP16_Module"
+                if any(text == self.facts.text(one) for one in _set_inside(earlier)):
+                    return False
+        return False
 
     def prefixes(self) -> Iterator[tuple[cst.Call, str]]:
         """The wrappers around models, with what they put before the keys of the state."""

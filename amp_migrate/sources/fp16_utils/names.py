@@ -59,8 +59,10 @@ def form_name(facts: Facts, node: cst.BaseExpression) -> str | None:
     function = facts.objects.function_named(node)
     if function is not None and function.owner is None and function.name in MODEL_CASTS | HAND_LOOPS:
         return function.name
-    owner = own_class(facts, node)
-    return "FP16_Optimizer" if owner is not None else None
+    if own_class(facts, node) is not None:
+        return "FP16_Optimizer"
+    name = node.value if isinstance(node, cst.Name) else ""
+    return name if name in PREFIXES and any(one.name == name for one in facts.tree.classes) else None
 
 
 def is_of_apex(facts: Facts, node: cst.BaseExpression) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -103,7 +103,16 @@ class Reader:
         """The models whose parameters an optimizer was made of."""
         origins = (one.origin for one in self.facts.objects.objects(optimizer))
         calls = [origin for origin in origins if isinstance(origin, cst.Call)]
-        return [model for call in calls for arg in call.args for model in parameters_of(self.facts, arg.value)]
+        models = [model for call in calls for arg in call.args for model in parameters_of(self.facts, arg.value)]
+        return models or list(self._trained())
+
+    def _trained(self) -> Iterator[cst.BaseExpression]:
+        """X of `X.train()`: the models of an optimizer whose parameters come from elsewhere."""
+        for statement in self._statements:
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and called_name(part) == "train" and not part.args:
+                    if isinstance(part.func, cst.Attribute):
+                        yield part.func.value
 
     def _other_optimizers(self) -> None:
         """What else steps on these gradients: they are scaled natively, whoever steps."""
