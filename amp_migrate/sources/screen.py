@@ -13,7 +13,7 @@ _BACKWARD = re.compile(rb"\.backward\s*\(")
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
 _NATIVE = re.compile(rb"^[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|GradScaler\()", re.MULTILINE)
 _FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
-_HALF_MODEL = re.compile(rb"\.half\(\)|\bnetwork_to_half\b|\bFP16(?:Model|_Module)\b")
+HALF_MODEL = re.compile(rb"\.half\(\)|\bnetwork_to_half\b|\bFP16(?:Model|_Module)\b")
 _NATIVE_AMP = re.compile(rb"\b(?:autocast|GradScaler|custom_fwd|custom_bwd)\b")
 
 
@@ -33,7 +33,7 @@ def may_train(source: bytes) -> bool:
 
 def may_cast_model(source: bytes) -> bool:
     """False only for files that certainly make no model half."""
-    return _HALF_MODEL.search(source) is not None
+    return HALF_MODEL.search(source) is not None
 
 
 def may_hold_native_amp(source: bytes) -> bool:

@@ -24,7 +24,7 @@ from amp_migrate.options import Options
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import FP16_UTILS, HALF, PLAIN
-from amp_migrate.sources.screen import may_cast_model
+from amp_migrate.sources.screen import HALF_MODEL, may_cast_model
 from amp_migrate.units.attempt import Attempt, attempt_of, reasons_of
 from amp_migrate.units.definition import changed_definitions
 from amp_migrate.units.index import Unit
@@ -148,10 +148,12 @@ class _Units:
             if len(larger.files) == len(done.unit.files) or len(larger.files) > _MOST_WITH_MODELS:
                 break
             done = self._grown(larger)
-        if any(result.changed and result.form == HALF for result in done.attempt.results):
-            casting = self.index.used_with(done.unit, _CASTS)
+        forms = {result.form for result in done.attempt.results if result.changed}
+        if forms & {HALF, FP16_UTILS}:
+            casting = self.index.used_with(done.unit, _CASTS if HALF in forms else HALF_MODEL)
             if len(done.unit.files) < len(casting.files) <= _MOST_FILES:
-                return self._grown(casting)
+                joined = self._grown(casting)
+                return done if HALF not in forms and _changes_copies(joined) else joined
         return done
 
     def _grown(self, unit: Unit) -> _Done:
@@ -311,3 +313,8 @@ class _Units:
 def _failed(file: Input, message: str) -> Result:
     finding = Finding(file.path, 1, "AMP999", message)
     return Result(file.path, file.source, file.source, "error", (finding,))
+
+
+def _changes_copies(done: _Done) -> bool:
+    """True where a copy of FP16_Optimizer joined for the casts of a model: other scripts may need it as it is."""
+    return any(result.changed and b"def backward(self, loss" in result.source for result in done.attempt.results)
