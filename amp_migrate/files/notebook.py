@@ -55,7 +55,7 @@ class Notebook:
             raise NotebookError(f"byte 0x{raw[error.start]:02x} is not valid UTF-8") from None
         self.cells = list(_code_cells(self._text))
         self._masked: list[str] = []
-        parts = []
+        parts: list[str] = []
         for cell in self.cells:
             if parts:
                 parts.append(_MARK.format(cell.number) + "\n")
@@ -201,7 +201,7 @@ def _code_cells(text: str) -> Iterator[Cell]:
 
 
 def _values(text: str, start: int) -> Iterator[tuple[str | None, int, int]]:
-    """The values of the JSON object or array that begins at `start`: key, first character, and the one after the last."""
+    """The values of the JSON object or array that begins at `start`: the key, where each begins, and where it ends."""
     decoder = json.JSONDecoder()
     is_object = text[start] == "{"
     if not is_object and text[start] != "[":

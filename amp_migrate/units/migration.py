@@ -153,8 +153,23 @@ class _Units:
             casting = self.index.used_with(done.unit, _CASTS if HALF in forms else HALF_MODEL)
             if len(done.unit.files) < len(casting.files) <= _MOST_FILES:
                 joined = self._grown(casting)
-                return done if HALF not in forms and _changes_copies(joined) else joined
+                return joined if HALF in forms else self._unless_copies_change(done, joined)
         return done
+
+    def _unless_copies_change(self, done: _Done, joined: _Done) -> _Done:
+        """The unit with files that cast its model. Where a copy of FP16_Optimizer would change with them it stays
+        small, for other scripts may need the copy as it is; and is left alone if the casts are its model's.
+        """
+        known = done.attempt.changed
+        changed = [result for result in joined.attempt.results if result.changed and result.path not in known]
+        casting = [result for result in changed if not _is_copy(result)]
+        if len(casting) == len(changed):
+            return joined
+        if not casting:
+            return done
+        message = f"{casting[0].path} casts what is trained here, and would take a copy of FP16_Optimizer along"
+        finding = Finding(next(iter(known)), 1, "AMP901", message)
+        return dataclasses.replace(done, attempt=done.attempt.left(finding))
 
     def _grown(self, unit: Unit) -> _Done:
         """The smallest unit from this one on that can be migrated; the last one that came further, where none can."""
@@ -315,6 +330,6 @@ def _failed(file: Input, message: str) -> Result:
     return Result(file.path, file.source, file.source, "error", (finding,))
 
 
-def _changes_copies(done: _Done) -> bool:
-    """True where a copy of FP16_Optimizer joined for the casts of a model: other scripts may need it as it is."""
-    return any(result.changed and b"def backward(self, loss" in result.source for result in done.attempt.results)
+def _is_copy(result: Result) -> bool:
+    """True for a file that holds a copy of FP16_Optimizer."""
+    return b"def backward(self, loss" in result.source
