@@ -47,7 +47,8 @@ class Input:
 class Outcome:
     """What came of a unit: a Result for each file, and why it was refused, if it was.
 
-    `given` are the functions that got a parameter, by file and name: whoever calls them must be in the unit, too.
+    `given` are the functions that got a parameter, and the constructors of what trains in another way, by file and
+    name: whoever calls them must be in the unit, too.
     """
 
     results: list[Result]
@@ -205,12 +206,14 @@ class _Migration:
         return problems
 
     def _given(self, plans: list[TrainingPlan]) -> tuple[tuple[str, str], ...]:
-        return tuple(
-            self.facts.name_of(parameter.function)
-            for plan in plans
-            for scaler in plan.scalers
-            for parameter in scaler.binding.parameters
-        )
+        functions = [
+            parameter.function for plan in plans for scaler in plan.scalers for parameter in scaler.binding.parameters
+        ]
+        for backward in (one for plan in plans if plan.found.keeps_casts for one in plan.found.backwards):
+            owner = backward.statement.function.owner  # it no longer casts: whoever trains by it needs autocast
+            if owner is not None and "__init__" in owner.methods:
+                functions.append(owner.methods["__init__"])
+        return tuple(dict.fromkeys(self.facts.name_of(function) for function in functions))
 
     # -- results ----------------------------------------------------------------------------------------
 

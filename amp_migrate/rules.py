@@ -260,6 +260,14 @@ _RULES = (
         "compare logs of old runs with care; if something divided the value by the scale, take that out",
     ),
     Rule(
+        "AMP178",
+        "attention",
+        "an overflow ended more than the optimizer's step",
+        "GradScaler leaves out the step alone: averages of the weights, schedules and logs after it go on, as they do "
+        "without mixed precision",
+        "compare the scale before and after update() where that matters",
+    ),
+    Rule(
         "AMP160",
         "note",
         "FP16_Optimizer becomes autocast with a GradScaler",
@@ -925,6 +933,13 @@ _RULES = (
         "the scale, the check for overflow and the master copies go together or not at all, wherever they are used",
         "keep the arm without half; give the class or loop a GradScaler, scale(loss).backward(), step and update, run "
         "the forwards under autocast, and no longer cast the model that is trained",
+    ),
+    Rule(
+        "AMP938",
+        "refusal",
+        "a class that trains in half by hand, without those who use it",
+        "its backward, the forwards under autocast and the optimizer are in different files, and change together",
+        "give the whole folder; else give the class a GradScaler, and put the forwards of its users under autocast",
     ),
     Rule(
         "AMP930",

@@ -23,6 +23,8 @@ from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
 
 _Item = TypeVar("_Item", bound=cst.CSTNode)
 
+_LONG = 100
+
 
 def emit(facts: Facts, plans: list[TrainingPlan], spellings: Spellings) -> Edits:
     """Every edit that the plans ask for, in the spelling of each file."""
@@ -57,11 +59,14 @@ class _Emitter:
         if self.spellings.uses_scaler:
             self._steps()
             self._micro_uses()
+            self._stepped()
             self._checkpoints()
             self._added_states()
             self._skips()
         else:
             self._drop_checkpoints()
+            for name in self.plan.found.stepped:
+                self.edits.replace(name, "True")
         for test in self.plan.carrier_tests:
             self._carrier_test(test)
         for node, text in self.plan.found.replaced.items():
@@ -128,7 +133,7 @@ class _Emitter:
                 self.edits.insert_after(statement, f"{carrier.text(name)} = {name}")
 
     def _create_at(self, scaler: Scaler, creation: Creation) -> None:
-        lines = [f"{name} = {value}" for name, value in self._creations(scaler, creation)]
+        lines = [_wrapped(f"{name} = {value}") for name, value in self._creations(scaler, creation)]
         for line in lines:
             if creation.before:
                 self.edits.insert_before(creation.at, line)
@@ -176,8 +181,9 @@ class _Emitter:
             used = self.facts.text(scale.used_when)
             enabled = used if enabled is None else f"{enabled} and {used}"
         interval = self.facts.text(scale.growth_interval) if scale.growth_interval is not None else None
+        factor = self.facts.text(scale.growth_factor) if scale.growth_factor is not None else None
         spelling = self.spellings.at(creation.at.node)
-        yield scaler.expression(function), spelling.grad_scaler(enabled, init_scale, interval)
+        yield scaler.expression(function), spelling.grad_scaler(enabled, init_scale, factor, interval)
 
     # -- the step ---------------------------------------------------------------------------------------
 
@@ -244,6 +250,20 @@ class _Emitter:
                     self.edits.insert_before(update.at, line)
                 else:
                     self.edits.insert_after(update.at, line)
+
+    def _stepped(self) -> None:
+        """Whether the step was taken: an overflow makes the scale smaller."""
+        for name in self.plan.found.stepped:
+            function = self.facts.tree.function_of(name)
+            scale = f"{self._scaler(function)}.get_scale()"
+            before = "scale" if "scale" not in self._names_of(function) else "scale_before"
+            for step in self.plan.steps.steps:
+                if step.statement.function is function:
+                    self.edits.insert_before(step.statement, f"{before} = {scale}")
+            self.edits.replace(name, f"{scale} >= {before}")
+
+    def _names_of(self, function: Function) -> set[str]:
+        return {part.value for part in walk(function.node) if isinstance(part, cst.Name)}
 
     def _update_lines(self, function: Function) -> list[str]:
         """update(), with the value that a static scale is to keep, and clamped where the source bounds it."""
@@ -584,3 +604,15 @@ def _float_text(facts: Facts, node: cst.BaseExpression) -> str:
     if isinstance(value, (int, float)):
         return facts.text(node) if isinstance(value, float) else _number(value)
     return f"float({facts.text(node)})"
+
+
+def _wrapped(line: str) -> str:
+    """An assignment of a call, with a line for each argument where it is long."""
+    name, _, value = line.partition(" = ")
+    call = cst.parse_expression(value)
+    if len(line) <= _LONG or not isinstance(call, cst.Call) or len(call.args) < 2:
+        return line
+    code = cst.Module([]).code_for_node
+    arguments = [code(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in call.args]
+    inner = "".join(f"    {argument},\n" for argument in arguments)
+    return f"{name} = {code(call.func)}(\n{inner})"

@@ -13,6 +13,8 @@ from amp_migrate.plan.model import Lowering
 # The intermediate program is never shown and never written, so any name will do that no script has.
 MARK = "__mixed_precision_is_on__"
 SCALE = "__loss_scale_is__"
+SCALE_NOW = "__loss_scale_now__"
+STEPPED = "__a_step_was_taken__"
 EDITED = "__an_arm_was_edited__"
 
 
@@ -73,6 +75,14 @@ def scale_at(statement: Statement) -> cst.BaseExpression | None:
     if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == SCALE:
         return call.args[0].value
     return None
+
+
+def scale_settings(statement: Statement) -> dict[str, cst.BaseExpression]:
+    """What a loss scale that moves is to be told GradScaler by, where `lower` put that in the program."""
+    call = statement.node.value if isinstance(statement.node, cst.Expr) else None
+    if scale_at(statement) is None or not isinstance(call, cst.Call):
+        return {}
+    return {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
 
 
 def lines_before(before: str, after: str) -> tuple[int, ...]:

@@ -33,9 +33,10 @@ class RepairWriter:
             self.island(statement)
         for statement, name in safety.rebound:
             self.edits.insert_before(statement, f"{name} = {name}.float()")
-        for forward, backward in safety.guarded:
+        for forward, backward in (*safety.guarded, *safety.recomputing):
             spelling = self.spellings.at(forward.node)
-            self._decorate(forward, spelling.custom_fwd())
+            in_float32 = (forward, backward) in safety.guarded
+            self._decorate(forward, spelling.custom_fwd(in_float32=in_float32))
             self._decorate(backward, spelling.custom_bwd())
 
     def float(self, node: cst.BaseExpression) -> None:

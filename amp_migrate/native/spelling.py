@@ -34,19 +34,28 @@ class Spelling:
         return self._call("autocast", arguments)
 
     def grad_scaler(
-        self, enabled: str | None, init_scale: str | None = None, growth_interval: str | None = None
+        self,
+        enabled: str | None,
+        init_scale: str | None = None,
+        growth_factor: str | None = None,
+        growth_interval: str | None = None,
     ) -> str:
-        """`GradScaler(init_scale=..., growth_interval=..., enabled=...)`; None is the default."""
+        """`GradScaler(init_scale=..., growth_factor=..., growth_interval=..., enabled=...)`; None is the default."""
         arguments = [] if init_scale is None else [f"init_scale={init_scale}"]
+        if growth_factor is not None:
+            arguments.append(f"growth_factor={growth_factor}")
         if growth_interval is not None:
             arguments.append(f"growth_interval={growth_interval}")
         if enabled is not None:
             arguments.append(f"enabled={enabled}")
         return self._call("GradScaler", arguments)
 
-    def custom_fwd(self) -> str:
-        """The decorator that runs an autograd function's forward in float32, outside of autocast."""
-        return self._call("custom_fwd", [f"cast_inputs={self.torch}.float32"], device="device_type=")
+    def custom_fwd(self, *, in_float32: bool) -> str:
+        """The decorator for an autograd function's forward: in float32, outside of autocast, or as the region says."""
+        if in_float32 or self.api == "torch.amp":
+            casts = [f"cast_inputs={self.torch}.float32"] if in_float32 else []
+            return self._call("custom_fwd", casts, device="device_type=")
+        return f"{self.torch}.cuda.amp.custom_fwd"
 
     def custom_bwd(self) -> str:
         """The decorator that runs its backward as its forward ran."""

@@ -6,6 +6,8 @@ regions that see the scaler ask it.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
@@ -24,10 +26,24 @@ class Unknown:
 
 
 class EnabledText:
-    def __init__(self, facts: Facts, visible: Visible, enabling: Enabling) -> None:
+    """`trainers` are methods that make the scaled backward for others: those ask the instance that they call."""
+
+    def __init__(self, facts: Facts, visible: Visible, enabling: Enabling, trainers: Collection[Function] = ()) -> None:
         self.facts = facts
         self.visible = visible
         self.enabling = enabling
+        self._asked = dict(self._instances(trainers))
+
+    def _instances(self, trainers: Collection[Function]) -> Iterator[tuple[Function, tuple[str, Function]]]:
+        """Who calls `trainer.backward(loss)`, with the text for the instance, and the method."""
+        root = self.facts.objects.root_class
+        for method in trainers:
+            for site in self.facts.calls.callers(method):
+                owner, func = site.caller.owner, site.call.func
+                assert method.owner is not None
+                is_own = owner is not None and root(owner) is root(method.owner)
+                if isinstance(func, cst.Attribute) and not is_own:
+                    yield site.caller, (self.facts.text(func.value), method)
 
     def at_creation(self, creation: Creation) -> str | None:
         """For the scaler. Raises Refusal where the condition is not known at its place."""
@@ -84,7 +100,7 @@ class EnabledText:
         return " and ".join(texts) if texts else None
 
     def _write_part(self, part: Condition, function: Function, at: Statement | None) -> str | None:
-        text = self.visible.express(part.node, function, at)
+        text = self._of_instance(part, function) or self.visible.express(part.node, function, at)
         if text is None:
             return None
         loose = (
@@ -104,3 +120,12 @@ class EnabledText:
             return f"bool({text})"
         is_or = isinstance(part.node, cst.BooleanOperation) and isinstance(part.node.operator, cst.Or)
         return f"({text})" if several and (is_or or isinstance(part.node, cst.IfExp)) else text
+
+    def _of_instance(self, part: Condition, function: Function) -> str | None:
+        """`self.trainer.use_fp16`, where the trainer keeps the condition as an attribute of its own."""
+        if function not in self._asked:
+            return None
+        instance, method = self._asked[function]
+        own, _, attribute = (self.visible.express(part.node, method) or "").partition(".")
+        is_attribute = attribute.isidentifier() and own == method.parameters[0].name.value
+        return f"{instance}.{attribute}" if is_attribute else None

@@ -35,9 +35,9 @@ class LossScale:
 
     `static` is a literal number, `runtime` an expression whose value is a number, a numeric string,
     "dynamic" or None, or with `is_number` a number alone. With neither, the scale is dynamic; it is, too, where a test
-    `dynamic_when` holds. `initial`, `growth_interval`, `minimum` and `maximum` are for a dynamic scale; they are
-    expressions of the file. Where a test `used_when` does not hold, there is no loss scale, though there is mixed
-    precision.
+    `dynamic_when` holds. `initial`, `growth_interval`, `growth_factor`, `minimum` and `maximum` are for a dynamic
+    scale; they are expressions of the file. Where a test `used_when` does not hold, there is no loss scale, though
+    there is mixed precision.
     """
 
     static: float | None = None
@@ -48,6 +48,7 @@ class LossScale:
     dynamic_when: cst.BaseExpression | None = None
     used_when: cst.BaseExpression | None = None
     growth_interval: cst.BaseExpression | None = None
+    growth_factor: cst.BaseExpression | None = None
     is_number: bool = False
 
 
@@ -239,9 +240,10 @@ class Recognition:
 
     `modules` are the dotted names of what the form consists of: imports of them go. `received` are the names that take
     up a handle that is handed on, `absent` the reads of the handle where it is None, and `settled` the tests of it that
-    are true now. `replaced` are expressions of the form with what stands in their place natively. `evaluates` tells
-    whether forwards without gradients were in mixed precision as well, `is_proven` whether the source shows that its
-    models and losses survive half precision, `is_scaled` whether it scales its losses itself.
+    are true now. `stepped` stand for whether the step in their function was taken, `replaced` are expressions of the
+    form with what stands in their place natively. `evaluates` tells whether forwards without gradients were in mixed
+    precision as well, `is_proven` whether the source shows that its models and losses survive half precision,
+    `is_scaled` whether it scales its losses itself, `keeps_casts` whether the casts in the code of models stay.
     """
 
     form: str
@@ -249,6 +251,7 @@ class Recognition:
     evaluates: bool = True
     is_proven: bool = True
     is_scaled: bool = True
+    keeps_casts: bool = False
     setups: list[Setup] = dataclasses.field(default_factory=list)
     backwards: list[Backward] = dataclasses.field(default_factory=list)
     parameters: list[ParameterAccess] = dataclasses.field(default_factory=list)
@@ -257,6 +260,7 @@ class Recognition:
     added: list[AddedState] = dataclasses.field(default_factory=list)
     scale_reads: list[ScaleAccess] = dataclasses.field(default_factory=list)
     skip_reads: list[SkipRead] = dataclasses.field(default_factory=list)
+    stepped: list[cst.Name] = dataclasses.field(default_factory=list)
     handed: list[HandedOn] = dataclasses.field(default_factory=list)
     received: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     absent: list[cst.BaseExpression] = dataclasses.field(default_factory=list)

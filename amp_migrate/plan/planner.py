@@ -31,7 +31,12 @@ from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.logits import Logits, plan_logits
 from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.functions import guard_functions
+from amp_migrate.plan.safety.kept_casts import check_forwards_outside
+from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.reach import Reach
+from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.scan import scan
 from amp_migrate.plan.safety.sums import summed_losses
 from amp_migrate.plan.scaler.before_setup import is_of_another_program, reached_without_setup, runs_before_setup
@@ -104,7 +109,9 @@ class _Planner:
         for load in self.found.loads:
             load.format_test = format_test(self.facts, load)
         tests = self._remaining_tests(collapses)
-        text = EnabledText(self.facts, self.visible, enabling)
+        trainers = [one.statement.function for one in self.found.backwards] if self.found.keeps_casts else []
+        methods = [one for one in dict.fromkeys(trainers) if one.is_method and one.parameters]
+        text = EnabledText(self.facts, self.visible, enabling, methods)
         users = self._users(steps, tests)
         blind = self._add_blind_regions(users, regions, text)
         asking = {region.function for region in regions if self._asks_parameters(region.function, text)}
@@ -134,11 +141,20 @@ class _Planner:
             plan.findings += plan.safety.findings
             self._check_is_read(plan)
             self._check_sigmoids(plan)
+        if self.found.keeps_casts:
+            reach = Reach(self.facts, forwards, regions, from_results=True)
+            plan.safety = Safety(unread=reach.unread)
+            self._check_is_read(plan)
+            guard_functions(Context(self.facts, reach, Precisions(self.facts, plan.safety), plan.safety), again=True)
         if not self.found.is_scaled:
             plan.findings += summed_losses(self.facts, reach, self.found.backwards)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)
+        if self.found.keeps_casts:
+            all_regions = [one.region for one in plan.regions]
+            reach = Reach(self.facts, forwards, all_regions)
+            check_forwards_outside(self.facts, self.found.backwards, forwards, reach, all_regions)
         plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))
         return plan
 
@@ -165,6 +181,12 @@ class _Planner:
         if steps.without_gradients and self.options.dtype == "float16":
             call = steps.without_gradients[0].call
             raise Refusal("AMP921", call, "there is a path to this step that passes no backward of its optimizer")
+
+        for name in self.found.stepped:
+            function = self.facts.tree.function_of(name)
+            if sum(step.statement.function is function for step in steps.steps) != 1:
+                message = "whether the step was taken is told here, and there is not one step in this function"
+                raise Refusal("AMP937", name, message)
 
     def _remaining_tests(self, collapses: list[Collapse]) -> list[cst.BaseExpression]:
         """Tests of a carrier that stay in the program and have no fixed answer."""
@@ -265,7 +287,7 @@ class _Planner:
     def _settings_at(self, creations: list[Creation], scale: LossScale) -> LossScale:
         """The settings of the loss scale as they are written where the scaler is created. Raises Refusal."""
         written: dict[str, Any] = {}
-        for field in ("runtime", "initial", "dynamic_when", "used_when", "growth_interval"):
+        for field in ("runtime", "initial", "dynamic_when", "used_when", "growth_interval", "growth_factor"):
             node = getattr(scale, field)
             if node is None:
                 continue

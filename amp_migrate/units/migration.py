@@ -34,7 +34,7 @@ from amp_migrate.units.workspace import Workspace, in_words, real
 # Refusals that more files may lift: what is asked for is not in the files at hand.
 _MAY_BE_ELSEWHERE = frozenset(
     "AMP901 AMP902 AMP903 AMP905 AMP906 AMP908 AMP911 AMP914 AMP915 AMP920 AMP921 AMP951 AMP952 AMP957 AMP963 "
-    "AMP966".split()
+    "AMP938 AMP966".split()
 )
 # Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())

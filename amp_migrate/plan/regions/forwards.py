@@ -59,15 +59,20 @@ class Forwards:
         if self.roles.is_forward(call):
             return True
         name = called_name(call)
-        if name in _DATA_CALLS:
+        if name in _DATA_CALLS or self.facts.objects.is_partial(call):
             return False
+        bound = self.facts.objects.partial_behind(call.func) if isinstance(call.func, cst.Name) else None
+        if bound is not None and any(self._is_whole_model(arg.value) for arg in bound.args[1:]):
+            return True
         function = self.facts.objects.called_function(call)
         if function is not None:
             return self.function_runs_model(function)
         if name[:1].isupper() or any(word in name.lower() for word in _PREPARING):
             return False
-        given = [arg for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute))]
-        return any(self.roles.is_whole_model(arg.value) and not self.facts.objects.is_kept(call, arg) for arg in given)
+        return any(self._is_whole_model(arg.value) and not self.facts.objects.is_kept(call, arg) for arg in call.args)
+
+    def _is_whole_model(self, node: cst.BaseExpression) -> bool:
+        return isinstance(node, (cst.Name, cst.Attribute)) and self.roles.is_whole_model(node)
 
     def calls_an_object(self, statement: Statement) -> bool:
         """True for `net(x)` and `self.encoder(x)`: a variable or an attribute is called, no function or method."""

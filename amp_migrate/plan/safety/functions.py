@@ -19,11 +19,15 @@ from amp_migrate.facts.tree import Class, Function, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.kept_casts import recomputes
 from amp_migrate.plan.safety.precision import IN_HALF
 
 
-def guard_functions(context: Context) -> None:
-    """custom_fwd and custom_bwd for the autograd functions that the forward applies. Raises Refusal."""
+def guard_functions(context: Context, *, again: bool = False) -> None:
+    """custom_fwd and custom_bwd for the autograd functions that the forward applies. Raises Refusal.
+
+    With `again`, what a backward computes once more runs under autocast as it did the first time.
+    """
     for call, _ in context.reach.calls():
         owner = _applied(context, call)
         if owner is None:
@@ -34,6 +38,10 @@ def guard_functions(context: Context) -> None:
         if backward is None or not (forward.is_static and backward.is_static) or "setup_context" in owner.methods:
             message = f"{owner.name} has no static forward and backward of its own that custom_fwd could be put on"
             raise Refusal("AMP982", owner.node, message)
+        if again and recomputes(context.facts, backward):
+            if (forward, backward) not in context.safety.recomputing:
+                context.safety.recomputing.append((forward, backward))
+            continue
         if _is_of_one_tensor(context, call) and not any(_computes(context, one) for one in (forward, backward)):
             continue
         if (forward, backward) not in context.safety.guarded:

@@ -21,12 +21,16 @@ from amp_migrate.plan.regions.training import Region
 
 class Reach:
     """The statements under autocast, each once, the classes whose forwards they are in, and the local modules outside
-    of the unit that they lead to (`unread`).
+    of the unit that they lead to (`unread`). With `from_results`, what makes a model among other things does, too:
+    `model, diffusion = create(args)`.
     """
 
-    def __init__(self, facts: Facts, forwards: Forwards, regions: Iterable[Region]) -> None:
+    def __init__(
+        self, facts: Facts, forwards: Forwards, regions: Iterable[Region], *, from_results: bool = False
+    ) -> None:
         self.facts = facts
         self.forwards = forwards
+        self._from_results = from_results
         self.statements: list[Statement] = []
         self.unread: dict[str, cst.Call] = {}
         self._functions: set[Function] = set()
@@ -92,6 +96,9 @@ class Reach:
                     for held in self.facts.objects.objects(part) | self.facts.objects.elements(part):
                         if held.kind in ("instance", "call"):
                             self._object(held, call)
+
+        elif self._from_results and one.holder is not None and isinstance(one.holder.origin, cst.Call):
+            self._object(one.holder, call)
 
     def _given(self, node: cst.BaseExpression, call: cst.Call) -> None:
         if isinstance(node, (cst.Name, cst.Attribute, cst.Call)):

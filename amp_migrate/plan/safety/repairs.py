@@ -24,9 +24,10 @@ class Safety:
 
     `floats` are expressions that get `.float()`, `islands` statements that run in `autocast(enabled=False)`, `rebound`
     names that are cast before a statement that changes them in place, `guarded` the forward and backward of autograd
-    functions that get `custom_fwd` and `custom_bwd`, and `split` the calls of containers whose last module runs on
-    float32. `unread` are the local modules that the forward reaches and that are not among the files at hand, by their
-    resolved names, with the call that reaches them.
+    functions that get `custom_fwd` and `custom_bwd` to run in float32, `recomputing` those that get them to run under
+    autocast again, and `split` the calls of containers whose last module runs on float32. `unread` are the local
+    modules that the forward reaches and that are not among the files at hand, by their resolved names, with the call
+    that reaches them.
     """
 
     floats: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
@@ -34,6 +35,7 @@ class Safety:
     islands: list[Statement] = dataclasses.field(default_factory=list)
     rebound: list[tuple[Statement, str]] = dataclasses.field(default_factory=list)
     guarded: list[tuple[Function, Function]] = dataclasses.field(default_factory=list)
+    recomputing: list[tuple[Function, Function]] = dataclasses.field(default_factory=list)
     split: list[cst.Call] = dataclasses.field(default_factory=list)
     findings: list[Finding] = dataclasses.field(default_factory=list)
     unread: dict[str, cst.Call] = dataclasses.field(default_factory=dict)

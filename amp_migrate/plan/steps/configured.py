@@ -43,6 +43,15 @@ class Configured:
             return False
         return self._is_configuration(statement.node.test) and self.graph.holds_backward(statement)
 
+    def asks_for_gradients(self, point: Point) -> bool:
+        """True at `if loss.requires_grad:` around a scaled backward: it tells training from evaluation."""
+        statement = point.statement
+        if statement is None or not isinstance(statement.node, cst.If):
+            return False
+        test = statement.node.test
+        asks = isinstance(test, cst.Attribute) and test.attr.value == "requires_grad"
+        return asks and self.graph.holds_backward(statement)
+
     def _is_configuration(self, test: cst.BaseExpression) -> bool:
         if any(isinstance(part, cst.Call) for part in walk(test)):
             return False

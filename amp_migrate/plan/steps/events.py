@@ -116,6 +116,8 @@ class _Collector:
             if _drops_gradients(statement):
                 self.events.zero_grads.setdefault(statement, []).append(ZeroGrad(statement, None))
                 continue
+            if _zeroes_gradients(statement):
+                continue
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Call):
                     self._call(part, statement)
@@ -327,6 +329,8 @@ class _Collector:
         kinds: set[str] = set()
         for statement in function.body.statements:
             for inner in statement.descendants():
+                if _zeroes_gradients(inner):
+                    continue
                 for part in self.facts.tree.expressions(inner):
                     if isinstance(part, cst.Call) and called_name(part) in ("step", "deepcopy"):
                         return None  # a step of its own, or gradients of a copy
@@ -361,6 +365,28 @@ def _drops_gradients(statement: Statement) -> bool:
         and node.value.value == "None"
         and all(isinstance(one.target, cst.Attribute) and one.target.attr.value == "grad" for one in node.targets)
     )
+
+
+def _zeroes_gradients(statement: Statement) -> bool:
+    """True for `p.grad.zero_()`, alone or where there is a gradient: zero is zero, scaled or not, and what other
+    gradients there are stays as it is.
+    """
+    node = statement.node
+    if isinstance(node, cst.If):
+        inner = [one for block in statement.blocks for one in block.statements]
+        is_there = isinstance(node.test, cst.Comparison) and _is_of_gradient(node.test.left)
+        return is_there and all(_zeroes_gradients(one) or _drops_gradients(one) for one in inner)
+    call = node.value if isinstance(node, cst.Expr) else None
+    return isinstance(call, cst.Call) and called_name(call) in ("zero_", "detach_") and _is_of_gradient(call.func)
+
+
+def _is_of_gradient(node: cst.BaseExpression) -> bool:
+    """True for `p.grad`, `p.grad.data` and their attributes."""
+    while isinstance(node, cst.Attribute):
+        if node.attr.value == "grad":
+            return True
+        node = node.value
+    return False
 
 
 def _makes_tensor(node: cst.BaseExpression | None) -> bool:

@@ -156,9 +156,9 @@ class UpdatePlanner:
         points = set(self.graph.points([step.statement]))
         sources = [self.graph.start, *self._clears_before(step)]
         backward = self.graph.is_backward(step.objects)
-        skips = self._configured.skips_backward
+        asks, skips = self._configured.asks_for_gradients, self._configured.skips_backward
         return self.graph.path_exists(
-            sources, points.__contains__, lambda point: backward(point) or (however and skips(point))
+            sources, points.__contains__, lambda point: backward(point) or asks(point) or (however and skips(point))
         )
 
     def _clears_before(self, step: Step) -> list[Point]:

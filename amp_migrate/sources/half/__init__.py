@@ -23,6 +23,7 @@ from amp_migrate.sources.half.casts import Casts
 from amp_migrate.sources.half.helpers import calls_of_emptied, without_use
 from amp_migrate.sources.half.masters import Masters
 from amp_migrate.sources.half.modules import Modules
+from amp_migrate.sources.half.own_trainer import OwnTrainer
 from amp_migrate.sources.half.scale import Scaling
 from amp_migrate.sources.half.training import Training
 from amp_migrate.sources.half.unread import unread_training
@@ -54,6 +55,9 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, []
     if any(native_amp(facts, and_imports=True)):
         return found, []
+    own = OwnTrainer(facts)
+    if own.is_found:
+        return _own_trainer(found, own)
     optimizers = find_optimizers(facts)
     modules = Modules(facts, optimizers)
     casts = Casts(facts, modules)
@@ -81,6 +85,19 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     casts.lowering.edited = [statement for statement in edited if statement not in casts.lowering.arms]
     casts.lowering.removed += without_use(facts, casts.gone, casts.lowering.removed)
     return found, [*_tests(facts, casts), *_own_casts(facts), *casts.refusals]
+
+
+def _own_trainer(found: Recognition, own: OwnTrainer) -> tuple[Recognition, list[Refusal]]:
+    """A class that does everything by hand, with a plain arm beside each piece."""
+    found.sites += own.sites
+    try:
+        own.lower()
+    except Refusal as refusal:
+        return found, [refusal]
+    found.sites = own.sites
+    found.findings += own.findings
+    found.lowering = own.lowering
+    return found, []
 
 
 def _tests(facts: Facts, casts: Casts) -> list[Refusal]:

@@ -8,7 +8,7 @@ model = network_to_half(model)                 goes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
@@ -141,21 +141,28 @@ def without_use(facts: Facts, gone: set[cst.CSTNode], removed: list[Statement]) 
     some expressions are gone.
     """
     dead: list[Statement] = []
+    attributes = _attributes(facts)
     while True:
-        dropped = {inner for statement in [*removed, *dead] for inner in _all_below(facts, statement)}
+        dropped = {inner for statement in [*removed, *dead] for inner in all_below(facts, statement)}
         more = [
             statement
             for statement in facts.tree.all_statements()
             if isinstance(statement.node, (cst.FunctionDef, cst.ClassDef))
             and statement not in dropped
-            and _lost_its_uses(facts, statement, gone, dropped)
+            and _lost_its_uses(facts, statement, gone, dropped, attributes)
         ]
         if not more:
             return dead
         dead += more
 
 
-def _lost_its_uses(facts: Facts, statement: Statement, gone: set[cst.CSTNode], dropped: set[Statement]) -> bool:
+def _lost_its_uses(
+    facts: Facts,
+    statement: Statement,
+    gone: set[cst.CSTNode],
+    dropped: set[Statement],
+    attributes: Mapping[str, list[cst.Attribute]],
+) -> bool:
     node = statement.node
     assert isinstance(node, (cst.FunctionDef, cst.ClassDef))
     function = facts.tree.function_at.get(node)
@@ -164,7 +171,7 @@ def _lost_its_uses(facts: Facts, statement: Statement, gone: set[cst.CSTNode], d
     if node.decorators or (function is not None and facts.is_used_outside(function)):
         return False
     variable = facts.names.variable_at(node.name)
-    uses = list(_uses(facts, variable, node.name.value)) if variable is not None else []
+    uses = list(_uses(variable, attributes)) if variable is not None else []
     others = [use for use in uses if not _is_below(facts, use, node)]
     return bool(others) and all(use in gone or facts.tree.statement_of(use) in dropped for use in others)
 
@@ -179,23 +186,30 @@ def _is_below(facts: Facts, part: cst.CSTNode, whole: cst.FunctionDef | cst.Clas
     return False
 
 
-def _uses(facts: Facts, variable: Variable, name: str) -> Iterator[cst.CSTNode]:
+def _uses(variable: Variable, attributes: Mapping[str, list[cst.Attribute]]) -> Iterator[cst.CSTNode]:
     """The reads of a name, and, for what a class holds, every attribute of that name."""
     yield from variable.loads
     if variable.scope.is_class:
-        for statement in facts.tree.all_statements():
-            for part in facts.tree.expressions(statement):
-                if isinstance(part, cst.Attribute) and part.attr.value == name:
-                    yield part
+        yield from attributes.get(variable.name, ())
 
 
-def _all_below(facts: Facts, statement: Statement) -> Iterator[Statement]:
+def _attributes(facts: Facts) -> dict[str, list[cst.Attribute]]:
+    """Every attribute of the unit, by its name."""
+    found: dict[str, list[cst.Attribute]] = {}
+    for statement in facts.tree.all_statements():
+        for part in facts.tree.expressions(statement):
+            if isinstance(part, cst.Attribute):
+                found.setdefault(part.attr.value, []).append(part)
+    return found
+
+
+def all_below(facts: Facts, statement: Statement) -> Iterator[Statement]:
     """A statement with everything in it, the bodies of functions included."""
     for inner in statement.descendants():
         yield inner
         function = facts.tree.function_at.get(inner.node)
         for own in function.body.statements if function is not None else ():
-            yield from _all_below(facts, own)
+            yield from all_below(facts, own)
 
 
 def _module_parameter(function: Function) -> cst.Param:

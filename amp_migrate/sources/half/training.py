@@ -13,8 +13,8 @@ from amp_migrate.facts.conditions import conjunction, source_key
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
-from amp_migrate.native.lower import scale_at
-from amp_migrate.plan.model import Backward, Condition, LossScale, Recognition, Setup
+from amp_migrate.native.lower import SCALE_NOW, STEPPED, scale_at, scale_settings
+from amp_migrate.plan.model import Backward, Condition, LossScale, Recognition, ScaleAccess, Setup
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
 
@@ -34,6 +34,8 @@ class Training:
     def read(self) -> None:
         """Raises Refusal where nothing shows when, or by what, the model is trained."""
         if not self.optimizers:
+            if any(scale_settings(one) for one in self.scales):
+                raise Refusal("AMP938", self.marks[0].node, "who steps on the gradients of this class is not in sight")
             raise Refusal("AMP936", self.marks[0].node, "the half model is trained by no optimizer of torch's kind")
         conditions = self._conditions()
         loss_scale = self._loss_scale(conditions)
@@ -48,6 +50,7 @@ class Training:
         if not self.found.backwards:
             raise Refusal("AMP936", self.optimizers[0][1], "what this optimizer steps on has no backward in sight")
         self._check_backwards()
+        self._values()
         self._notes()
 
     def _check_backwards(self) -> None:
@@ -71,6 +74,10 @@ class Training:
 
     def _loss_scale(self, conditions: list[Condition]) -> LossScale:
         """The one scale that all losses were multiplied by (rule C); without one it is dynamic. Raises Refusal."""
+        moving = [settings for statement in self.scales if (settings := scale_settings(statement))]
+        if moving:
+            self.found.keeps_casts = True
+            return self._moving_scale(moving)
         scales = [scale for statement in self.scales if (scale := scale_at(statement)) is not None]
         if not scales:
             return LossScale()
@@ -82,6 +89,18 @@ class Training:
         if isinstance(value, float):
             return LossScale(static=value, used_when=when)
         return LossScale(runtime=scales[0], used_when=when, is_number=True)
+
+    def _moving_scale(self, moving: list[dict[str, cst.BaseExpression]]) -> LossScale:
+        """A scale that the script moved as GradScaler does. Raises Refusal where there are several."""
+        texts = [{name: source_key(node) for name, node in settings.items()} for settings in moving]
+        if any(other != texts[0] for other in texts) or len(moving) != len(self.scales):
+            raise Refusal("AMP916", self.scales[-1].node, "the losses are multiplied by different loss scales")
+        first = moving[0]
+        return LossScale(
+            initial=first["init_scale"],
+            growth_factor=first.get("growth_factor"),
+            growth_interval=first.get("growth_interval"),
+        )
 
     def _scale_key(self, scale: cst.BaseExpression) -> object:
         """A number, where the scale is one that nothing changes; else its text."""
@@ -138,6 +157,15 @@ class Training:
         }
         calls: list[cst.BaseExpression] = [call for _, call in self.optimizers]
         return [call for call in calls if self.facts.objects.objects(call) & stepped] or calls
+
+    def _values(self) -> None:
+        """What the lowering left for values that are known natively only: the scale, and whether a step was taken."""
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Name) and part.value == SCALE_NOW:
+                    self.found.scale_reads.append(ScaleAccess(part, statement))
+                elif isinstance(part, cst.Name) and part.value == STEPPED:
+                    self.found.stepped.append(part)
 
     # -- notes ------------------------------------------------------------------------------------------
 

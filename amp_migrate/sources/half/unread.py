@@ -48,7 +48,7 @@ def unread_training(facts: Facts, casts: Casts) -> tuple[list[cst.CSTNode], Refu
         maker = _own_trainer(facts, call)
         if maker is not None:
             message = f"{facts.text(call)} is done by {maker}, which trains in half by hand"
-            return [call], Refusal("AMP937", call, message)
+            return [call], Refusal("AMP938", call, message)
     sites = _of_models(facts, casts) if backwards and _updates(facts, calls) else []
     if sites and not casts.modules.trained:
         text = " ".join(facts.text(sites[0]).split()) if isinstance(sites[0], cst.Call) else "half() of this class"
