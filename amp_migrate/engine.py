@@ -209,7 +209,7 @@ class _Migration:
         functions = [
             parameter.function for plan in plans for scaler in plan.scalers for parameter in scaler.binding.parameters
         ]
-        for backward in (one for plan in plans if plan.found.keeps_casts for one in plan.found.backwards):
+        for backward in (one for plan in plans if plan.found.casts_models for one in plan.found.backwards):
             owner = backward.statement.function.owner  # it no longer casts: whoever trains by it needs autocast
             if owner is not None and "__init__" in owner.methods:
                 functions.append(owner.methods["__init__"])

@@ -7,3 +7,6 @@ GRADIENT_CLIPS = frozenset("clip_grad_norm_ clip_grad_norm clip_grad_value_ clip
 
 # CUDA autocast refuses to run them, whatever the dtype of their inputs.
 BINARY_CROSS_ENTROPIES = frozenset(("binary_cross_entropy", "BCELoss"))
+
+# The types of half precision, by their full names.
+HALF_TYPES = frozenset("torch.half torch.float16 torch.HalfTensor torch.cuda.HalfTensor".split())

@@ -610,7 +610,7 @@ def _wrapped(line: str) -> str:
     """An assignment of a call, with a line for each argument where it is long."""
     name, _, value = line.partition(" = ")
     call = cst.parse_expression(value)
-    if len(line) <= _LONG or not isinstance(call, cst.Call) or len(call.args) < 2:
+    if len(line) <= _LONG or not isinstance(call, cst.Call) or len(call.args) < 4:
         return line
     code = cst.Module([]).code_for_node
     arguments = [code(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in call.args]

@@ -243,7 +243,8 @@ class Recognition:
     are true now. `stepped` stand for whether the step in their function was taken, `replaced` are expressions of the
     form with what stands in their place natively. `evaluates` tells whether forwards without gradients were in mixed
     precision as well, `is_proven` whether the source shows that its models and losses survive half precision,
-    `is_scaled` whether it scales its losses itself, `keeps_casts` whether the casts in the code of models stay.
+    `is_scaled` whether it scales its losses itself, `casts_models` whether the code of the models has to be
+    read for what was there for half weights.
     """
 
     form: str
@@ -251,7 +252,7 @@ class Recognition:
     evaluates: bool = True
     is_proven: bool = True
     is_scaled: bool = True
-    keeps_casts: bool = False
+    casts_models: bool = False
     setups: list[Setup] = dataclasses.field(default_factory=list)
     backwards: list[Backward] = dataclasses.field(default_factory=list)
     parameters: list[ParameterAccess] = dataclasses.field(default_factory=list)

@@ -33,7 +33,7 @@ from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.functions import guard_functions
-from amp_migrate.plan.safety.kept_casts import check_forwards_outside
+from amp_migrate.plan.safety.kept_casts import check_models, check_users
 from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
@@ -109,7 +109,7 @@ class _Planner:
         for load in self.found.loads:
             load.format_test = format_test(self.facts, load)
         tests = self._remaining_tests(collapses)
-        trainers = [one.statement.function for one in self.found.backwards] if self.found.keeps_casts else []
+        trainers = [one.statement.function for one in self.found.backwards] if self.found.casts_models else []
         methods = [one for one in dict.fromkeys(trainers) if one.is_method and one.parameters]
         text = EnabledText(self.facts, self.visible, enabling, methods)
         users = self._users(steps, tests)
@@ -141,20 +141,18 @@ class _Planner:
             plan.findings += plan.safety.findings
             self._check_is_read(plan)
             self._check_sigmoids(plan)
-        if self.found.keeps_casts:
+        if self.found.casts_models:
             reach = Reach(self.facts, forwards, regions, from_results=True)
             plan.safety = Safety(unread=reach.unread)
             self._check_is_read(plan)
+            check_users(self.facts, self.found.backwards, regions)
+            check_models(self.facts, reach)
             guard_functions(Context(self.facts, reach, Precisions(self.facts, plan.safety), plan.safety), again=True)
         if not self.found.is_scaled:
             plan.findings += summed_losses(self.facts, reach, self.found.backwards)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)
-        if self.found.keeps_casts:
-            all_regions = [one.region for one in plan.regions]
-            reach = Reach(self.facts, forwards, all_regions)
-            check_forwards_outside(self.facts, self.found.backwards, forwards, reach, all_regions)
         plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))
         return plan
 

@@ -8,7 +8,7 @@ model = network_to_half(model)                 goes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import libcst as cst
 
@@ -136,9 +136,11 @@ def _is_emptied(statement: Statement, removed: list[Statement]) -> bool:
     return empties and bool(inner) and all(_is_emptied(one, removed) for one in inner)
 
 
-def without_use(facts: Facts, gone: set[cst.CSTNode], removed: list[Statement]) -> list[Statement]:
+def without_use(
+    facts: Facts, gone: set[cst.CSTNode], removed: list[Statement], stays: Callable[[Statement], bool] = lambda _: False
+) -> list[Statement]:
     """The functions and classes that were used, and that nothing uses any more once some statements are removed and
-    some expressions are gone.
+    some expressions are gone; but for those of which `stays` is true.
     """
     dead: list[Statement] = []
     attributes = _attributes(facts)
@@ -149,6 +151,7 @@ def without_use(facts: Facts, gone: set[cst.CSTNode], removed: list[Statement]) 
             for statement in facts.tree.all_statements()
             if isinstance(statement.node, (cst.FunctionDef, cst.ClassDef))
             and statement not in dropped
+            and not stays(statement)
             and _lost_its_uses(facts, statement, gone, dropped, attributes)
         ]
         if not more:

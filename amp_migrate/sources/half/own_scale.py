@@ -87,6 +87,12 @@ def _stores(facts: Facts, exponent: cst.Attribute, owner: Class) -> Iterator[tup
             yield statement, node.value
 
 
+def only_says(statement: Statement) -> bool:
+    """True for a statement that does nothing but to log or print."""
+    call = statement.node.value if isinstance(statement.node, cst.Expr) else None
+    return isinstance(call, cst.Call) and any(word in called_name(call).lower() for word in _SAYS)
+
+
 class OwnScale:
     """Reads how one exponent moves; `dead` are the statements that go with the arms in half."""
 
@@ -118,7 +124,7 @@ class OwnScale:
                 if isinstance(part, cst.Attribute) and part.attr.value == self.loss.exponent.attr.value:
                     if self._is_store(statement, part) or not self._is_own(statement, part):
                         continue
-                    if not self._is_said(statement) or source_key(part) != source_key(self.loss.exponent):
+                    if not only_says(statement) or source_key(part) != source_key(self.loss.exponent):
                         raise Refusal("AMP937", part, f"{self.facts.text(part)} is used outside of the arms in half")
                     yield part, self._logarithm(statement, part)
 
@@ -168,11 +174,6 @@ class OwnScale:
             return root(owner) is root(self.loss.owner)
         return bool(self.facts.objects.objects(part.value) & self.facts.objects.objects(self.loss.exponent.value))
 
-    def _is_said(self, statement: Statement) -> bool:
-        """True for a statement that only logs or prints."""
-        call = statement.node.value if isinstance(statement.node, cst.Expr) else None
-        return isinstance(call, cst.Call) and any(word in called_name(call).lower() for word in _SAYS)
-
     def _logarithm(self, statement: Statement, part: cst.Attribute) -> str:
         """`math.log2(...)` of the scale, by what the file has imported. Raises Refusal without that."""
         root = self.facts.tree.root_of(statement.node)
@@ -184,4 +185,4 @@ class OwnScale:
         raise Refusal("AMP937", part, f"{self.name} is printed, and this file has no logarithm for it: import math")
 
 
-__all__ = ["OwnScale", "ScaledLoss", "scaled_losses"]
+__all__ = ["OwnScale", "ScaledLoss", "only_says", "scaled_losses"]

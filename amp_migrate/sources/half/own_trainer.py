@@ -16,7 +16,7 @@ common, and what the plain one does, is the specification; the loss scale become
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 
@@ -28,11 +28,11 @@ from amp_migrate.native.lower import STEPPED
 from amp_migrate.plan.model import Lowering
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.sources.half.helpers import all_below, without_use
-from amp_migrate.sources.half.own_scale import OwnScale, ScaledLoss, scaled_losses
-from amp_migrate.vocabulary import GRADIENT_CLIPS
+from amp_migrate.sources.half.own_models import follow_weights
+from amp_migrate.sources.half.own_scale import OwnScale, ScaledLoss, only_says, scaled_losses
+from amp_migrate.vocabulary import GRADIENT_CLIPS, HALF_TYPES
 
 _OF_HALF = re.compile(r"half|fp16|float16|f16|master|flatten|loss_scale", re.IGNORECASE)
-_TYPES = frozenset("torch.half torch.float16 torch.HalfTensor torch.cuda.HalfTensor".split())
 _CASTS = re.compile(r"half|fp?16|float16", re.IGNORECASE)
 _TRAINING = GRADIENT_CLIPS | frozenset("step clip_grad_norm clip_master_grads".split())
 
@@ -63,14 +63,20 @@ class OwnTrainer:
         dead = [one for _, block in self._folded for one in block.statements]
         self._dead = {inner for one in dead for inner in all_below(self.facts, one)}
         gone = {part for choice in self._chosen for part in walk(choice)}
-        unused = without_use(self.facts, gone, dead)
+        unused = without_use(self.facts, gone, dead, self._is_of_model)
         self._dead |= {inner for one in unused for inner in all_below(self.facts, one)}
         self.lowering.removed += unused
-        self._check_rest()
+        self._check_rest(gone)
+        self.sites += follow_weights(self.facts, self._converting(), self.lowering)
         self._scale()
         self._mark()
         self._results()
         self._note_differences()
+
+    def _is_of_model(self, statement: Statement) -> bool:
+        """True for a method of a model: inference may use it (`model.convert_to_fp16()`)."""
+        function = self.facts.tree.function_at.get(statement.node)
+        return function is not None and _is_of_module(function)
 
     # -- the guard --------------------------------------------------------------------------------------
 
@@ -107,7 +113,7 @@ class OwnTrainer:
         if isinstance(node, cst.If):
             dead = self._dead_arm(node.test, off)
             block = next((one for one in statement.blocks if one.arm == dead), None)
-            if block is not None and not self._is_folded(statement) and self._is_of_half(block.statements):
+            if block is not None and not self._is_folded(statement) and self._goes(statement, block):
                 self._keep_other(statement, node, block)
         for part in self.facts.tree.expressions(statement):
             if isinstance(part, cst.IfExp) and not self._is_folded(statement):
@@ -117,6 +123,27 @@ class OwnTrainer:
                     self._chosen.append(part.body if dead == "body" else part.orelse)
                     self.lowering.replaced[part] = self.facts.text(next(iter(arms.values())))
                     self.sites.append(part)
+
+    def _goes(self, statement: Statement, block: Block) -> bool:
+        """True for arms with pieces of the form. In the class that trains, and what it alone calls, there is nothing
+        else under the guard but logs: what has no plain arm beside it is told.
+        """
+        if self._is_of_half(block.statements):
+            return True
+        if not self._is_of_trainer(statement.function) or all(only_says(one) for one in block.statements):
+            return False
+        if len(statement.blocks) == 1:
+            assert isinstance(statement.node, cst.If)
+            message = f"what stands under {self.facts.text(statement.node.test)} was done in half only"
+            self.findings.append(self.facts.finding(statement.node, "AMP163", message))
+        return True
+
+    def _is_of_trainer(self, function: Function, seen: frozenset[Function] = frozenset()) -> bool:
+        if function.owner is not None:
+            root = self.facts.objects.root_class
+            return any(root(function.owner) is root(loss.owner) for loss in self.losses)
+        callers = [site.caller for site in self.facts.calls.callers(function) if site.caller not in seen]
+        return bool(callers) and all(self._is_of_trainer(one, seen | {function}) for one in callers)
 
     def _is_folded(self, statement: Statement) -> bool:
         return any(statement is not one and statement.inside(one) for one, _ in self._folded)
@@ -166,16 +193,24 @@ class OwnTrainer:
         """True for casts and master copies by their names, for types, and for the scaled losses."""
         if isinstance(part, cst.Call):
             return part in self.sites or _OF_HALF.search(called_name(part)) is not None
-        return isinstance(part, cst.Attribute) and self.facts.names.dotted(part) in _TYPES
+        return isinstance(part, cst.Attribute) and self.facts.names.dotted(part) in HALF_TYPES
 
     # -- what stays -------------------------------------------------------------------------------------
 
-    def _check_rest(self) -> None:
+    def _converting(self) -> set[str]:
+        """The methods that the arms in half cast a model by."""
+        parts = [part for statement in self._dead for part in self.facts.tree.expressions(statement)]
+        calls = [part for part in parts if isinstance(part, cst.Call) and not part.args]
+        return {called_name(call) for call in calls if _CASTS.search(called_name(call))}
+
+    def _check_rest(self, gone: Collection[cst.CSTNode]) -> None:
         """Raises Refusal for casts of whole models that no arm in half holds: no GradScaler takes half weights."""
         for statement in self.facts.tree.all_statements():
             if statement in self._dead or not self._runs(statement.function):
                 continue
             for part in self.facts.tree.expressions(statement):
+                if part in gone:
+                    continue
                 if isinstance(part, cst.Call) and not part.args and _CASTS.search(called_name(part)):
                     text = self.facts.text(part)
                     raise Refusal("AMP937", part, f"{text} stands outside of the arms in half, and may cast the model")
@@ -242,10 +277,17 @@ class OwnTrainer:
                 if name not in stays:
                     message = f"{self.facts.text(call)} was done in half only"
                     self.findings.append(self.facts.finding(call, "AMP163", message))
-        for statement in self._statements(dead=True):
+        for statement in self._statements(dead=True) if self._follows_step() else ():
             if isinstance(statement.node, cst.Return) and self._ends_step(statement):
                 message = "an overflow ended the step here; now optimizer.step alone is left out, and what follows runs"
                 self.findings.append(self.facts.finding(statement.node, "AMP178", message))
+
+    def _follows_step(self) -> bool:
+        """True where something stays that comes after a step, in its block."""
+        removed = {*self.lowering.removed, *self._dead}
+        steps = [one for one in self._statements(dead=False) if "step" in self._training_calls(one)]
+        after = [one for step in steps for one in step.next_siblings() if one not in removed]
+        return any(not isinstance(one.node, cst.Return) for one in after)
 
     def _statements(self, *, dead: bool) -> Iterator[Statement]:
         return (one for one in self.facts.tree.all_statements() if (one in self._dead) is dead)

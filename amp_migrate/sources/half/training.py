@@ -76,7 +76,7 @@ class Training:
         """The one scale that all losses were multiplied by (rule C); without one it is dynamic. Raises Refusal."""
         moving = [settings for statement in self.scales if (settings := scale_settings(statement))]
         if moving:
-            self.found.keeps_casts = True
+            self.found.casts_models = True
             return self._moving_scale(moving)
         scales = [scale for statement in self.scales if (scale := scale_at(statement)) is not None]
         if not scales:
