@@ -15,13 +15,15 @@ from amp_migrate.vocabulary import HALF_TYPES
 
 
 def check_models(facts: Facts, reach: Reach) -> None:
-    """Raises Refusal for a forward that casts to half by itself: it would depend on autocast being on."""
+    """Raises Refusal for a model that is made in half, which no GradScaler takes, and for a forward that casts to half
+    by itself: it would depend on autocast being on.
+    """
     for owner in reach.classes:
-        forward = owner.methods.get("forward")
-        for method in facts.calls.reachable(forward) if forward is not None else ():
-            node = _cast(facts, method, owner)
-            if node is not None:
-                raise Refusal("AMP935", node, f"the forward of {owner.name} casts to half by itself")
+        for name, what in (("__init__", "makes weights in half"), ("forward", "casts to half by itself")):
+            for method in facts.calls.reachable(owner.methods[name]) if name in owner.methods else ():
+                node = _cast(facts, method, owner)
+                if node is not None:
+                    raise Refusal("AMP935", node, f"{name} of {owner.name} {what}")
 
 
 def check_users(facts: Facts, backwards: list[Backward], regions: list[Region]) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Class, Function, Statement
+from amp_migrate.facts.tree import Class, Function, Statement, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.vocabulary import HALF_TYPES
@@ -70,11 +70,17 @@ def _is_half(facts: Facts, node: cst.BaseExpression) -> bool:
 
 
 def _methods(facts: Facts, owner: Class) -> Iterator[Function]:
-    """The methods of a class and of those that it inherits from."""
+    """The methods of a class, of those that it inherits from, and of those that inherit from it."""
     yield from owner.methods.values()
     for other in facts.tree.classes:
         if other is not owner and other in facts.objects.ancestors(owner):
             yield from (method for name, method in other.methods.items() if name not in owner.methods)
+        elif other is not owner and owner in facts.objects.ancestors(other):
+            yield from (method for method in other.methods.values() if not _calls_super(method))
+
+
+def _calls_super(method: Function) -> bool:
+    return any(isinstance(part, cst.Name) and part.value == "super" for part in walk(method.node))
 
 
 def _end(method: Function) -> Statement:

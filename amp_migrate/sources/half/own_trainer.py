@@ -25,7 +25,7 @@ from amp_migrate.facts.conditions import Formula, negation, source_key
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.native.lower import STEPPED
-from amp_migrate.plan.model import Lowering
+from amp_migrate.plan.model import Guard, Lowering
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.sources.half.helpers import all_below, without_use
 from amp_migrate.sources.half.own_models import follow_weights
@@ -82,28 +82,27 @@ class OwnTrainer:
 
     def _off(self) -> Formula:
         """The program in which nothing is in half. Raises Refusal where the losses do not agree on the guard."""
-        tests: list[cst.BaseExpression] = []
+        guards: list[Guard] = []
         for loss in self.losses:
             guard = self._guard(loss)
             if guard is None:
                 text = self.facts.text(loss.call)
                 message = f"{text} has no plain arm beside it, which would say what the training is without half"
                 raise Refusal("AMP937", loss.call, message)
-            tests.append(guard)
-        formulas = [self.facts.conditions.compile(test) for test in tests]
-        for test, formula in zip(tests[1:], formulas[1:], strict=True):
-            if not self.facts.conditions.equivalent(formulas[0], formula):
-                raise Refusal("AMP905", test, "the losses are scaled under conditions that differ")
-        return negation(formulas[0])
+            guards.append(guard)
+        for guard in guards[1:]:
+            if not self.facts.conditions.equivalent(guards[0].formula, guard.formula):
+                raise Refusal("AMP905", guard.test, "the losses are scaled under conditions that differ")
+        return negation(guards[0].formula)
 
-    def _guard(self, loss: ScaledLoss) -> cst.BaseExpression | None:
-        """The test of the `if` with the scaled loss in its body and a plain backward in its other arm."""
+    def _guard(self, loss: ScaledLoss) -> Guard | None:
+        """The `if` with the scaled loss in one arm and a plain backward in the other."""
         for guard in enclosing_guards(self.facts, loss.statement):
-            if guard.arm == "body" and len(guard.statement.blocks) == 2:
-                inner = [one for top in guard.statement.blocks[1].statements for one in top.descendants()]
-                calls = [part for one in inner for part in self.facts.tree.expressions(one)]
-                if any(isinstance(part, cst.Call) and called_name(part) == "backward" for part in calls):
-                    return guard.test
+            others = [block for block in guard.statement.blocks if block.arm != guard.arm]
+            inner = [one for block in others for top in block.statements for one in top.descendants()]
+            calls = [part for one in inner for part in self.facts.tree.expressions(one)]
+            if any(isinstance(part, cst.Call) and called_name(part) == "backward" for part in calls):
+                return guard
         return None
 
     # -- what goes --------------------------------------------------------------------------------------
