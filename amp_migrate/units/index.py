@@ -96,10 +96,13 @@ class Index:
             return None
         return Unit((), {}).extended(reasons) if self._sources.tie.common else self._closed(reasons)
 
-    def users(self, unit: Unit) -> dict[Path, str]:
-        """Files outside that use something of the unit, whatever it is."""
+    def users(self, unit: Unit, *, of_training: bool = False) -> dict[Path, str]:
+        """Files outside that use something of the unit, whatever it is, or what trains in it alone."""
         users: dict[Path, str] = {}
         for node in self._definitions(unit.files):
+            definition = self._sources.definition(node)
+            if of_training and (definition is None or not definition.trains):
+                continue
             users |= self.users_of(node.name, node.file, unit)
         return users
 

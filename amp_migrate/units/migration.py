@@ -207,15 +207,19 @@ class _Units:
 
     def _with_casting(self, done: _Done) -> _Done | None:
         """The unit with the scripts that use it and cast to half themselves: it may be this unit's model, and no
-        GradScaler takes half weights. None where there are none.
+        GradScaler takes half weights. Of training by hand those that use what trains: who borrows a loader in half may
+        only run inference. None where there are none.
         """
         unit = done.unit
-        is_half = any(result.changed and result.form == FP16_UTILS for result in done.attempt.results)
-        users = self.index.users(unit) if is_half else {}
+        forms = {result.form for result in done.attempt.results if result.changed}
+        users = self.index.users(unit, of_training=FP16_UTILS not in forms) if forms & {FP16_UTILS, HALF} else {}
         casting = {file: why for file, why in users.items() if may_cast_model(self.index.source(file))}
         if not casting or len(unit.files) + len(casting) > _MOST_FILES:
             return None
         larger = unit.extended(casting)
+        others = users.keys() - casting.keys()
+        if FP16_UTILS not in forms and others - self.index.users(Unit(tuple(casting), {})).keys():
+            return None  # who trains a model of another type by the same code does not want it under autocast
         return _Done(larger, self._attempt(larger, done.given), done.given)
 
     def _with_relatives(self, done: _Done) -> _Done | None:
