@@ -268,6 +268,13 @@ _RULES = (
         "compare the scale before and after update() where that matters",
     ),
     Rule(
+        "AMP179",
+        "attention",
+        "an optimizer's state is loaded that a run in half may have saved",
+        "it belongs to master copies, most often flat ones: torch does not load it for the parameters of the model",
+        "resume such a run from the weights alone; states of new runs, and of runs without half, load",
+    ),
+    Rule(
         "AMP160",
         "note",
         "FP16_Optimizer becomes autocast with a GradScaler",

@@ -149,7 +149,7 @@ class OwnScale:
             operator = node.operator if isinstance(node, cst.AugAssign) else None
             if isinstance(operator, cst.SubtractAssign) and literal_value(value) in (1, 1.0):
                 shrinks = True
-            elif isinstance(operator, cst.AddAssign) and growth is None and not self._is_seldom(statement):
+            elif isinstance(operator, cst.AddAssign) and growth is None and self._grows(statement, value):
                 growth = value
             else:
                 raise Refusal("AMP937", node, f"{self.name} moves in a way that GradScaler has no settings for")
@@ -157,11 +157,14 @@ class OwnScale:
             raise Refusal("AMP937", self.loss.call, f"{self.name} is not halved on an overflow, as GradScaler does")
         return growth
 
-    def _is_seldom(self, growth: Statement) -> bool:
-        """True where it grows under a condition that is more than the absence of an overflow."""
+    def _grows(self, growth: Statement, value: cst.BaseExpression) -> bool:
+        """True where it grows whenever there was no overflow, under no other condition."""
+        number = literal_value(value)
+        if isinstance(number, (int, float)) and number <= 0:
+            return False
         shrinking = [one for one, _ in self._stores() if one in self.dead and one is not growth]
         guards = [one.statement for one in enclosing_guards(self.facts, growth) if one.statement in self.dead]
-        return not all(any(one.inside(guard) for one in shrinking) for guard in guards)
+        return all(any(one.inside(guard) for one in shrinking) for guard in guards)
 
     def _is_store(self, statement: Statement, part: cst.Attribute) -> bool:
         return any(one is statement and value is not part for one, value in self._stores())

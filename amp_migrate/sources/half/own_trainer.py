@@ -32,7 +32,11 @@ from amp_migrate.sources.half.own_models import follow_weights
 from amp_migrate.sources.half.own_scale import OwnScale, ScaledLoss, only_says, scaled_losses
 from amp_migrate.vocabulary import GRADIENT_CLIPS, HALF_TYPES
 
-_OF_HALF = re.compile(r"half|fp16|float16|f16|master|flatten|loss_scale", re.IGNORECASE)
+_OF_HALF = re.compile(
+    r"half|fp16|float16|f16|masters|master_?(?:params|parameters|grads|gradients|weights|copies)|flatten_dense|unflatten"
+    r"|loss_scale",
+    re.IGNORECASE,
+)
 _CASTS = re.compile(r"half|fp?16|float16", re.IGNORECASE)
 _TRAINING = GRADIENT_CLIPS | frozenset("step clip_grad_norm clip_master_grads".split())
 
@@ -128,14 +132,21 @@ class OwnTrainer:
         else under the guard but logs: what has no plain arm beside it is told.
         """
         if self._is_of_half(block.statements):
+            if len(statement.blocks) == 1 and not self._is_of_trainer(statement.function):
+                self._note_others(statement, block)
             return True
         if not self._is_of_trainer(statement.function) or all(only_says(one) for one in block.statements):
             return False
         if len(statement.blocks) == 1:
-            assert isinstance(statement.node, cst.If)
+            self._note_others(statement, block)
+        return True
+
+    def _note_others(self, statement: Statement, block: Block) -> None:
+        """What goes with an arm, although it is no piece of the form."""
+        assert isinstance(statement.node, cst.If)
+        if not all(self._is_of_half([one]) or only_says(one) for one in block.statements):
             message = f"what stands under {self.facts.text(statement.node.test)} was done in half only"
             self.findings.append(self.facts.finding(statement.node, "AMP163", message))
-        return True
 
     def _is_of_trainer(self, function: Function, seen: frozenset[Function] = frozenset()) -> bool:
         if function.owner is not None:
@@ -276,10 +287,21 @@ class OwnTrainer:
                 if name not in stays:
                     message = f"{self.facts.text(call)} was done in half only"
                     self.findings.append(self.facts.finding(call, "AMP163", message))
+        self._note_states()
         for statement in self._statements(dead=True) if self._follows_step() else ():
             if isinstance(statement.node, cst.Return) and self._ends_step(statement):
                 message = "an overflow ended the step here; now optimizer.step alone is left out, and what follows runs"
                 self.findings.append(self.facts.finding(statement.node, "AMP178", message))
+
+    def _note_states(self) -> None:
+        """Where an optimizer's state is loaded: that of a run in half is the state of master copies."""
+        for statement in self._statements(dead=False):
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and called_name(part) == "load_state_dict":
+                    text = self.facts.text(part.func)
+                    if "opt" in text.lower():
+                        message = f"{text} may get the state of master copies, from a run in half"
+                        self.findings.append(self.facts.finding(part, "AMP179", message))
 
     def _follows_step(self) -> bool:
         """True where something stays that comes after a step, in its block."""
