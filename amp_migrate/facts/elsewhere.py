@@ -30,6 +30,10 @@ class Elsewhere(Protocol):
         """The file that defines it, None where it is not found."""
         ...
 
+    def package_behind(self, module: str, name: str) -> str | None:
+        """The dotted name in another package (`torch.nn`) that `from module import *` gives `name`, None for others."""
+        ...
+
     def use_gradients(self, resolved: str) -> bool:
         """True where it certainly reads gradients that somebody else computed."""
         ...
@@ -79,6 +83,9 @@ class Nowhere:
         return f"{base}.{name}"
 
     def source_of(self, resolved: str) -> bytes | None:
+        return None
+
+    def package_behind(self, module: str, name: str) -> str | None:
         return None
 
     def use_gradients(self, resolved: str) -> bool:

@@ -94,6 +94,7 @@ class Names:
         self.star_imports: dict[Function, list[str]] = {}
         self._paths = {root: file.path for root, file in zip(tree.roots, files, strict=True)}
         self._roots = {file.name: root for root, file in zip(tree.roots, files, strict=True)}
+        self._from_packages: dict[tuple[Function, str], Variable | None] = {}
         self._stores: set[cst.CSTNode] = set()
         self._variable_at: dict[cst.CSTNode, Variable] = {}
         self._pending: list[tuple[cst.Name, Scope]] = []
@@ -188,17 +189,28 @@ class Names:
         for scope in self.scopes.values():
             yield from scope.variables.values()
 
-    def _from_star(self, name: str, root: Function) -> Variable | None:
+    def _from_star(self, name: str, root: Function, seen: frozenset[Function] = frozenset()) -> Variable | None:
         """What a star import of another file of the unit gives a name (PEP 8: not those with an underscore)."""
         if name.startswith("_"):
             return None
         for module in self.star_imports.get(root, []):
             source = self._roots.get(module)
-            if source is not None and source is not root:
-                found = self.scopes[source].variables.get(name)
+            if source is not None and source is not root and source not in seen:
+                found = self.scopes[source].variables.get(name) or self._from_star(name, source, seen | {root})
                 if found is not None:
                     return found
-        return None
+        return self._of_package(name, root) if root in self.star_imports else None
+
+    def _of_package(self, name: str, root: Function) -> Variable | None:
+        """The `torch` that a star import of a module on disk brings along; its variable is in no scope of the unit."""
+        if (root, name) not in self._from_packages:
+            found = None
+            for module in self.star_imports[root]:
+                path = self.elsewhere.package_behind(module, name)
+                if path is not None and path.partition(".")[0] != "apex":
+                    found = Variable(name, self.scopes[root], [Binding("import", root.node, None, path=path)])
+            self._from_packages[root, name] = found
+        return self._from_packages[root, name]
 
     def _attribute(self, path: str) -> str:
         """What the path of a submodule means where its package has a name of its own for it.

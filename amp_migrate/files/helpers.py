@@ -55,6 +55,12 @@ class Helpers:
         source = found[0].read_bytes()
         return source if re.search(rb"^%s\s*=" % found[1].encode(), source, re.MULTILINE) else None
 
+    def package_behind(self, module: str, name: str) -> str | None:
+        """What a star import of a module hands on of a package that the module itself imports: its `torch`, its `nn`."""
+        place = split(module)
+        path = _handed_on(place[0], name) if place is not None and not place[1] else None
+        return path if path is not None and split(path) is None else None
+
     def use_gradients(self, resolved: str) -> bool:
         """True where the function is found and reads gradients, itself or in a function that it calls.
 
@@ -176,6 +182,56 @@ def _imports(file: Path) -> dict[str, str]:
                 bound = alias.name if alias.asname else alias.name.partition(".")[0]
                 found[alias.asname or bound] = canonical(file, bound)
     return found
+
+
+def _handed_on(file: Path, name: str, seen: frozenset[Path] = frozenset()) -> str | None:
+    """The resolved name that a star import of a module gives a name which the module imports itself."""
+    exported = _exported(file)
+    if file in seen or name.startswith("_") or (exported is not None and name not in exported):
+        return None
+    found = None
+    for node in _at_import(_parsed(file).body):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found = _import_bound(file, node, name, seen | {file}) or found
+        elif isinstance(node, _Definition) and node.name == name:
+            found = None
+    return found
+
+
+def _import_bound(file: Path, node: ast.Import | ast.ImportFrom, name: str, seen: frozenset[Path]) -> str | None:
+    """What one import gives a name."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if name == (alias.asname or alias.name.partition(".")[0]):
+                return canonical(file, alias.name if alias.asname else name)
+        return None
+    module = canonical(file, "." * node.level + (node.module or ""))
+    for alias in node.names:
+        if name == (alias.asname or alias.name):
+            return member(module, alias.name)
+    place = split(module)
+    if node.names[0].name == "*" and place is not None and not place[1]:
+        return _handed_on(place[0], name, seen)
+    return None
+
+
+def _at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when a module is imported, those in an `if` or a `try` included."""
+    for node in body:
+        yield node
+        for field in ("body", "orelse", "handlers", "finalbody"):
+            for inner in getattr(node, field, []) if isinstance(node, (ast.If, ast.Try)) else ():
+                yield from _at_import(inner.body if isinstance(inner, ast.ExceptHandler) else [inner])
+
+
+@cache
+def _exported(file: Path) -> frozenset[str] | None:
+    """The names in `__all__`; None for a module without one, or with one that is computed."""
+    for node in _parsed(file).body:
+        if isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets):
+            if isinstance(node.value, (ast.List, ast.Tuple)):
+                return frozenset(one.value for one in node.value.elts if isinstance(one, ast.Constant))
+    return None
 
 
 @cache

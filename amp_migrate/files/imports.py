@@ -7,11 +7,13 @@ after a dot: `/repo/pkg/utils.save`. Names of other packages stay as they are: `
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+_QUOTED = re.compile(rb"""["']([\w./-]+)["']""")
 # Packages whose names decide what we do, and a submodule that only they have: a copy in the project is still them.
 _HALLMARKS = {"apex": "amp", "torch": "nn"}
 
@@ -20,7 +22,8 @@ def canonical(importer: Path, dotted: str) -> str:
     """The canonical name of `dotted`, as it is written in an import of the file `importer`.
 
     Relative imports (with their leading dots) are looked up from the package; absolute ones from the script's folder,
-    then in each folder above up to the repository's root (three, outside of a repository), then in its `src`.
+    then in each folder above up to the repository's root (three, outside of a repository), then in its `src`, then in
+    the folders that scripts of these folders add to `sys.path`.
     What is not found there is returned unchanged.
     """
     bare = dotted.lstrip(".")
@@ -64,7 +67,7 @@ def module_name(file: Path) -> str:
 
 def forget() -> None:
     """Look at the disk again: what was found is remembered for the life of the process."""
-    for lookup in (split, _absolute, _resolved, _roots, _names):
+    for lookup in (split, _absolute, _resolved, _roots, _names, _added_to_path):
         lookup.cache_clear()
 
 
@@ -137,7 +140,32 @@ def _roots(folder: str) -> tuple[str, ...]:
     above = (Path(folder), *_folders_above(Path(folder)))
     if os.path.exists(above[0] / ".git"):
         above = above[:1]
-    return (*map(str, above), str(above[-1] / "src"))
+    added = (below for one in above for below in _added_to_path(str(one)))
+    return tuple(dict.fromkeys((*map(str, above), str(above[-1] / "src"), *added)))
+
+
+@cache
+def _added_to_path(folder: str) -> tuple[str, ...]:
+    """The folders right below a folder, and below their parent, that its scripts name where they change `sys.path`:
+
+    sys.path.insert(0, osp.join(osp.dirname(__file__), "..", "lib"))
+    """
+    scripts = [Path(folder, name) for name in sorted(_names(folder)) if name.endswith(".py")]
+    said: set[str] = set()
+    for script in scripts:
+        source = _content(script)
+        if b"sys.path" in source:
+            said.update(word for text in _QUOTED.findall(source) for word in text.decode("utf-8", "replace").split("/"))
+    near = [Path(folder), Path(folder).parent] if ".git" not in _names(folder) else [Path(folder)]
+    found = (str(base / name) for base in near for name in sorted(said & _names(str(base))))
+    return tuple(one for one in found if os.path.isdir(one))
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
 
 
 def _folders_above(folder: Path) -> Iterator[Path]:

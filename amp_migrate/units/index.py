@@ -136,6 +136,7 @@ class Index:
         """The files that define some local names, given by their canonical form, and those on the way, with why."""
         nodes = [node for name in sorted(names) if (node := node_of(name)) is not None]
         found = {node.file: f"passes {node.name} on" if node.name else "is used as a whole" for node in nodes}
+        found |= {node.file: f"passes {node.name} on" for node in self._sources.passing(nodes)}
         behind = [one for node in nodes for one in self._behind(node)]
         return {one.file: f"its {one.name or 'code'} is a part of what is trained" for one in behind} | found
 

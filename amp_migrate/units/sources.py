@@ -89,6 +89,18 @@ class Sources:
             else:
                 waiting += self.referred(node)
 
+    def passing(self, names: Iterable[Node]) -> Iterator[Node]:
+        """The names of other modules between some names and the definitions behind them, imported from file to file."""
+        for name in names:
+            yield from self._way(name, frozenset())
+
+    def _way(self, node: Node, seen: frozenset[Node]) -> list[Node]:
+        """A name and those that it comes from, up to its definition; nothing where there is none."""
+        if self.definition(node) is not None:
+            return [node]
+        ways = [self._way(origin, seen | {node}) for origin in self.referred(node) if origin not in seen]
+        return [node, *(one for way in ways for one in way)] if any(ways) else []
+
     def referring(self, node: Node, *, loosely: bool = False) -> Iterator[Node]:
         """Everything that refers to a name of a local module, one step far.
 

@@ -87,8 +87,11 @@ class Reach:
                     self._class(owner)
                     for given in (arg.value for maker in made for arg in maker.args):
                         self._given(given, call)  # what it wraps
+        elif one.holder is not None and isinstance(one.holder.origin, Class):
+            self._bound_method(one.holder.origin, str(one.origin))
         elif isinstance(one.origin, cst.Call):
-            self._note_unread(call, one.origin.func)
+            for callee in (one.origin.func, *(part.func for part in walk(one.origin.func) if isinstance(part, cst.Call))):
+                self._note_unread(call, callee)  # of `Losses(weight).build("focal")` both calls
             for part in walk(one.origin):
                 if isinstance(part, cst.Call):
                     self._made_by(part)
@@ -96,9 +99,14 @@ class Reach:
                     for held in self.facts.objects.objects(part) | self.facts.objects.elements(part):
                         if held.kind in ("instance", "call"):
                             self._object(held, call)
-
         elif self._from_results and one.holder is not None and isinstance(one.holder.origin, cst.Call):
             self._object(one.holder, call)
+
+    def _bound_method(self, root: Class, name: str) -> None:
+        """`self.focal_loss` as a value, in all classes that an instance may be of."""
+        for owner in self.facts.tree.classes:
+            if name in owner.methods and self.facts.objects.root_class(owner) is root:
+                self._enter(owner.methods[name])
 
     def _given(self, node: cst.BaseExpression, call: cst.Call) -> None:
         if isinstance(node, (cst.Name, cst.Attribute, cst.Call)):
