@@ -53,6 +53,11 @@ class Object:
     holder: Object | None = None
 
     @property
+    def source(self) -> Object:
+        """The object itself; for a field, what holds it, and what holds that."""
+        return self if self.holder is None else self.holder.source
+
+    @property
     def depth(self) -> int:
         return 0 if self.holder is None else self.holder.depth + 1
 

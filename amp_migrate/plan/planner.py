@@ -139,7 +139,7 @@ class _Planner:
         if not self.found.is_proven:
             plan.safety = scan(self.facts, reach, plan.bce)
             plan.findings += plan.safety.findings
-            self._check_is_read(plan)
+            self._check_is_read(plan, roles, reach)
             self._check_sigmoids(plan)
         if self.found.casts_models:
             reach = Reach(self.facts, forwards, regions, from_results=True)
@@ -156,13 +156,22 @@ class _Planner:
         plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))
         return plan
 
-    def _check_is_read(self, plan: TrainingPlan) -> None:
+    def _check_is_read(self, plan: TrainingPlan, roles: Roles, reach: Reach) -> None:
         """Other forms prove that their models survive half, those of a plain loop have to be read (rule H4)."""
         unread = plan.safety.unread
         if unread:
             name, call = next(iter(unread.items()))
             message = f"{name.rpartition('/')[2]} runs under autocast, and its file is not among those looked at"
             raise Refusal("AMP970", call, message, tuple(unread))
+        for call, _ in reach.calls():
+            if roles.is_forward(call) and self._is_from_unknown_caller(call.func):
+                text = self.facts.text(call.func)
+                raise Refusal("AMP951", call, f"{text} comes from a caller that is not known")
+
+    def _is_from_unknown_caller(self, node: cst.BaseExpression) -> bool:
+        """True for a model that nothing in the unit makes: only a parameter holds it."""
+        objects = self.facts.objects.objects(node)
+        return bool(objects) and all(one.source.kind == "parameter" for one in objects)
 
     def _check_sigmoids(self, plan: TrainingPlan) -> None:
         """Other forms prove that the training survives half probabilities, a plain loop does not (rules E4, H4)."""

@@ -32,7 +32,7 @@ class Reach:
         self.forwards = forwards
         self._from_results = from_results
         self.statements: list[Statement] = []
-        self.unread: dict[str, cst.Call] = {}
+        self.unread: dict[str, cst.CSTNode] = {}
         self._functions: set[Function] = set()
         self._makers: set[Function] = set()
         self.classes: dict[Class, None] = {}
@@ -120,6 +120,8 @@ class Reach:
             return
         self.classes[owner] = None
         family = self.facts.objects.ancestors(owner)
+        for base in (base.value for one in family for base in one.node.bases):
+            self._note_unread(base, base)
         forward = next((one.methods["forward"] for one in _in_order(owner, family) if "forward" in one.methods), None)
         if forward is None:
             return
@@ -191,7 +193,7 @@ class Reach:
         for callee in self._callees(call):
             self._note_unread(call, callee)
 
-    def _note_unread(self, call: cst.Call, callee: cst.BaseExpression) -> None:
+    def _note_unread(self, call: cst.CSTNode, callee: cst.BaseExpression) -> None:
         held = self.facts.objects.import_paths(callee)  # of a table of imported classes, all
         for name in dict.fromkeys([*self.facts.names.imported_as(callee), *held]):
             is_here = self.facts.names.variable_behind(name) is not None

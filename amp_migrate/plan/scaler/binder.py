@@ -84,14 +84,47 @@ class Binder:
     def _threaded(self) -> Binding:
         travels = bool(self.found.received or self.found.handed)
         carriers = find_carriers(self.facts, self.users) if travels else {}
-        owner = self.home if carriers else self._dominator()
+        owners = [self.home] if carriers else self._scripts() or [self._dominator()]
 
         def sees(function: Function) -> bool:
-            return owner.encloses(function) or any(carrying.encloses(function) for carrying in carriers)
+            return any(one.encloses(function) for one in (*owners, *carriers))
 
-        creation = self.creations.at(owner)
+        creations = [self.creations.at(owner) for owner in owners]
         parameters, arguments = self.passing.through(self.users, sees)
-        return Binding([creation], None, parameters, arguments, {}, carriers=carriers)
+        return Binding(creations, None, parameters, arguments, {}, carriers=carriers)
+
+    def _scripts(self) -> list[Function]:
+        """Where several scripts build their optimizer and train with the same helpers, the lowest function of each that
+        leads to all that it does of this: every one of them is a run of its own. Empty where that is not so.
+        """
+        if not all(setup.stays for setup in self.creations.setups):
+            return []
+        homes = {setup.statement.function for setup in self.creations.setups}
+        users = [user for user in self.users if not self._is_called_elsewhere(user)]
+        owners: list[Function] = []
+        for script in self.facts.tree.functions:
+            used = [user for user in users if self._leads_to(script, user)]
+            if used and not self.facts.calls.callers(script):
+                owner = self._lowest(script, homes, used)
+                if owner is not None and owner not in owners:
+                    owners.append(owner)
+        is_apart = not any(self._leads_to(one, other) for one in owners for other in owners if one is not other)
+        led_to = all(any(self._leads_to(owner, user) for owner in owners) for user in users)
+        return owners if len(owners) > 1 and is_apart and led_to else []
+
+    def _lowest(self, script: Function, homes: set[Function], users: list[Function]) -> Function | None:
+        """The lowest function that a script calls and that leads to a setup and to some users."""
+        candidates = [
+            function
+            for function in self.facts.calls.reachable(script)
+            if any(self._leads_to(function, home) for home in homes)
+            and all(self._leads_to(function, user) for user in users)
+        ]
+        for function in candidates:
+            below = self.facts.calls.callees(function)
+            if not any(other in below for other in candidates if other is not function):
+                return function
+        return None
 
     def _dominator(self) -> Function:
         """The lowest function that leads to the setup and to every use."""

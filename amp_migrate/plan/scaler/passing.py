@@ -202,6 +202,11 @@ class Passing:
             partials.add(call)
             yield NewArgument(call, self.facts.tree.function_of(call), 0, arg.keyword is not None, arg)
 
+    def _is_instance(self, function: Function, param: cst.Param, site: CallSite) -> bool:
+        """True for the `self` of a method that is called on its object: no argument stands for it."""
+        is_first = function.is_method and function.parameters[0] is param
+        return is_first and isinstance(site.call.func, cst.Attribute) and not site.call.args
+
     def _given_at(self, site: CallSite) -> cst.Call:
         """The call that gets the argument: the `partial` that binds the others, where there is one."""
         func = site.call.func
@@ -213,7 +218,7 @@ class Passing:
 
     def _inserted_argument(self, site: CallSite, parameter: NewParameter) -> NewArgument:
         """After the argument for the parameter before it, in the same manner: by position or by name."""
-        if parameter.after is None:
+        if parameter.after is None or self._is_instance(parameter.function, parameter.after, site):
             return NewArgument(site.call, site.caller, 0, False)
         call = self._given_at(site)
         arg = self.facts.objects.argument(site.call, parameter.function, parameter.after)

@@ -59,8 +59,10 @@ class Optimizers:
         return frozenset(one for one in objects if self._is_optimizer(one))
 
     def models_of(self, call: cst.Call) -> list[cst.BaseExpression]:
-        """X in `SGD(X.parameters())`, also through names that were bound to the parameters."""
+        """X in `SGD(X.parameters())`, also through names that were bound to the parameters, and in `X.get_optimizer()`."""
         found: list[cst.BaseExpression] = []
+        if isinstance(call.func, cst.Attribute) and self._is_factory_out_of_sight(call):
+            found.append(call.func.value)
         waiting: list[cst.BaseExpression] = [arg.value for arg in call.args]
         seen: set[cst.BaseExpression] = set()
         while waiting:
@@ -70,7 +72,7 @@ class Optimizers:
             seen.add(node)
             for part in walk(node):
                 if isinstance(part, cst.Name):
-                    waiting += self.facts.objects.values_of(part)
+                    waiting += [*self.facts.objects.values_of(part), *self._collected(part)]
                 elif (
                     isinstance(part, cst.Call)
                     and called_name(part) in ("parameters", "named_parameters")
@@ -78,6 +80,18 @@ class Optimizers:
                 ):
                     found.append(part.func.value)
         return found
+
+    def _collected(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
+        """What a loop or `params += ...` binds, and what `params.append(...)` adds to a list."""
+        variable = self.facts.names.variable_at(name)
+        for binding in variable.bindings if variable is not None else ():
+            if binding.value is not None and (binding.kind in ("for", "augment") or binding.selector):
+                yield binding.value
+        for load in variable.loads if variable is not None else ():
+            method = self.facts.tree.parents.get(load)
+            call = self.facts.tree.parents.get(method) if isinstance(method, cst.Attribute) else None
+            if isinstance(call, cst.Call) and call.func is method and called_name(call) in ("append", "extend"):
+                yield from (arg.value for arg in call.args)
 
     def _constructions(self) -> Iterator[cst.Call]:
         for statement in self.facts.tree.all_statements():
@@ -100,14 +114,36 @@ class Optimizers:
         made = self.facts.objects.classes_made(call)
         if made:
             return any(self._derives_from_optimizer(owner) for owner in made)
-        if isinstance(call.func, cst.Call):  # getattr(torch.optim, name)(...)
-            args = call.func.args
-            is_getattr = called_name(call.func) == "getattr" and bool(args)
-            return is_getattr and (self.facts.names.dotted(args[0].value) or "") == "torch.optim"
+        if isinstance(call.func, cst.Call):
+            return self._looks_up_optimizer(call.func)
         if not isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
             return False
-        paths = self.facts.objects.import_paths(call.func)
-        return any(_names_optimizer(path) for path in paths)
+        if any(_names_optimizer(path) for path in self.facts.objects.import_paths(call.func)):
+            return True
+        values = self.facts.objects.values_of(call.func)
+        if any(isinstance(value, cst.Call) and self._looks_up_optimizer(value) for value in values):
+            return True  # Optimizer = getattr(torch.optim, name)
+        return self._is_factory_out_of_sight(call) or self._takes_parameters(call)
+
+    def _looks_up_optimizer(self, call: cst.Call) -> bool:
+        """`getattr(torch.optim, name)`, and `torch.optim.__dict__[name]` is an attribute of it as well."""
+        is_getattr = called_name(call) == "getattr" and bool(call.args)
+        return is_getattr and self.facts.names.dotted(call.args[0].value) == "torch.optim"
+
+    def _is_factory_out_of_sight(self, call: cst.Call) -> bool:
+        """`model.get_optimizer()`, of a class that is not in the unit."""
+        if not isinstance(call.func, cst.Attribute) or self.facts.names.dotted(call.func) is not None:
+            return False
+        if self.facts.objects.candidates(call):
+            return False
+        return _OPTIMIZER_FACTORY.search(call.func.attr.value) is not None
+
+    def _takes_parameters(self, call: cst.Call) -> bool:
+        """`optimizer_class(model.parameters(), lr=lr)`, where the class is chosen elsewhere: its name says what it is."""
+        if self.facts.objects.candidates(call) or "optim" not in self.facts.text(call.func).lower():
+            return False
+        first = call.args[0].value if call.args and not call.args[0].star else None
+        return isinstance(first, cst.Call) and called_name(first) == "parameters"
 
     def _derives_from_optimizer(self, owner: Class) -> bool:
         for cls in self.facts.objects.ancestors(owner):
