@@ -85,12 +85,14 @@ class Index:
             return Unit((file,), {file: "trains"})
         return self._closed({file: f"uses {self._reach.tie.title}" if file in self._reach.files else "imports apex"})
 
-    def grown(self, unit: Unit) -> Unit | None:
+    def grown(self, unit: Unit, *, with_makers: bool = False) -> Unit | None:
         """The next larger unit: with the callers of what comes to a handle, what else they use of that kind, base and
-        derived classes, and helpers that do a part of the training. None where nothing is left to add.
+        derived classes, and helpers that do a part of the training; `with_makers` also those that return a handle.
+        None where nothing is left to add.
         """
         reasons = dict(unit.reasons)
-        for file, reason in (*self._callers(unit), *self._used(unit), *self._helpers(unit)):
+        helpers = self._helpers(unit, with_makers=with_makers)
+        for file, reason in (*self._callers(unit), *self._used(unit), *helpers):
             reasons.setdefault(file, reason)
         if len(reasons) == len(unit.reasons):
             return None
@@ -252,22 +254,30 @@ class Index:
                     yield use.used.file, f"its {use.used.name} is used by {self._shown(file)}"
                     yield from ((passing, f"passes {use.used.name} on") for passing in sorted(use.through))
 
-    def _helpers(self, unit: Unit) -> Iterator[tuple[Path, str]]:
+    def _helpers(self, unit: Unit, *, with_makers: bool) -> Iterator[tuple[Path, str]]:
         """Files outside whose definitions do a part of the training of the unit, or are bases of its classes."""
         waiting = [node for file in unit.files for node in self._concern.definitions(file)]
         seen = set(waiting)
         while waiting:
             node = waiting.pop(0)
-            for helper in sorted(self._parts(node) - seen):
+            for helper in sorted(self._parts(node, with_makers=with_makers) - seen):
                 seen.add(helper)
                 if helper.file in unit.files:
                     waiting.append(helper)
                 else:
                     yield helper.file, f"its {helper.name} is used by {self._shown(node.file)}"
+                    yield from ((file, f"passes {helper.name} on") for file in self._between(node, helper))
 
-    def _parts(self, node: Node) -> set[Node]:
+    def _between(self, node: Node, helper: Node) -> Iterator[Path]:
+        """The files through which a definition comes to the name of a helper."""
+        for referred in self._sources.referred(node):
+            way = list(self._sources.passing([referred]))
+            if helper in way:
+                yield from (one.file for one in way if one.file not in (node.file, helper.file))
+
+    def _parts(self, node: Node, *, with_makers: bool) -> set[Node]:
         """The base classes of a class, and what a definition refers to that has code of a training, or runs a function
-        that it is given.
+        that it is given; `with_makers` also what makes a handle or hands one on.
         """
         definition = self._sources.definition(node)
         if definition is None:
@@ -277,7 +287,9 @@ class Index:
         return set(self._inheritance.bases(node)) | {
             part
             for part, one in found.items()
-            if one is not None and (one.trains or one.runs_parameter) and not one.is_optimizer
+            if one is not None
+            and (one.trains or one.runs_parameter or (with_makers and (one.hands_on or one.uses_handle)))
+            and not one.is_optimizer
         }
 
     def sets_up_and_scales(self, unit: Unit) -> bool:

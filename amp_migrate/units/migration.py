@@ -38,6 +38,7 @@ _MAY_BE_ELSEWHERE = frozenset(
 )
 # Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
+_MOVES_TO_GPU = re.compile(rb"\.cuda\(|\.to\(|\bcuda\b|DataParallel")
 _CASTS = re.compile(rb"\.half\(\)|\bfloat16\b|\bHalfTensor\b")
 # What a file holds that has a precision of its own and uses a migrated part of a training, by the form of that one.
 _DECIDING = {
@@ -47,6 +48,7 @@ _DECIDING = {
     ),
 }
 _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
+_MOST_ROUNDS = 3  # from a script over a factory to the class around an optimizer
 _MOST_WITH_MODELS = 120  # a zoo of models, of which the command line chooses one
 
 
@@ -195,11 +197,25 @@ class _Units:
         while larger is not None and len(larger.files) <= _MOST_FILES:
             units.append(larger)
             larger = self.index.grown(larger) if codes & _MAY_BE_FAR else None
-        for unit in (*units[:1], *units[1:][-1:]):
+        for unit in (*units[:1], *units[1:][-1:], *self._with_makers(done, codes)):
             if not self.taken.isdisjoint(unit.files):
                 continue
             if "AMP901" not in codes or self.index.sets_up_and_scales(unit):
                 yield unit
+
+    def _with_makers(self, done: _Done, codes: set[str]) -> Iterator[Unit]:
+        """The unit with what makes its optimizer (a class around it has the step), and with what uses a GPU."""
+        larger = self.index.grown(done.unit, with_makers=True) if "AMP957" in codes else None
+        rounds = 0
+        while larger is not None and len(larger.files) <= _MOST_FILES and rounds < _MOST_ROUNDS:
+            yield larger
+            larger = self.index.grown(larger, with_makers=True)
+            rounds += 1
+        if "AMP963" in codes:
+            callers = self.index.grown(done.unit) or done.unit
+            larger = self.index.used_with(callers, _MOVES_TO_GPU)
+            if len(done.unit.files) < len(larger.files) <= _MOST_FILES:
+                yield larger
 
     def _completed(self, done: _Done) -> _Done | None:
         """The unit with all that the migration affects although it could be done without; None where that is all."""

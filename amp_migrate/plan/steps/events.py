@@ -208,7 +208,7 @@ class _Collector:
             return None
         name = called_name(part)
         access = self._access_in(part)
-        objects = self.roles.optimizers_at(access.optimizer) if access is not None else None
+        objects = self.roles.optimizers_at(access.optimizer) if access is not None else self._given_only(part)
         functions = self.facts.objects.candidates(part)
         if part in self._accesses and self._accesses[part].clips:
             own = self._accesses[part]
@@ -260,6 +260,19 @@ class _Collector:
         if not isinstance(given, cst.Call) or not isinstance(given.func, cst.Attribute):
             return None
         return self.roles.holders(given.func.value) if given.func.attr.value in _PARAMETER_METHODS else None
+
+    def _given_only(self, call: cst.Call) -> ObjectSet | None:
+        """The optimizer whose gradients are looked at in `clip_gradient(optimizer, limit)`; None where a call gets
+        something else that leads to gradients, or may read them from elsewhere.
+        """
+        if not isinstance(call.func, cst.Name):
+            return None
+        given = [(arg.value, self.roles.optimizers_at(arg.value)) for arg in call.args if not arg.star]
+        others = [node for node, objects in given if not objects]
+        if len(others) < len(call.args) - 1 or any(self.roles.is_model(node) for node in others):
+            return None
+        plain = all(isinstance(node, (cst.Name, cst.Attribute, cst.BaseNumber)) for node in others)
+        return next((objects for _, objects in given if objects), None) if plain else None
 
     def _access_in(self, call: cst.Call) -> ParameterAccess | None:
         """The optimizer's parameters among the arguments of a call, as such or under a name."""

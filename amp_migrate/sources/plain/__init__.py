@@ -53,9 +53,9 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         found.backwards.extend(read_backwards(facts, optimizers, losses))
     except Refusal as refusal:
         return found, [refusal]
-    if not optimizers.models:
-        call = optimizers.built[0] if optimizers.built else losses[0].call
-        return found, [Refusal("AMP952", call, f"whose parameters {facts.text(call.func)} is given cannot be seen")]
+    unseen = optimizers.given_unseen
+    if unseen is not None:
+        return found, [Refusal("AMP952", unseen, f"whose parameters {facts.text(unseen.func)} is given cannot be seen")]
     for setup in found.setups:
         setup.conditions = conditions
     add_states(facts, found, optimizers.objects)

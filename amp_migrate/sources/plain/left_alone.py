@@ -76,7 +76,7 @@ class _Finder:
 
     def too_old(self) -> Refusal | None:
         """What raises with every torch (1.6) and Python (3) that has native AMP."""
-        scalars = {self.facts.text(loss.loss) for loss in self.losses}
+        scalars = {self.facts.text(part) for loss in self.losses for part in self._summands(loss)}
         for statement in self.facts.tree.all_statements():
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Name) and part.value in _PYTHON_2 and not self.facts.tree.is_label(part):
@@ -88,6 +88,18 @@ class _Finder:
                         if self.facts.text(part.value.value) in scalars:
                             return Refusal("AMP961", part, f"{text} raises IndexError for a loss since torch 0.5")
         return None
+
+    def _summands(self, loss: Loss) -> Iterator[cst.BaseExpression]:
+        """A loss, and what `loss = loss_boxes + loss_classes` adds up: scalars as well, by their names."""
+        yield loss.loss
+        for value in self.facts.objects.values_of(loss.loss) if isinstance(loss.loss, cst.Name) else ():
+            waiting = [value]
+            while waiting:
+                part = waiting.pop()
+                if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Add):
+                    waiting += [part.left, part.right]
+                elif isinstance(part, cst.Name) and "loss" in part.value:
+                    yield part
 
     # -- what steps -------------------------------------------------------------------------------------
 
@@ -204,9 +216,28 @@ class _Finder:
 
     def hooks(self) -> Refusal | None:
         for call, _ in self._calls():
-            if called_name(call) in _HOOKS and isinstance(call.func, cst.Attribute):
+            if called_name(call) in _HOOKS and isinstance(call.func, cst.Attribute) and not self._is_blind(call):
                 return Refusal("AMP958", call, f"{self.facts.text(call.func)} looks at gradients during the backward")
         return None
+
+    def _is_blind(self, call: cst.Call) -> bool:
+        """True for a hook of the unit that reads none of what it is given, and returns nothing: it clears a cache."""
+        hook = call.args[0].value if call.args else None
+        function = self._function_given(hook) if hook is not None else None
+        if function is None or not isinstance(function.node, cst.FunctionDef):
+            return False
+        params = function.node.params
+        given = [*function.parameters[function.is_method :], params.star_arg, params.star_kwarg]
+        variables = [self.facts.names.variable_at(one.name) for one in given if isinstance(one, cst.Param)]
+        returns = self.facts.objects.returned_by(function)
+        return not returns and not any(variable is not None and variable.loads for variable in variables)
+
+    def _function_given(self, node: cst.BaseExpression) -> Function | None:
+        """The function that a name means, or the method of `self.method`."""
+        owner = self.facts.tree.function_of(node).owner
+        if isinstance(node, cst.Attribute) and owner is not None and self.facts.text(node.value) == "self":
+            return owner.methods.get(node.attr.value)
+        return self.facts.objects.function_named(node)
 
     def other_gradients(self) -> Refusal | None:
         """`x.grad` of an input: it stays scaled, since only the optimizer's gradients are unscaled."""

@@ -51,6 +51,13 @@ class Optimizers:
         nodes = [node for call in self.built for node in self.models_of(call)]
         return frozenset(one for node in nodes for one in self.facts.objects.objects(node))
 
+    @property
+    def given_unseen(self) -> cst.Call | None:
+        """Where no model is known: a call that builds an optimizer of anything but tensors that it is given in a list."""
+        if self.models:
+            return None
+        return next((call for call in self.built if not (call.args and isinstance(call.args[0].value, cst.List))), None)
+
     def optimizers_at(self, node: cst.BaseExpression) -> ObjectSet:
         """The optimizers that an expression may mean; elements, for a list of them."""
         objects = self.facts.objects.objects(node)
@@ -79,7 +86,24 @@ class Optimizers:
                     and isinstance(part.func, cst.Attribute)
                 ):
                     found.append(part.func.value)
-        return found
+        if found:
+            return found
+        # `model.get_1x_lr_params()`, `group_weights(model)`, `get_optimizer(args, model)`
+        calls = [call, *(part for node in seen for part in walk(node) if isinstance(part, cst.Call))]
+        given = [arg.value for one in calls for arg in one.args]
+        given += [one.func.value for one in calls if isinstance(one.func, cst.Attribute)]
+        return [node for node in given if self.facts.objects.objects(node) & self._with_parameters]
+
+    @cached_property
+    def _with_parameters(self) -> ObjectSet:
+        """What has a method that only models have."""
+        found: set[Object] = set()
+        for statement in self.facts.tree.all_statements():
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+                    if called_name(part) in ("train", "parameters", "named_parameters"):
+                        found |= self.facts.objects.objects(part.func.value)
+        return frozenset(found)
 
     def _collected(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
         """What a loop or `params += ...` binds, and what `params.append(...)` adds to a list."""
