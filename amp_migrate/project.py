@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from amp_migrate.files.discover import find_files
@@ -22,6 +23,9 @@ from amp_migrate.sources.screen import (
     may_hold_apex_amp,
     may_hold_native_amp,
     may_train,
+    may_train_for_another,
+    names_of,
+    speaks_of_gpu,
 )
 from amp_migrate.units.tie import APEX_AMP, TRAINING
 from amp_migrate.units.workspace import Workspace
@@ -140,6 +144,8 @@ def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict
     for tie, may_hold in _TIES:
         taken = frozenset(path for result in found.values() if result.status != "untouched" for path in result.members)
         seeds = [file for file, source in workspace.sources.items() if str(file) not in taken and may_hold(source)]
+        if tie is TRAINING:
+            seeds += [file for file in _trained_by_others(workspace.sources) if str(file) not in taken]
         if seeds:
             # LibCST takes 0.2 seconds to import: a tree without a candidate never pays for it.
             from amp_migrate.units.migration import migrate_units
@@ -149,6 +155,16 @@ def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict
     if options.reports_plain and not options.selection.names(PLAIN):
         found = {file: _reported(result) if result.form == PLAIN else result for file, result in found.items()}
     return found
+
+
+def _trained_by_others(sources: Mapping[Path, bytes]) -> Iterator[Path]:
+    """The files with a training that may be on a GPU since another file says so that names something of theirs."""
+    for file, source in sources.items():
+        names = names_of(source) if may_train_for_another(source) else set()
+        if names:
+            named = re.compile(rb"\b(?:%s)\b" % b"|".join(sorted(names)))
+            if any(other is not file and speaks_of_gpu(text) and named.search(text) for other, text in sources.items()):
+                yield file
 
 
 def _with_companions(workspace: Workspace, found: dict[Path, Result], options: Options) -> dict[Path, Result]:

@@ -103,7 +103,7 @@ class Names:
         for statement in tree.all_statements():
             self._visit_statement(statement)
         for name, scope in self._pending:
-            variable = scope.lookup(name.value) or self._from_star(name.value, tree.root_of(name))
+            variable = scope.lookup(name.value) or self.star_imported(name.value, tree.root_of(name))
             if variable is not None:
                 self._variable_at[name] = variable
                 variable.loads.append(name)
@@ -148,7 +148,7 @@ class Names:
         root = self._roots.get(module)
         if root is None:
             return None
-        return self.scopes[root].variables.get(name) or self._from_star(name, root)
+        return self.scopes[root].variables.get(name) or self.star_imported(name, root)
 
     def module(self, node: cst.BaseExpression) -> Function | None:
         """The module of the unit that an expression means."""
@@ -189,14 +189,14 @@ class Names:
         for scope in self.scopes.values():
             yield from scope.variables.values()
 
-    def _from_star(self, name: str, root: Function, seen: frozenset[Function] = frozenset()) -> Variable | None:
+    def star_imported(self, name: str, root: Function, seen: frozenset[Function] = frozenset()) -> Variable | None:
         """What a star import of another file of the unit gives a name (PEP 8: not those with an underscore)."""
         if name.startswith("_"):
             return None
         for module in self.star_imports.get(root, []):
             source = self._roots.get(module)
             if source is not None and source is not root and source not in seen:
-                found = self.scopes[source].variables.get(name) or self._from_star(name, source, seen | {root})
+                found = self.scopes[source].variables.get(name) or self.star_imported(name, source, seen | {root})
                 if found is not None:
                     return found
         return self._of_package(name, root) if root in self.star_imports else None

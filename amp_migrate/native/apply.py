@@ -222,6 +222,8 @@ class _Applier:
             above = list(node.leading_lines)
             if middle.lines:
                 above, own = split_leading(above)
+                if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and statement.block.owner is None:
+                    own = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False), *own]
                 middle_first = with_leading(middle.lines[0], own)
                 lines = [*before, middle_first, *middle.lines[1:], *after]
             lines[0] = with_leading(lines[0], above)

@@ -13,12 +13,13 @@ from amp_migrate.plan.model import Recognition
 
 
 def torch_name(facts: Facts, root: Function) -> str | None:
-    """What a module calls torch at its top level; None where it does not import it."""
+    """What a module calls torch at its top level; None where it does not import it, and no star import brings it."""
     for variable in facts.names.scope_of(root).variables.values():
         if variable.import_path == "torch" and all(binding.kind == "import" for binding in variable.bindings):
             if not all(_for_type_checkers(binding.statement) for binding in variable.bindings):
                 return variable.name
-    return None
+    brought = facts.names.star_imported("torch", root)
+    return "torch" if brought is not None and brought.import_path == "torch" else None
 
 
 def _for_type_checkers(statement: Statement | None) -> bool:

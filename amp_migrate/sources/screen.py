@@ -12,6 +12,7 @@ IMPORTS_APEX = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bap
 _BACKWARD = re.compile(rb"\.backward\s*\(")
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
 _NATIVE = re.compile(rb"^[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|GradScaler\()", re.MULTILINE)
+_DEFINED = re.compile(rb"^(?:class|def)[ \t]+(\w+)", re.MULTILINE)
 _FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
 HALF_MODEL = re.compile(rb"\.half\(\)|\bnetwork_to_half\b|\bFP16(?:Model|_Module)\b")
 _NATIVE_AMP = re.compile(rb"\b(?:autocast|GradScaler|custom_fwd|custom_bwd)\b")
@@ -29,6 +30,23 @@ def may_train(source: bytes) -> bool:
     if not trains and (b"fp16" not in source.lower() or _FP16_UTILS.search(source) is None):
         return False
     return _GPU.search(source) is not None and _NATIVE.search(source) is None
+
+
+def may_train_for_another(source: bytes) -> bool:
+    """True for a file with a backward and without a word of a GPU: which device it is may be its caller's choice."""
+    if b"backward" not in source or _BACKWARD.search(source) is None or b"torch" not in source:
+        return False
+    return _GPU.search(source) is None and _NATIVE.search(source) is None
+
+
+def speaks_of_gpu(source: bytes) -> bool:
+    """True for a file that may move something to a GPU."""
+    return b"cuda" in source or b".to(" in source
+
+
+def names_of(source: bytes) -> set[bytes]:
+    """The functions and classes at the top of a file."""
+    return set(_DEFINED.findall(source))
 
 
 def may_cast_model(source: bytes) -> bool:

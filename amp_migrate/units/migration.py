@@ -205,7 +205,7 @@ class _Units:
 
     def _with_makers(self, done: _Done, codes: set[str]) -> Iterator[Unit]:
         """The unit with what makes its optimizer (a class around it has the step), and with what uses a GPU."""
-        larger = self.index.grown(done.unit, with_makers=True) if "AMP957" in codes else None
+        larger = self.index.grown(done.unit, with_makers=True) if codes & {"AMP952", "AMP957"} else None
         rounds = 0
         while larger is not None and len(larger.files) <= _MOST_FILES and rounds < _MOST_ROUNDS:
             yield larger
@@ -318,7 +318,8 @@ class _Units:
         # Where a script does not call all that it shares, only the scripts together show what is needed.
         together = attempt_of(members, {self.workspace.shown(unit.files[0]): self._program(unit.files)})
         lacks_models_only = bool(together.unread)  # they are yet to be added
-        return together if lacks_models_only or not together.reasons else attempt
+        lacks_callers_only = all(reason.code == "AMP951" for reason in attempt.reasons)
+        return together if lacks_models_only or lacks_callers_only or not together.reasons else attempt
 
     def _program(self, files: tuple[Path, ...]) -> Outcome:
         if files not in self._outcomes:

@@ -18,6 +18,7 @@ _OPTIMIZER_CLASS = re.compile(
     r"Lookahead|Shampoo|Optimizer)"
 )
 _OPTIMIZER_FACTORY = re.compile(r"(?:^|_)(?:create|build|make|get|init|configure|setup|set)_optim(?:izer)?s?(?:_|$)")
+_VALUES = ("call", "instance", "parameter")
 _WRAPS_OPTIMIZER = re.compile(r"Schedul|Warmup|LR$|Noam")
 
 
@@ -96,11 +97,15 @@ class Optimizers:
 
     @cached_property
     def _with_parameters(self) -> ObjectSet:
-        """What has a method that only models have."""
+        """What has a method that only models have, or is a variable that is called."""
         found: set[Object] = set()
         for statement in self.facts.tree.all_statements():
             for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+                if not isinstance(part, cst.Call):
+                    continue
+                if isinstance(part.func, cst.Name):
+                    found |= {one for one in self.facts.objects.objects(part.func) if one.kind in _VALUES}
+                elif isinstance(part.func, cst.Attribute):
                     if called_name(part) in ("train", "parameters", "named_parameters"):
                         found |= self.facts.objects.objects(part.func.value)
         return frozenset(found)
