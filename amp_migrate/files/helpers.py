@@ -56,7 +56,7 @@ class Helpers:
         return source if re.search(rb"^%s\s*=" % found[1].encode(), source, re.MULTILINE) else None
 
     def package_behind(self, module: str, name: str) -> str | None:
-        """What a star import of a module hands on of a package that the module itself imports: its `torch`, its `nn`."""
+        """What a star import of a module hands on of a package that it imports itself: its `torch`, its `nn`."""
         place = split(module)
         path = _handed_on(place[0], name) if place is not None and not place[1] else None
         return path if path is not None and split(path) is None else None
@@ -228,9 +228,12 @@ def _at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 def _exported(file: Path) -> frozenset[str] | None:
     """The names in `__all__`; None for a module without one, or with one that is computed."""
     for node in _parsed(file).body:
-        if isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets
+        ):
             if isinstance(node.value, (ast.List, ast.Tuple)):
-                return frozenset(one.value for one in node.value.elts if isinstance(one, ast.Constant))
+                given = [one.value for one in node.value.elts if isinstance(one, ast.Constant)]
+                return frozenset(one for one in given if isinstance(one, str))
     return None
 
 

@@ -90,7 +90,10 @@ class Reach:
         elif one.holder is not None and isinstance(one.holder.origin, Class):
             self._bound_method(one.holder.origin, str(one.origin))
         elif isinstance(one.origin, cst.Call):
-            for callee in (one.origin.func, *(part.func for part in walk(one.origin.func) if isinstance(part, cst.Call))):
+            for callee in (
+                one.origin.func,
+                *(part.func for part in walk(one.origin.func) if isinstance(part, cst.Call)),
+            ):
                 self._note_unread(call, callee)  # of `Losses(weight).build("focal")` both calls
             for part in walk(one.origin):
                 if isinstance(part, cst.Call):

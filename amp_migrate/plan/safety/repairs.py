@@ -38,7 +38,7 @@ class Safety:
     recomputing: list[tuple[Function, Function]] = dataclasses.field(default_factory=list)
     split: list[cst.Call] = dataclasses.field(default_factory=list)
     findings: list[Finding] = dataclasses.field(default_factory=list)
-    unread: dict[str, cst.Call] = dataclasses.field(default_factory=dict)
+    unread: dict[str, cst.CSTNode] = dataclasses.field(default_factory=dict)
 
     def keep_float32(self, node: cst.BaseExpression) -> None:
         if node not in self.floats:

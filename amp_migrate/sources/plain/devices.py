@@ -278,11 +278,12 @@ class Devices:
             if all(visible.express(flag, home) is not None for home in homes):
                 return Condition(flag, self.facts.conditions.compile(flag))
         device = decision.device
-        if device is not None and (flag is None or not self._is_flag(flag)):
+        is_known = device is not None and all(visible.express(device, home) is not None for home in homes)
+        if device is not None and (flag is None or (is_known and not self._is_flag(flag))):
             return self._device_test(device, is_string=decision.is_string)
         if flag is None:
             raise Refusal("AMP966", move.call, f"which device {self.facts.text(move.call)} means is not known")
-        if device is not None and any(visible.express(flag, home) is None for home in homes):
+        if device is not None and (is_known or any(visible.express(flag, home) is None for home in homes)):
             return self._device_test(device, is_string=decision.is_string)
         formula = self.facts.conditions.compile(flag)
         return Condition(flag, negation(formula) if decision.negated else formula, negated=decision.negated)

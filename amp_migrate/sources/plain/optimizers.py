@@ -54,7 +54,7 @@ class Optimizers:
 
     @property
     def given_unseen(self) -> cst.Call | None:
-        """Where no model is known: a call that builds an optimizer of anything but tensors that it is given in a list."""
+        """Where no model is known: what builds an optimizer of anything but tensors that it is given in a list."""
         if self.models:
             return None
         return next((call for call in self.built if not (call.args and isinstance(call.args[0].value, cst.List))), None)
@@ -67,7 +67,9 @@ class Optimizers:
         return frozenset(one for one in objects if self._is_optimizer(one))
 
     def models_of(self, call: cst.Call) -> list[cst.BaseExpression]:
-        """X in `SGD(X.parameters())`, also through names that were bound to the parameters, and in `X.get_optimizer()`."""
+        """X in `SGD(X.parameters())`, also through names that were bound to the parameters, and in
+        `X.get_optimizer()`.
+        """
         found: list[cst.BaseExpression] = []
         if isinstance(call.func, cst.Attribute) and self._is_factory_out_of_sight(call):
             found.append(call.func.value)
@@ -93,7 +95,20 @@ class Optimizers:
         calls = [call, *(part for node in seen for part in walk(node) if isinstance(part, cst.Call))]
         given = [arg.value for one in calls for arg in one.args]
         given += [one.func.value for one in calls if isinstance(one.func, cst.Attribute)]
-        return [node for node in given if self.facts.objects.objects(node) & self._with_parameters]
+        found = [node for node in given if self.facts.objects.objects(node) & self._with_parameters]
+        return found or (self._put_in_training_mode if len(self.built) == 1 else [])
+
+    @cached_property
+    def _put_in_training_mode(self) -> list[cst.BaseExpression]:
+        """X in `X.train()`: all that the only optimizer of a unit can have, where its parameters are out of sight."""
+        return [
+            part.func.value
+            for statement in self.facts.tree.all_statements()
+            for part in self.facts.tree.expressions(statement)
+            if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and called_name(part) == "train"
+            if not part.args and isinstance(part.func.value, (cst.Name, cst.Attribute))
+            if self.facts.text(part.func.value) != "self"
+        ]
 
     @cached_property
     def _with_parameters(self) -> ObjectSet:
@@ -168,7 +183,7 @@ class Optimizers:
         return _OPTIMIZER_FACTORY.search(call.func.attr.value) is not None
 
     def _takes_parameters(self, call: cst.Call) -> bool:
-        """`optimizer_class(model.parameters(), lr=lr)`, where the class is chosen elsewhere: its name says what it is."""
+        """`optimizer_class(model.parameters(), lr=lr)`, of a class that is chosen elsewhere: its name says it all."""
         if self.facts.objects.candidates(call) or "optim" not in self.facts.text(call.func).lower():
             return False
         first = call.args[0].value if call.args and not call.args[0].star else None
