@@ -55,6 +55,7 @@ CONTAINER = nn.Sequential(nn.Identity(), nn.Sigmoid())
 
 # Each: the form that raises, overflows or loses precision, and the repaired one.
 PATTERNS = {
+    "trace": (lambda: torch.trace(half(3, 3).fill_(3e4)), lambda: torch.trace(half(3, 3).fill_(3e4).float())),
     "masked_fill": (lambda: half(3).masked_fill(MASK, -1e9), lambda: half(3).float().masked_fill(MASK, -1e9)),
     "masked_fill_": (lambda: half(3).masked_fill_(MASK, -1e9), lambda: half(3).float().masked_fill_(MASK, -1e9)),
     "full_like": (lambda: torch.full_like(half(3), -1e9), lambda: torch.full_like(half(3).float(), -1e9)),

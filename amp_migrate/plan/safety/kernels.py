@@ -21,4 +21,7 @@ INTO_COMPLEX = {"view_as_complex": 1, "complex": 2, "polar": 2}
 # Complex numbers are welcome, and `.float()` would drop their imaginary part.
 TRANSFORMS = dict.fromkeys("fft fft2 fftn".split(), 1)
 
-WITHOUT_HALF = LINEAR_ALGEBRA | CAST_AGAIN | OF_REAL_NUMBERS | INTO_COMPLEX | TRANSFORMS
+# A sum that autocast does not make float32 as it does `sum`: it overflows in half.
+SUMS = {"trace": 1}
+
+WITHOUT_HALF = SUMS | LINEAR_ALGEBRA | CAST_AGAIN | OF_REAL_NUMBERS | INTO_COMPLEX | TRANSFORMS

@@ -28,7 +28,7 @@ def keep_probabilities(context: Context) -> None:
         if called_name(call) in _LOGARITHMS:
             operand = tensor_operand(context.facts, call)
             for argument in _sigmoids(context, operand, _DEEPEST) if operand is not None else ():
-                if context.precisions.of(argument) is not Precision.SINGLE:
+                if context.precisions.of(argument) not in (Precision.SINGLE, Precision.OTHER):  # no double becomes less
                     context.safety.keep_float32(argument)
 
 

@@ -273,17 +273,21 @@ class Devices:
         """The flag where it is a name that the optimizer's function knows, else a test of the device."""
         flag = decision.flag
         visible = Visible(self.facts)
-        homes = [self.facts.tree.function_of(call) for call in self.optimizers.built]
+        homes = [self.facts.tree.statement_of(call) for call in self.optimizers.built]
+
+        def is_visible(node: cst.BaseExpression) -> bool:
+            return all(visible.express(node, home.function, home) is not None for home in homes)
+
         if isinstance(flag, (cst.Name, cst.Attribute)) and not decision.negated:
-            if all(visible.express(flag, home) is not None for home in homes):
+            if is_visible(flag):
                 return Condition(flag, self.facts.conditions.compile(flag))
         device = decision.device
-        is_known = device is not None and all(visible.express(device, home) is not None for home in homes)
+        is_known = device is not None and is_visible(device)
         if device is not None and (flag is None or (is_known and not self._is_flag(flag))):
             return self._device_test(device, is_string=decision.is_string)
         if flag is None:
             raise Refusal("AMP966", move.call, f"which device {self.facts.text(move.call)} means is not known")
-        if device is not None and (is_known or any(visible.express(flag, home) is None for home in homes)):
+        if device is not None and (is_known or not is_visible(flag)):
             return self._device_test(device, is_string=decision.is_string)
         formula = self.facts.conditions.compile(flag)
         return Condition(flag, negation(formula) if decision.negated else formula, negated=decision.negated)
