@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-_QUOTED = re.compile(rb"""["']([\w./-]+)["']""")
+_QUOTED = re.compile(rb"""["']([^"'\n]+)["']""")
 # Packages whose names decide what we do, and a submodule that only they have: a copy in the project is still them.
 _HALLMARKS = {"apex": "amp", "torch": "nn"}
 

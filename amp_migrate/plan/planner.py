@@ -11,6 +11,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction
+from amp_migrate.facts.names import Variable
 from amp_migrate.facts.paths import Decide
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
@@ -164,14 +165,17 @@ class _Planner:
             message = f"{name.rpartition('/')[2]} runs under autocast, and its file is not among those looked at"
             raise Refusal("AMP970", call, message, tuple(unread))
         for call, _ in reach.calls():
-            if roles.is_forward(call) and self._is_from_unknown_caller(call.func):
+            if roles.is_forward(call) and self._is_from_unknown_caller(call.func, reach):
                 text = self.facts.text(call.func)
                 raise Refusal("AMP951", call, f"{text} comes from a caller that is not known")
 
-    def _is_from_unknown_caller(self, node: cst.BaseExpression) -> bool:
-        """True for a model that nothing in the unit makes: only a parameter holds it."""
-        objects = self.facts.objects.objects(node)
-        return bool(objects) and all(one.source.kind == "parameter" for one in objects)
+    def _is_from_unknown_caller(self, node: cst.BaseExpression, reach: Reach) -> bool:
+        """True for a model that nothing in the unit makes: only a parameter holds it, which no call may give."""
+        sources = [one.source for one in self.facts.objects.objects(node)]
+        return bool(sources) and all(
+            one.kind == "parameter" and isinstance(one.origin, Variable) and not reach.possibly_given(one.origin)
+            for one in sources
+        )
 
     def _check_sigmoids(self, plan: TrainingPlan) -> None:
         """Other forms prove that the training survives half probabilities, a plain loop does not (rules E4, H4)."""

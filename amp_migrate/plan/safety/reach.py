@@ -12,7 +12,7 @@ from functools import cached_property
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.names import dotted_text
+from amp_migrate.facts.names import Variable, dotted_text
 from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
@@ -87,6 +87,9 @@ class Reach:
                     self._class(owner)
                     for given in (arg.value for maker in made for arg in maker.args):
                         self._given(given, call)  # what it wraps
+        elif one.kind == "parameter" and isinstance(one.origin, Variable):
+            for given in self.possibly_given(one.origin):
+                self._given(given, call)
         elif one.holder is not None and isinstance(one.holder.origin, Class):
             self._bound_method(one.holder.origin, str(one.origin))
         elif isinstance(one.origin, cst.Call):
@@ -104,6 +107,20 @@ class Reach:
                             self._object(held, call)
         elif self._from_results and one.holder is not None and isinstance(one.holder.origin, cst.Call):
             self._object(one.holder, call)
+
+    def possibly_given(self, parameter: Variable) -> list[cst.BaseExpression]:
+        """What the calls of methods of that name are given, where it is not known which of several classes they run."""
+        function = parameter.scope.owner
+        if not isinstance(function, Function) or not function.is_method:
+            return []
+        calls = (call for statement in self.facts.tree.all_statements() for call in own_calls(self.facts, statement))
+        return [
+            arg.value
+            for call in calls
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == function.name
+            for param, arg in self.facts.objects.arguments(call, function)
+            if param.name.value == parameter.name
+        ]
 
     def _bound_method(self, root: Class, name: str) -> None:
         """`self.focal_loss` as a value, in all classes that an instance may be of."""
