@@ -67,8 +67,22 @@ def make_plans(facts: Facts, found: Recognition, options: Options) -> list[Train
     plans: list[TrainingPlan] = []
     for part in split_recognition(facts, found):
         shared = [found.region for plan in plans for found in plan.regions]
-        plans.append(_Planner(facts, part, options, shared, hung).plan())
+        plan = _Planner(facts, part, options, shared, hung).plan()
+        _drop_repeated(plan, plans)
+        plans.append(plan)
     return plans
+
+
+def _drop_repeated(plan: TrainingPlan, earlier: list[TrainingPlan]) -> None:
+    """What two trainings run is repaired once."""
+    for other in earlier:
+        for mine, theirs in ((plan.safety, other.safety), (plan.logits, other.logits)):
+            for field in dataclasses.fields(mine):
+                known = getattr(theirs, field.name)
+                if isinstance(known, list):
+                    setattr(mine, field.name, [one for one in getattr(mine, field.name) if one not in known])
+        known_calls = {site.call for site in other.bce}
+        plan.bce = [site for site in plan.bce if site.call not in known_calls]
 
 
 class _Planner:

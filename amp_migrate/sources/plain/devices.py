@@ -232,6 +232,8 @@ class Devices:
             if any(isinstance(one, str) and one.startswith("cuda") for one in known):
                 places.append(Decision(None, False, node, True))
         found = self._together(places, node)
+        if found == "cuda" and any(one.kind == "parameter" for one in self.facts.objects.objects(node)):
+            found = Decision(None, False, node, True)  # `device="cuda"` is a default that a caller may override
         if isinstance(found, Decision) and not isinstance(node, cst.Subscript):
             is_string = any(self._is_string(value) for value in values) or (option is not None and not values)
             return dataclasses.replace(found, device=node, is_string=is_string)
