@@ -154,7 +154,8 @@ class _Planner:
         if not self.found.is_proven:
             plan.safety = scan(self.facts, reach, plan.bce)
             plan.findings += plan.safety.findings
-            self._check_is_read(plan, roles, reach)
+            self._check_is_read(plan)
+            self._check_callers(roles, reach)
             self._check_sigmoids(plan)
         if self.found.casts_models:
             reach = Reach(self.facts, forwards, regions, from_results=True)
@@ -171,13 +172,16 @@ class _Planner:
         plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))
         return plan
 
-    def _check_is_read(self, plan: TrainingPlan, roles: Roles, reach: Reach) -> None:
+    def _check_is_read(self, plan: TrainingPlan) -> None:
         """Other forms prove that their models survive half, those of a plain loop have to be read (rule H4)."""
         unread = plan.safety.unread
         if unread:
             name, call = next(iter(unread.items()))
             message = f"{name.rpartition('/')[2]} runs under autocast, and its file is not among those looked at"
             raise Refusal("AMP970", call, message, tuple(unread))
+
+    def _check_callers(self, roles: Roles, reach: Reach) -> None:
+        """What a plain loop runs under autocast has to be made in the unit, or its code would go unread (rule H4)."""
         for call, _ in reach.calls():
             if roles.is_forward(call) and self._is_from_unknown_caller(call.func, reach):
                 text = self.facts.text(call.func)
