@@ -24,6 +24,7 @@ class Facts:
 
     def __init__(self, files: Sequence[SourceFile], elsewhere: Elsewhere | None = None) -> None:
         self.elsewhere = elsewhere or Nowhere()
+        self._texts: dict[cst.CSTNode, str] = {}
         self.tree = Tree([file.module for file in files])
         self.files = dict(zip(self.tree.roots, files, strict=True))
         self._quotes: dict[Function, str] = {}
@@ -59,7 +60,9 @@ class Facts:
 
     def text(self, node: cst.CSTNode) -> str:
         """The source of a node, exactly as written."""
-        return self.file_of(node).module.code_for_node(node)
+        if node not in self._texts:
+            self._texts[node] = self.file_of(node).module.code_for_node(node)
+        return self._texts[node]
 
     def place(self, variable: Variable) -> tuple[str, str, str]:
         """A variable by file, function or class, and name: the same before and after a migration."""

@@ -224,6 +224,7 @@ class Tree:
         self.function_at: dict[cst.CSTNode, Function] = {}
         self.class_at: dict[cst.CSTNode, Class] = {}
         self._root_at: dict[cst.CSTNode, Function] = {}
+        self._expressions: dict[Statement, list[cst.CSTNode]] = {}
         self.roots = [self._add_module(module) for module in modules]
 
     def statement_of(self, node: cst.CSTNode) -> Statement:
@@ -264,10 +265,13 @@ class Tree:
             for statement in function.body.statements:
                 yield from statement.descendants()
 
-    def expressions(self, statement: Statement) -> Iterator[cst.CSTNode]:
+    def expressions(self, statement: Statement) -> Sequence[cst.CSTNode]:
         """Every node that belongs to the statement itself: not to its blocks, not to nested functions."""
-        for part in _own_parts(statement.node):
-            yield from walk(part)
+        found = self._expressions.get(statement)
+        if found is None:  # everybody asks for them, for every statement
+            found = [node for part in _own_parts(statement.node) for node in walk(part)]
+            self._expressions[statement] = found
+        return found
 
     def _add_module(self, module: cst.Module) -> Function:
         root = Function(module, None)

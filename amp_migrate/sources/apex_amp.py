@@ -53,7 +53,17 @@ _NATIVE_FLOAT = frozenset(
 
 def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     """Everything of apex.amp in the module, and every reason why it cannot all be migrated."""
-    return _Reader(facts).read()
+    return _Reader(facts).read() if _speaks_of_apex(facts) else (Recognition(APEX_AMP), [])
+
+
+def _speaks_of_apex(facts: Facts) -> bool:
+    """False where nothing can be of apex: no import names it, not even in a text."""
+    return any(
+        "apex" in part.value
+        for statement in facts.tree.all_statements()
+        for part in facts.tree.expressions(statement)
+        if isinstance(part, (cst.Name, cst.SimpleString))
+    )
 
 
 class _Reader:
