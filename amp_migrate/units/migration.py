@@ -112,7 +112,10 @@ class _Units:
         waiting = self._units(seeds)
         done: list[_Done] = []
         while waiting:
-            one = self._migrated(waiting.pop(0))
+            unit = waiting.pop(0)
+            if any(other.attempt.changed and set(unit.files) <= set(other.unit.files) for other in done):
+                continue  # a larger unit that is migrated has grown over it
+            one = self._migrated(unit)
             others = [other for other in done if one.attempt.contradicts(other.attempt)]
             if others:
                 done = [other for other in done if other not in others]
