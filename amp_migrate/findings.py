@@ -13,13 +13,15 @@ if TYPE_CHECKING:  # files with nothing to do never wait for LibCST
 class Finding:
     """One thing to know about one line (from 1) of a file; `amp_migrate.rules` says why and what to do.
 
-    `path` is that of the file as it was given, empty where there is none.
+    `path` is that of the file as it was given, empty where there is none. In a notebook, `cell` is the number of the
+    cell and the line in it, both from 1, and `line` that of the file.
     """
 
     path: str
     line: int
     code: str
     message: str
+    cell: tuple[int, int] | None = None
 
 
 class Refusal(Exception):

@@ -13,6 +13,7 @@ from amp_migrate.files.mentions import mentions
 from amp_migrate.files.neighbours import local_modules
 from amp_migrate.files.write import write_atomically
 from amp_migrate.findings import Finding
+from amp_migrate.notebooks import Notebooks
 from amp_migrate.options import Options
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
@@ -42,17 +43,20 @@ def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
     the others. Raises FileNotFoundError for a path that is not there.
     """
     named = list(paths)
-    files = [file for file in find_files(named) if options.exclude is None or not options.exclude.match(file)]
+    found = find_files(named, and_notebooks=True)
+    files = [file for file in found if options.exclude is None or not options.exclude.match(file)]
+    notebooks = Notebooks()
     sources: dict[Path, bytes] = {}
     unreadable: dict[Path, Result] = {}
     for file in files:
         try:
-            sources[file] = file.read_bytes()
+            sources[file] = notebooks.script(file, file.read_bytes())
         except OSError as error:
             unreadable[file] = _failed(file, error)
     done = _migrated(Workspace(named, sources, options.torch), options)
     results = [unreadable.get(file) or done.get(file) or _untouched(str(file), sources[file]) for file in files]
-    yield from as_wished(results, options)
+    for file, result in zip(files, as_wished(results, options), strict=True):
+        yield notebooks.result(file, result)
 
 
 def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[Finding]:
@@ -79,9 +83,11 @@ def migrate_stdin(source: bytes, options: Options, name: Path | None = None) -> 
     file = name or Path.cwd() / "-"
     if name is not None and options.exclude is not None and options.exclude.match(name):
         return _untouched(str(name), source)
-    done = _migrated(Workspace([], {file: source}, options.torch), options)
-    result = done.get(file) or _untouched(str(file), source)
-    (wished,) = as_wished([result], options)
+    notebooks = Notebooks()
+    script = notebooks.script(file, source)
+    done = _migrated(Workspace([], {file: script}, options.torch), options)
+    result = done.get(file) or _untouched(str(file), script)
+    (wished,) = (notebooks.result(file, one) for one in as_wished([result], options))
     return wished if name is not None else _renamed(wished, "-")
 
 

@@ -1034,6 +1034,13 @@ _RULES = (
         "please report it with the file, or the part of it that is concerned",
     ),
     Rule(
+        "AMP986",
+        "refusal",
+        "a step of the training spans several cells",
+        "autocast would have to be one block around statements of several cells of a notebook",
+        "put the forward and the loss into one cell, and run again",
+    ),
+    Rule(
         "AMP990",
         "error",
         "the file cannot be decoded",
@@ -1060,6 +1067,13 @@ _RULES = (
         "the file cannot be read or written",
         "the operating system refused",
         "check that it exists and its permissions",
+    ),
+    Rule(
+        "AMP994",
+        "error",
+        "a notebook cannot be read",
+        "it is no JSON of nbformat 4, or not in UTF-8",
+        "open it in Jupyter and save it again; `jupyter nbconvert --to notebook --inplace` converts older formats",
     ),
     Rule(
         "AMP999",

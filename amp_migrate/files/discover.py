@@ -9,13 +9,13 @@ from pathlib import Path
 
 _SKIPPED = frozenset(
     ".git .hg .svn .tox .nox .venv venv env __pycache__ .mypy_cache .ruff_cache .pytest_cache node_modules "
-    "site-packages build dist .eggs".split()
+    "site-packages build dist .eggs .ipynb_checkpoints".split()
 )
 _HIDDEN_SOURCES = frozenset((".github", ".circleci", ".devcontainer"))
 
 
-def find_files(paths: Iterable[Path]) -> list[Path]:
-    """The files to process, each once, folders searched for Python files.
+def find_files(paths: Iterable[Path], *, and_notebooks: bool = False) -> list[Path]:
+    """The files to process, each once, folders searched for Python files, and for notebooks where they are wanted.
 
     In a git work tree only tracked files and untracked ones that are not ignored; elsewhere everything but
     hidden folders, virtual environments and build output. Raises FileNotFoundError for a path that is not
@@ -24,7 +24,7 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     found: dict[str, Path] = {}
     for path in paths:
         if os.path.isdir(path):
-            for file in _in_folder(path):
+            for file in _in_folder(path, (".py", ".ipynb") if and_notebooks else (".py",)):
                 real = os.path.realpath(file)
                 if real not in found or found[real].is_symlink():
                     found[real] = file  # rather the file than a link to it
@@ -41,9 +41,9 @@ def files_below(folder: Path) -> Iterator[Path]:
     yield from sorted(listed or _walk(folder))  # a folder that git ignores was asked for by name
 
 
-def _in_folder(folder: Path) -> Iterator[Path]:
+def _in_folder(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     for file in files_below(folder):
-        if file.suffix == ".py" and os.path.isfile(file) and not _leaves(file, folder):
+        if file.suffix in suffixes and os.path.isfile(file) and not _leaves(file, folder):
             yield file
 
 

@@ -62,6 +62,8 @@ def split(name: str) -> tuple[Path, str] | None:
 def module_name(file: Path) -> str:
     """The canonical name of the module in a file."""
     resolved = _resolved(file)
+    if resolved.suffix != ".py":
+        return str(resolved)  # a notebook, which nobody imports
     return str(resolved.parent if resolved.name == "__init__.py" else resolved.with_suffix(""))
 
 

@@ -53,7 +53,10 @@ class Notebook:
             self._text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise NotebookError(f"byte 0x{raw[error.start]:02x} is not valid UTF-8") from None
-        self.cells = list(_code_cells(self._text))
+        try:
+            self.cells = list(_code_cells(self._text))
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+            raise NotebookError("is no notebook of format 4") from None
         self._masked: list[str] = []
         parts: list[str] = []
         for cell in self.cells:
@@ -155,7 +158,7 @@ class Notebook:
             return json.dumps(source, ensure_ascii=only_ascii)
         elements = [self._text[start:end] for _, start, end in _values(self._text, cell.start)]
         before = [json.loads(element) for element in elements]
-        after = source.splitlines(keepends=True) if "\r" not in source else _lines(source)
+        after = [line for line in re.split(r"(?<=\n)", source) if line]  # str.splitlines knows more line ends
         if not after:
             return "[]"
         new: list[str] = []
@@ -169,10 +172,6 @@ class Notebook:
         return f"[{opening}{f',{opening}'.join(new) if opening else ', '.join(new)}{closing}]"
 
 
-def _lines(source: str) -> list[str]:
-    return [line for line in re.split(r"(?<=\n)", source) if line]
-
-
 def _parses(source: str) -> bool:
     try:
         ast.parse(source)
@@ -182,12 +181,10 @@ def _parses(source: str) -> bool:
 
 
 def _code_cells(text: str) -> Iterator[Cell]:
-    try:
-        notebook = json.loads(text)
-        language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
-        cells = {key: (start, end) for key, start, end in _values(text, _after_space(text, 0))}["cells"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise NotebookError("is no notebook of format 4") from None
+    """Raises ValueError, KeyError, TypeError and the like for other JSON."""
+    notebook = json.loads(text)
+    language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
+    cells = {key: (start, end) for key, start, end in _values(text, _after_space(text, 0))}["cells"]
     if language != "python":
         return
     for number, (_, start, _) in enumerate(_values(text, cells[0]), 1):

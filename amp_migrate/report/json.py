@@ -55,6 +55,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "path": finding.path,
         "line": finding.line,
+        "cell": dict(zip(("number", "line"), finding.cell, strict=True)) if finding.cell is not None else None,
         "code": finding.code,
         "kind": rule.kind,
         "title": rule.title,

@@ -50,7 +50,11 @@ def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def place(finding: Finding) -> str:
-    """`path:line`, the path as it was given or relative to the current folder, whichever is shorter."""
+    """`path:line`, the path as it was given or relative to the current folder, whichever is shorter; in a notebook
+    `path:cell 3:2`.
+    """
+    if finding.cell is not None:
+        return f"{shown(finding.path)}:cell {finding.cell[0]}:{finding.cell[1]}"
     return f"{shown(finding.path)}:{finding.line}"
 
 
