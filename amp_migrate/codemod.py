@@ -1,7 +1,8 @@
 """For LibCST's own runner: `python -m libcst.tool codemod --no-format -x amp_migrate.codemod.NativeAmp PATH`.
 
-Without `--no-format` the runner puts black over every line of a file, and asks for black. It hands over one file at a time. Files that only migrate together with others stay, with the finding as a warning: the
-command `amp-migrate` migrates them. That one never imports this module: `libcst.codemod` doubles its start-up.
+Without `--no-format` the runner asks for black and puts it over every line of a file. It hands over one file at a time:
+files that only migrate together with others stay, with the finding as a warning; the command `amp-migrate` migrates
+them. That one never imports this module: `libcst.codemod` doubles its start-up.
 """
 
 from __future__ import annotations
