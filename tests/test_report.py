@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from html import unescape
+from html.parser import HTMLParser
 from pathlib import Path
 
 import jsonschema
@@ -13,7 +15,8 @@ from click.testing import CliRunner
 
 from amp_migrate.cli import _commands
 from amp_migrate.findings import Finding
-from amp_migrate.report import github, markdown, rdjson, sarif
+from amp_migrate.report import github, html, markdown, rdjson, sarif
+from amp_migrate.report.colours import coloured_lines
 from amp_migrate.report.hunks import Hunk, hunks
 from amp_migrate.report.model import Report
 from amp_migrate.result import Result
@@ -192,3 +195,69 @@ def test_hunks(before, after, expected):
 @pytest.mark.parametrize("render", [rdjson.render, sarif.render, markdown.render, github.render])
 def test_nothing_to_say(render):
     assert "AMP" not in render(Report(()))
+
+
+class _Page(HTMLParser):
+    """What a browser would see: the text of the cells of both sides, links and their targets, open elements."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+        self.links: set[str] = set()
+        self.ids: set[str] = set()
+        self.text: list[str] = []
+        self.feed(page)
+        assert self.stack == []
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.links |= {values["href"].removeprefix("#")} if "href" in values else set()
+        self.ids |= {values["id"]} if "id" in values else set()
+        if tag not in ("meta", "br"):
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_page(project):
+    code, _, _ = run(".", "--api", "torch.amp", "--report", "report.html")
+    page = (project / "report.html").read_text()
+    seen = _Page(page)
+    assert code == 2
+    assert seen.links == seen.ids == {f"f{number}" for number in range(5)}
+    text = "".join(seen.text)
+    assert "3 files would be migrated, 1 file left alone, 1 file not processed" in text
+    for said in ("scaler.scale(loss)", "AMP913", "GradScaler.step does not support closures", "AMP130", "AMP991"):
+        assert said in text
+    assert not re.search(r'<script|<img|<link|(src|href)="(?!#)', page)
+
+
+def test_page_shows_both_sides_of_every_change():
+    before, after = b"a = '<b>'\nb = 1\nc = 3\n", b"a = '<b>'\nb = 2  # new\nb2 = 4\nc = 3\n"
+    page = html.render(Report((Result("a.py", before, after, "migrated", form="AMP010"),)))
+    lines = re.findall(r"<tr class=\"(\w+)\">(.*?)</tr>", page)
+    cells = [(tag, [re.sub("<.*?>", "", cell) for cell in row.split("</td>")]) for tag, row in lines]
+    assert cells[1:3] == [
+        ("replace", ["2", "b = 1", "2", "b = 2  # new", ""]),
+        ("replace", ["", "", "3", "b2 = 4", ""]),
+    ]
+    assert "&lt;b&gt;" in page and "<b>'" not in page
+
+
+def test_page_of_a_thousand_files():
+    results = [Result(f"pkg{n % 20}/mod{n}.py", b"a\n", b"b\n", "migrated", form="AMP010") for n in range(1000)]
+    quiet = [Result(f"pkg/quiet{n}.py", b"", b"", "untouched") for n in range(5000)]
+    page = html.render(Report((*results, *quiet)))
+    assert page.count('class="file migrated"') == 1000
+    assert "5000 with nothing to do" in page
+    assert len(page) < 2_000_000
+
+
+@pytest.mark.parametrize("source", ["x = 1\nprint('é')\n", 'a = """\nb\n"""\n', "def f(:\n", "\t\x0c'\n", ""])
+def test_colours_change_no_line(source):
+    lines = [re.sub("<.*?>", "", line) for line in coloured_lines(source)]
+    assert [unescape(line) for line in lines] == source.split("\n")

@@ -16,6 +16,7 @@ from amp_migrate.files.since import GitError, changed_since
 from amp_migrate.findings import Finding
 from amp_migrate.options import Api, Dtype, Options
 from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin, write_result
+from amp_migrate.report import html
 from amp_migrate.report.diff import coloured, unified_diff
 from amp_migrate.report.formats import FORMATS
 from amp_migrate.report.model import Report
@@ -63,6 +64,7 @@ Other commands, each with a --help of its own:
     show_default=True,
     help="What is printed on standard output: the diff, or a report for a program.",
 )
+@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a page of HTML about it all.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no findings and no summary.")
 @click.option("-v", "--verbose", count=True, help="Name untouched files, too; -vv prints the plan of each unit.")
 def migrate(
@@ -78,6 +80,7 @@ def migrate(
     ignore: tuple[str, ...],
     stdin_filename: Path | None,
     output_format: str,
+    report: Path | None,
     quiet: bool,
     verbose: int,
 ) -> None:
@@ -127,11 +130,13 @@ def migrate(
     except KeyboardInterrupt:
         _echo(["interrupted", *summary(Report(tuple(results), written=write))])
         sys.exit(130)
-    report = Report(tuple(results), tuple(beside), written=write)
+    told = Report(tuple(results), tuple(beside), written=write)
+    if report is not None:
+        report.write_text(html.render(told), encoding="utf-8", errors="replace")
     if output_format != "text":
-        click.echo(FORMATS[output_format](report), nl=False)
+        click.echo(FORMATS[output_format](told), nl=False)
     if not quiet:
-        _echo(report_lines(report, verbose) if output_format == "text" else summary(report))
+        _echo(report_lines(told, verbose) if output_format == "text" else summary(told))
     sys.exit(_exit_code(results, check=check))
 
 
