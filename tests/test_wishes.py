@@ -316,3 +316,43 @@ def test_since_outside_of_a_repository(tmp_path, monkeypatch):
     write("train.py", SCRIPT)
     result = run(".", "--since", "HEAD")
     assert (result.exit_code, "not a git repository" in result.stderr) == (2, True)
+
+
+# -- interactive --------------------------------------------------------------------------------------------
+
+
+def test_units_are_written_as_they_are_chosen(project):
+    for name in ("a.py", "b.py", "c.py", "d.py"):
+        write(name, SCRIPT)
+    result = run(".", "--interactive", "--api", "torch.amp", stdin="y\nn\ne\ny\nq\n")
+    assert result.exit_code == 0, result.output
+    assert [Path(name).read_text() == MIGRATED for name in ("a.py", "b.py", "c.py", "d.py")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert "# AMP010: apex.amp" in result.stderr
+    assert "2 files migrated, 2 files left alone" in result.stderr
+
+
+def test_a_unit_is_one_question(project):
+    for path in (ROOT / "units" / "setup_in_another_file" / "before").glob("*.py"):
+        write(path.name, path.read_text())
+    result = run(".", "--interactive", stdin="y\n")
+    assert "one unit of 2 files" in result.stderr
+    assert "2 files migrated" in result.stderr
+
+
+def test_an_end_of_the_answers_writes_nothing_more(project):
+    for name in ("a.py", "b.py"):
+        write(name, SCRIPT)
+    result = run(".", "--interactive", stdin="y\n")
+    assert (result.exit_code, "interrupted" in result.stderr) == (130, True)
+    assert [Path(name).read_text() for name in ("a.py", "b.py")] == [SCRIPT, SCRIPT]
+
+
+@pytest.mark.parametrize("args", [["--check"], ["-"]])
+def test_nothing_to_ask(project, args):
+    write("a.py", SCRIPT)
+    assert run("a.py", "--interactive", *args).exit_code == 2

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import click
 
+from amp_migrate.cli.interactive import as_chosen
 from amp_migrate.config import Config, ConfigError, config_for
 from amp_migrate.files.since import GitError, changed_since
 from amp_migrate.findings import Finding
@@ -37,6 +38,7 @@ Other commands, each with a --help of its own:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--write", is_flag=True, help="Write the files instead of showing a diff.")
 @click.option("--check", is_flag=True, help="Exit with 1 if something would change; write nothing.")
+@click.option("--interactive", is_flag=True, help="Ask for each unit whether to write it.")
 @click.option("--patch", type=click.Path(path_type=Path, dir_okay=False), help="Write the diff to a file.")
 @click.option("--since", metavar="REV", help="Only units with a file that was changed since this git revision.")
 @click.option(
@@ -71,6 +73,7 @@ def migrate(
     paths: tuple[str, ...],
     write: bool,
     check: bool,
+    interactive: bool,
     patch: Path | None,
     since: str | None,
     api: Api | None,
@@ -100,6 +103,9 @@ def migrate(
     """
     if write and check:
         raise click.UsageError("--write and --check exclude each other")
+    if interactive and (check or "-" in paths):
+        raise click.UsageError("--interactive asks what to write: not with --check, and not for standard input")
+    write = write or interactive
     if "" in paths:
         raise click.UsageError("an empty path; write . for the current folder")
     if stdin_filename is not None and "-" not in paths:
@@ -123,11 +129,12 @@ def migrate(
     results: list[Result] = []
     try:
         with _diffs(patch, shown=output_format == "text" and not write) as diffs:
-            for number, result in enumerate(_found(paths, options, stdin_filename, since)):
+            found = _found(paths, options, stdin_filename, since)
+            for number, result in enumerate(as_chosen(list(found)) if interactive else found):
                 is_stdin = "-" in paths and number == 0
                 results.append(_handled(result, diffs, write=write, is_stdin=is_stdin))
         beside = _beside(named, results, options, since)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         _echo(["interrupted", *summary(Report(tuple(results), written=write))])
         sys.exit(130)
     told = Report(tuple(results), tuple(beside), written=write)

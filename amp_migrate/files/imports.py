@@ -69,7 +69,7 @@ def module_name(file: Path) -> str:
 
 def forget() -> None:
     """Look at the disk again: what was found is remembered for the life of the process."""
-    for lookup in (split, _absolute, _resolved, _roots, _names, _added_to_path):
+    for lookup in (split, _absolute, _followed, _roots, _names, _added_to_path):
         lookup.cache_clear()
 
 
@@ -131,9 +131,13 @@ def _names(folder: str) -> frozenset[str]:
         return frozenset()
 
 
-@cache
 def _resolved(path: Path) -> Path:
-    return path.resolve()
+    return _followed(os.path.abspath(path))  # the current folder may change while we remember
+
+
+@cache
+def _followed(path: str) -> Path:
+    return Path(path).resolve()
 
 
 @cache

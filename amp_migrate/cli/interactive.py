@@ -1,0 +1,63 @@
+"""`--interactive`: unit by unit, as `git add --patch` asks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import click
+
+from amp_migrate.report.diff import coloured, unified_diff
+from amp_migrate.report.model import Report
+from amp_migrate.report.text import finding_lines, unit_lines
+from amp_migrate.result import Result
+
+_QUESTION = "Write this unit? [y]es, [n]o, [q]uit, [e]xplain"
+
+
+def as_chosen(results: Sequence[Result]) -> list[Result]:
+    """The results, of which those units stay as they are that nobody wants to have written. Raises click.Abort."""
+    wanted = {result.path for result in _chosen(results)}
+    return [
+        result
+        if result.path in wanted or not result.changed
+        else dataclasses.replace(result, output=result.source, status="left")
+        for result in results
+    ]
+
+
+def _chosen(results: Sequence[Result]) -> Iterator[Result]:
+    """The results of the units that are wanted: asked one after the other, until somebody quits."""
+    changing = [unit for unit in Report(tuple(results)).units() if any(result.changed for result in unit)]
+    for number, unit in enumerate(changing, 1):
+        _show(unit)
+        click.echo(f"({number} of {len(changing)})", err=True)
+        answer = "e"
+        while answer == "e":
+            choice = click.Choice(["y", "n", "q", "e"], case_sensitive=False)
+            answer = click.prompt(_QUESTION, type=choice, show_choices=False, err=True)
+            if answer == "e":
+                _explain(unit)
+        if answer == "q":
+            return
+        if answer == "y":
+            yield from unit
+
+
+def _show(unit: Sequence[Result]) -> None:
+    for line in unit_lines(unit):
+        click.echo(line, err=True)
+    for result in unit:
+        if result.changed:
+            click.echo(coloured(unified_diff(result.path, result.source, result.output)), nl=False)
+
+
+def _explain(unit: Sequence[Result]) -> None:
+    """The findings of a unit, and what the codes mean."""
+    from amp_migrate.explain.page import page
+
+    findings = [finding for result in unit for finding in result.findings]
+    for line in finding_lines(findings):
+        click.echo(line, err=True)
+    for code in dict.fromkeys([result.form for result in unit if result.form] + [one.code for one in findings]):
+        click.echo(f"\n{page(code)}", err=True, nl=False)
