@@ -13,16 +13,18 @@ from amp_migrate.files.neighbours import local_modules
 def universe_of(paths: Iterable[Path], contents: Mapping[Path, bytes] | None = None) -> list[Path]:
     """The files that are given, with all Python files of their repositories; resolved, in path order.
 
-    Outside of a repository: the given files, those of the given folders, the siblings of given files, and what the
-    given ones import, directly or through others. `contents` has those that were read already, by their resolved paths;
-    they need not be on disk. Raises FileNotFoundError for another path that is not there.
+    Outside of a repository: the given files, those of the given folders, the siblings of the files that were given by
+    themselves, and what these import, directly or through others. `contents` has those that were read already, by
+    their resolved paths; they need not be on disk. Raises FileNotFoundError for another path that is not there.
     """
     known = contents or {}
     given = [*paths, *known]
     roots = {root for path in given if (root := _repository(path)) is not None}
     found = _files([*given, *sorted(roots)], known)
-    loose = [path for path in given if _repository(path) is None]
-    found |= {file.resolve() for path in loose if not path.is_dir() for file in path.resolve().parent.glob("*.py")}
+    folders = {path.resolve() for path in given if path.is_dir()}
+    alone = [path for path in given if folders.isdisjoint((path.resolve(), *path.resolve().parents))]
+    loose = [path for path in alone if _repository(path) is None]
+    found |= {file.resolve() for path in loose for file in path.resolve().parent.glob("*.py")}
     for file in _files(loose, known):
         found |= {module for module, _ in local_modules(file, known[file] if file in known else _read(file))}
     return sorted(found)
