@@ -22,7 +22,7 @@ class Options:
     which source forms are looked for, and which findings are shown. With `reports_plain`, plain loops that are not
     selected by their code are reported only. `torch` is the oldest one that is supported; None takes what the project
     declares. Files of `exclude` are not touched, and the codes of `per_file_ignores` are ignored in the files of each.
-    Raises ValueError for other values.
+    With `partial`, what is left alone is marked with comments. Raises ValueError for other values.
     """
 
     api: Api | None = None
@@ -33,6 +33,7 @@ class Options:
     torch: tuple[int, int] | None = None
     exclude: Patterns | None = None
     per_file_ignores: tuple[tuple[Patterns, tuple[str, ...]], ...] = ()
+    partial: bool = False
 
     def __post_init__(self) -> None:
         if self.api is not None and self.api not in get_args(Api):

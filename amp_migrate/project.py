@@ -13,6 +13,7 @@ from amp_migrate.files.mentions import mentions
 from amp_migrate.files.neighbours import local_modules
 from amp_migrate.files.write import write_atomically
 from amp_migrate.findings import Finding
+from amp_migrate.marks import marked
 from amp_migrate.notebooks import Notebooks
 from amp_migrate.options import Options
 from amp_migrate.result import Result
@@ -56,7 +57,7 @@ def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
     done = _migrated(Workspace(named, sources, options.torch), options)
     results = [unreadable.get(file) or done.get(file) or _untouched(str(file), sources[file]) for file in files]
     for file, result in zip(files, as_wished(results, options), strict=True):
-        yield notebooks.result(file, result)
+        yield notebooks.result(file, marked(result) if options.partial else result)
 
 
 def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[Finding]:

@@ -356,3 +356,30 @@ def test_an_end_of_the_answers_writes_nothing_more(project):
 def test_nothing_to_ask(project, args):
     write("a.py", SCRIPT)
     assert run("a.py", "--interactive", *args).exit_code == 2
+
+
+# -- partial ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_stays_is_marked(project, end):
+    write("train.py", SCRIPT)
+    Path("closure.py").write_bytes(LEFT.replace("\n", end).encode())
+    result = run(".", "--partial", "--write", "--api", "torch.amp")
+    assert Path("train.py").read_text() == MIGRATED
+    lines = Path("closure.py").read_bytes().decode().split(end)
+    (number,) = [number for number, line in enumerate(lines) if "# amp-migrate: AMP913 " in line]
+    assert lines[number].strip() == "# amp-migrate: AMP913 optimizer.step(closure) gives the optimizer a closure"
+    assert lines[number + 1].strip() == "print(optimizer.step(closure))"
+    assert end.join(lines[:number] + lines[number + 1 :]).encode() == LEFT.replace("\n", end).encode()
+    assert "1 file migrated, 1 file left alone" in result.stderr
+    assert run(".", "--partial", "--check").exit_code == 0
+
+
+def test_a_mark_stands_above_the_whole_statement(project):
+    call = "optimizer.step(closure)"
+    write("closure.py", LEFT.replace(call, "optimizer.step(\n        closure=closure,\n    )"))
+    run(".", "--partial", "--write")
+    lines = Path("closure.py").read_text().split("\n")
+    (number,) = [number for number, line in enumerate(lines) if "# amp-migrate: AMP913 " in line]
+    assert lines[number + 1].strip() == "print(optimizer.step("

@@ -38,6 +38,7 @@ Other commands, each with a --help of its own:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--write", is_flag=True, help="Write the files instead of showing a diff.")
 @click.option("--check", is_flag=True, help="Exit with 1 if something would change; write nothing.")
+@click.option("--partial", is_flag=True, help="Mark what is left alone with comments that say why.")
 @click.option("--interactive", is_flag=True, help="Ask for each unit whether to write it.")
 @click.option("--patch", type=click.Path(path_type=Path, dir_okay=False), help="Write the diff to a file.")
 @click.option("--since", metavar="REV", help="Only units with a file that was changed since this git revision.")
@@ -73,6 +74,7 @@ def migrate(
     paths: tuple[str, ...],
     write: bool,
     check: bool,
+    partial: bool,
     interactive: bool,
     patch: Path | None,
     since: str | None,
@@ -125,6 +127,7 @@ def migrate(
         torch=config.torch,
         exclude=config.exclude,
         per_file_ignores=config.per_file_ignores,
+        partial=partial,
     )
     results: list[Result] = []
     try:
