@@ -5,23 +5,33 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from importlib import import_module
 
 import click
 
 from amp_migrate import __version__
-from amp_migrate.cli.checkpoint import checkpoint
-from amp_migrate.cli.explain import explain
-from amp_migrate.cli.migrate import migrate
-from amp_migrate.cli.verify import verify
+
+# In the order of the help; each is the function of the module with its name, and imported when it is asked for.
+_COMMANDS = ("migrate", "verify", "checkpoint", "explain")
 
 
 class _WithDefault(click.Group):
     """A group whose first word may be left out: what is no command is an argument of `migrate`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--version":
+        if args and args[0] not in _COMMANDS and args[0] != "--version":
             args = ["migrate", *args]
         return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = getattr(import_module(f"amp_migrate.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
 
 
 @click.group(cls=_WithDefault, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
@@ -35,12 +45,6 @@ def _commands() -> None:
     `amp-migrate explain CODE` says what a finding means.
     `amp-migrate COMMAND --help` lists all options.
     """
-
-
-_commands.add_command(migrate)
-_commands.add_command(verify)
-_commands.add_command(checkpoint)
-_commands.add_command(explain)
 
 
 def main() -> None:
