@@ -66,9 +66,10 @@ def _example(code: str) -> Iterator[str]:
     yield "## Example"
     before = result.source.decode()
     yield f"```python\n{before}```"
-    said = [one for one in result.findings if one.code == code]
+    said = [one for one in result.findings if code in (one.code, *FORMS)]
     if said:
-        yield "\n".join(f"line {one.line}: {one.code} {one.message}" for one in said)
+        lines = "\n".join(f"line {one.line}: {one.code} {one.message}" for one in said)
+        yield f"```text\n{lines}\n```"
     if result.changed:
         diff = difflib.unified_diff(before.splitlines(True), result.output.decode().splitlines(True), n=99)
         yield "It becomes"
