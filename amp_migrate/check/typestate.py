@@ -1,7 +1,7 @@
 """The life of an optimizer's gradients, along every path: none, plain, scaled, unscaled, stepped.
 
-    backward   none, plain -> scaled         unscale_   scaled -> unscaled
-    step       -> stepped                    update     -> none
+    backward   none, plain, updated -> scaled      unscale_   scaled -> unscaled
+    step       -> stepped                          update     -> updated
     a backward of a loss that is not scaled  none -> plain
 
 GradScaler raises for some of the other moves ([T2.13:torch/amp/grad_scaler.py]) and silently computes nonsense
@@ -100,6 +100,7 @@ class _Walk:
         fresh: State = tuple("none" for _ in self.optimizers)
         stack = [(self.graph.start, self.graph.no_conditions, tuple(first for _ in self.optimizers))]
         seen = set(stack)
+        stepping: dict[Event, set[str]] = {}
         while stack and len(seen) < _MOST_STATES:
             point, conditions, state = stack.pop()
             if point.statement in self.scalers.created_at:
@@ -107,6 +108,8 @@ class _Walk:
             elif point.statement in self.scalers.built_at:
                 state = self._moved(state, self.scalers.built_at[point.statement], "none")
             for event in self.scalers.events.get(point.statement, []) if point.statement is not None else ():
+                if event.kind == "step" and event.optimizer is not None and not event.each:
+                    stepping.setdefault(event, set()).add(state[self.optimizers.index(event.optimizer)])
                 problem = self._problem(event, state, point)
                 if problem is not None:
                     yield violation(self.facts, problem[0], event.node, problem[1])
@@ -118,6 +121,14 @@ class _Walk:
                 if following not in seen:
                     seen.add(following)
                     stack.append(following)
+        # Only where another step of the optimizer follows a backward are its backwards in sight.
+        in_sight = {event.optimizer for event, states in stepping.items() if states & {"scaled", "unscaled"}}
+        for event, states in stepping.items():
+            if event.optimizer in in_sight and "updated" in states and states <= {"none", "updated"}:
+                message = (
+                    f"{event.optimizer} steps once more on the same gradients, and scaler.step unscales them again"
+                )
+                yield violation(self.facts, "step twice", event.node, message)
 
     def _matters(self, statement: Statement, inlined: set[Function]) -> bool:
         """True for an `if` that decides whether something happens to gradients, or where control goes on."""
@@ -145,7 +156,11 @@ class _Walk:
             return None
         if event.kind == "update":
             concerned = {one for key, one in self._of(state) if key in self.scalers.concerned(event)}
-            if not event.has_value and concerned <= {"none", "plain", "scaled"} and not self._steps_in_turn(event):
+            if (
+                not event.has_value
+                and concerned <= {"none", "plain", "scaled", "updated"}
+                and not self._steps_in_turn(event)
+            ):
                 return "update without step", "update() with nothing stepped or unscaled"
             return None
         if event.optimizer is None or event.kind == "unseen":
@@ -172,11 +187,13 @@ class _Walk:
     def _after(self, event: Event, state: State) -> State:
         concerned = self.scalers.concerned(event)
         if event.kind == "backward":
-            return self._moved(state, concerned, "scaled", ("none", "plain"))
+            return self._moved(state, concerned, "scaled", ("none", "plain", "updated"))
         if event.kind == "plain backward":
-            return self._moved(state, concerned, "plain", ("none",))
+            return self._moved(state, concerned, "plain", ("none", "updated"))
         if event.kind == "update":
-            return self._moved(state, concerned, "none", ("stepped", "unscaled", "unknown"))
+            return self._moved(
+                self._moved(state, concerned, "updated", ("stepped",)), concerned, "none", ("unscaled", "unknown")
+            )
         moves = {"unscale": "unscaled", "step": "stepped", "bare step": "none", "unseen": "unknown"}
         return self._moved(state, concerned, moves[event.kind]) if event.kind in moves else state
 
