@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from amp_migrate.report.diff import repository_path, unified_diff
@@ -72,7 +73,9 @@ def _findings(report: Report) -> Iterator[str]:
 def _how_to_apply(report: Report) -> Iterator[str]:
     paths = sorted({repository_path(result.path) for _, result in report.changes()})
     if paths and not report.written:
-        named = " ".join(paths) if len(paths) <= 5 else "."
+        # This line is copied into shells, and names come from whoever opens a pull request.
+        plain = all(path.isprintable() and not path.startswith("-") for path in paths)
+        named = " ".join(shlex.quote(path) for path in paths) if plain and len(paths) <= 5 else "."
         yield "To apply: `pip install amp-migrate`, then in the root of the repository\n"
         yield f"```sh\namp-migrate {named} --write\n```"
 
