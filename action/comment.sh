@@ -21,6 +21,6 @@ found=$(gh api --paginate "$comments?per_page=100" --jq "$own") || refused
 id=${found%%$'\n'*}
 if [ -n "$id" ]; then
   gh api --silent --method PATCH "repos/$GITHUB_REPOSITORY/issues/comments/$id" -F "body=@$body" || refused
-elif [ "$FOUND" = true ]; then
+elif [ "$HAS_FOUND" = true ]; then
   gh api --silent --method POST "$comments" -F "body=@$body" || refused
 fi
