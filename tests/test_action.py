@@ -272,7 +272,7 @@ def test_hostile_inputs_are_only_text(action, project):
         assert run(action, project, {}, **{name: attack}).code == 2
     assert run(action, project, {}, args="* --ignore AMP010", paths="old.py").code == 2  # no file names for a star
     assert run(action, project, pull_request(project), fail=attack, comment=attack).code == 0
-    assert run(action, project, {}, paths="--write").code == 2
+    assert run(action, project, {}, paths="old.py\n--ignore=AMP010").code == 2  # a path, no option
     assert not list(project.rglob("ran"))
 
 
