@@ -70,7 +70,7 @@ def action(tmp_path_factory) -> Composite:
     folder = tmp_path_factory.mktemp("checkout of the action")
     for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml"):
         shutil.copy(REPOSITORY / name, folder / name)
-    for name in ("amp_migrate", "action"):
+    for name in ("amp_migrate", ".github/action"):
         shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     environment = {**inherited(), "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     composite = Composite(folder, tmp_path_factory.mktemp("runner temp"), environment)
