@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from amp_migrate.check import check_module
+from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
@@ -196,14 +197,22 @@ class _Migration:
         return without_unused(edited(self.facts, edits), self.written, programs)
 
     def _problems(self, after: Facts, plans: list[TrainingPlan]) -> list[str]:
-        """What is wrong with our own output; bugs of the source that are kept on purpose are not."""
+        """What is wrong with our own output; bugs of the source that are kept on purpose are not. Raises Refusal."""
         kept = {self.facts.tree.function_of(clip).name for plan in plans for clip in plan.clips_of_scaled}
         left, _ = recognise(after)
         problems = [f"{len(left.sites)} uses of {TITLES[left.form]} are left"] if left.sites else []
         for violation in check_module(after, self.facts):
+            self._refuse_second_step(violation, plans)
             if violation.kind != "clip of scaled gradients" or violation.function not in kept:
                 problems.append(f"{violation.kind} in {violation.function}: {violation.message}")
         return problems
+
+    def _refuse_second_step(self, violation: Violation, plans: list[TrainingPlan]) -> None:
+        """The source steps twice on the same gradients, as apex allowed: no bug of ours. Raises Refusal."""
+        steps = [step.call for plan in plans for step in plan.steps.steps]
+        own = [call for call in steps if self.facts.tree.function_of(call).name == violation.function]
+        if violation.kind == "step twice" and len(own) > 1:
+            raise Refusal("AMP921", own[-1], "no backward is between this step and the one before it")
 
     def _given(self, plans: list[TrainingPlan]) -> tuple[tuple[str, str], ...]:
         functions = [
