@@ -231,14 +231,19 @@ def test_a_plain_backward_in_a_function_of_another_file_gets_gradients_unscaled(
 
 
 def test_a_step_in_a_function_of_another_file_is_a_step_of_the_scaler(tmp_path):
-    result = _migrated_with(tmp_path, STEPS)
+    result = _migrated_with(tmp_path, STEPS, HIDDEN.replace("        optimizer.step()\n", ""))
     assert result.status == "migrated"
     (helper,) = [one for one in migrate_project(str(tmp_path)) if one.path.endswith("reports.py")]
     assert b"scaler.unscale_(optimizer)\n    model.penalty().backward()\n    scaler.step(optimizer)" in helper.output
 
 
-def _migrated_with(folder, reports):
-    (folder / "train.py").write_text(HIDDEN)
+def test_a_step_beside_one_in_a_function_of_another_file_is_refused(tmp_path):
+    """scaler.step would unscale the gradients once more that the function has stepped on."""
+    assert _migrated_with(tmp_path, STEPS).status == "left"
+
+
+def _migrated_with(folder, reports, script=HIDDEN):
+    (folder / "train.py").write_text(script)
     (folder / "reports.py").write_text(reports)
     return next(result for result in migrate_project(str(folder)) if result.path.endswith("train.py"))
 
