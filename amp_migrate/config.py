@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 from amp_migrate.options import Api, Dtype
 from amp_migrate.patterns import Patterns
-from amp_migrate.selection import known_codes
+from amp_migrate.selection import unknown_code
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -93,9 +93,9 @@ class _Reader:
 
     def codes(self, key: str, value: Any) -> tuple[str, ...]:
         found = tuple(code.upper() for code in self.texts(key, value))
-        for code in found:
-            if not any(known.startswith(code) for known in known_codes()):
-                raise self._error(key, f"{code} is no code of amp-migrate")
+        unknown = unknown_code(found)
+        if unknown is not None:
+            raise self._error(key, f"{unknown} is no code of amp-migrate")
         return found
 
     def codes_by_pattern(self, key: str, value: Any) -> tuple[tuple[Patterns, tuple[str, ...]], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from amp_migrate.rules import RULES
 
@@ -29,6 +30,11 @@ TITLES = {
 def known_codes() -> tuple[str, ...]:
     """The codes of all source forms and findings."""
     return (*TITLES, *RULES)
+
+
+def unknown_code(codes: Iterable[str]) -> str | None:
+    """The first of some codes that is not the beginning of a known one."""
+    return next((code for code in codes if not any(known.startswith(code) for known in known_codes())), None)
 
 
 @dataclasses.dataclass(frozen=True)

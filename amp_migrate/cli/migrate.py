@@ -23,7 +23,7 @@ from amp_migrate.report.formats import FORMATS
 from amp_migrate.report.model import Report
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
-from amp_migrate.selection import Selection, known_codes
+from amp_migrate.selection import Selection, unknown_code
 
 # `amp-migrate --help` is the help of this command.
 _OTHER_COMMANDS = """\b
@@ -129,14 +129,16 @@ def migrate(
         per_file_ignores=config.per_file_ignores,
         partial=partial,
     )
+    _check_existence(named)
+    touched = _touched(since, named)
     results: list[Result] = []
     try:
         with _diffs(patch, shown=output_format == "text" and not write) as diffs:
-            found = _found(paths, options, stdin_filename, since)
+            found = _found(paths, options, stdin_filename, touched)
             for number, result in enumerate(as_chosen(list(found)) if interactive else found):
                 is_stdin = "-" in paths and number == 0
                 results.append(_handled(result, diffs, write=write, is_stdin=is_stdin))
-        beside = _beside(named, results, options, since)
+        beside = _beside(named, results, options, touched)
     except (KeyboardInterrupt, click.Abort):
         _echo(["interrupted", *summary(Report(tuple(results), written=write))])
         sys.exit(130)
@@ -160,9 +162,9 @@ def _exit_code(results: list[Result], *, check: bool) -> int:
 def _codes(given: tuple[str, ...], option: str) -> tuple[str, ...]:
     """The codes of an option that may be repeated, and may hold several; each is the beginning of a known one."""
     codes = tuple(code.strip().upper() for text in given for code in text.split(",") if code.strip())
-    for code in codes:
-        if not any(one.startswith(code) for one in known_codes()):
-            raise click.BadParameter(f"{code} is no code of amp-migrate", param_hint=option)
+    unknown = unknown_code(codes)
+    if unknown is not None:
+        raise click.BadParameter(f"{unknown} is no code of amp-migrate", param_hint=option)
     return codes
 
 
@@ -173,15 +175,17 @@ def _config(paths: list[Path]) -> Config:
         raise click.UsageError(str(error)) from None
 
 
-def _found(
-    paths: tuple[str, ...], options: Options, stdin_filename: Path | None, since: str | None
-) -> Iterator[Result]:
-    """The results of what was asked for; with `since`, those of units with a file that it has changed."""
-    named = [Path(path) for path in paths if path != "-"]
+def _check_existence(named: list[Path]) -> None:
     missing = [str(path) for path in named if not os.path.exists(path)]
     if missing:
         raise click.UsageError(f"{', '.join(missing)} does not exist, or may not be read")
-    touched = _touched(since, named)
+
+
+def _found(
+    paths: tuple[str, ...], options: Options, stdin_filename: Path | None, touched: set[str] | None
+) -> Iterator[Result]:
+    """The results of what was asked for; of units with a file that was `touched`, where that was asked for."""
+    named = [Path(path) for path in paths if path != "-"]
     if "-" in paths:
         if sys.stdin is None:
             raise click.UsageError("there is no standard input")
@@ -192,8 +196,7 @@ def _found(
                 yield result
 
 
-def _beside(named: list[Path], results: list[Result], options: Options, since: str | None) -> list[Finding]:
-    touched = _touched(since, named)
+def _beside(named: list[Path], results: list[Result], options: Options, touched: set[str] | None) -> list[Finding]:
     found = findings_beside([path for path in named if os.path.isdir(path)], results)
     return [
         one
