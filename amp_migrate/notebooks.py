@@ -17,40 +17,43 @@ class Notebooks:
     """The notebooks that were read, with what they were read from."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[bytes, Notebook]] = {}
-        self._broken: dict[Path, tuple[bytes, str]] = {}
+        self._raw: dict[Path, bytes] = {}
+        self._read: dict[Path, Notebook] = {}
+        self._broken: dict[Path, str] = {}
 
     def script(self, file: Path, raw: bytes) -> bytes:
         """The source of a file as the migration sees it: of a notebook the code cells, of a script itself."""
         if file.suffix != ".ipynb":
             return raw
+        self._raw[file] = raw
         if not any(word in raw for word in _WORDS):
-            self._known[file] = raw, Notebook(b'{"cells": []}')
             return b""
         try:
-            notebook = Notebook(raw)
+            self._read[file] = Notebook(raw)
         except NotebookError as error:
-            self._broken[file] = raw, str(error)
+            self._broken[file] = str(error)
             return b""
-        self._known[file] = raw, notebook
-        return notebook.script
+        return self._read[file].script
 
     def result(self, file: Path, result: Result) -> Result:
         """The result of a script as that of its notebook."""
-        if file in self._broken:
-            raw, why = self._broken[file]
-            finding = Finding(result.path, 1, "AMP994", why)
-            return dataclasses.replace(result, source=raw, output=raw, status="error", findings=(finding,))
-        if file not in self._known:
+        if file not in self._raw:
             return result
-        raw, notebook = self._known[file]
-        findings = tuple(_placed(finding, notebook) for finding in result.findings)
+        raw = self._raw[file]
+        whole = dataclasses.replace(result, source=raw, output=raw)
+        if file in self._broken:
+            finding = Finding(result.path, 1, "AMP994", self._broken[file])
+            return dataclasses.replace(whole, status="error", findings=(finding,))
+        if file not in self._read:
+            return whole
+        notebook = self._read[file]
         try:
             output = notebook.with_script(result.output) if result.changed else raw
         except NotebookError as error:
             finding = Finding(result.path, 1, "AMP986", str(error))
-            return dataclasses.replace(result, source=raw, output=raw, status="left", findings=(finding,), plan="")
-        return dataclasses.replace(result, source=raw, output=output, findings=findings)
+            return dataclasses.replace(whole, status="left", findings=(finding,), plan="")
+        findings = tuple(_placed(finding, notebook) for finding in result.findings)
+        return dataclasses.replace(whole, output=output, findings=findings)
 
 
 def _placed(finding: Finding, notebook: Notebook) -> Finding:

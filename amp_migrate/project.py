@@ -44,20 +44,31 @@ def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
     the others. Raises FileNotFoundError for a path that is not there.
     """
     named = list(paths)
-    found = find_files(named, and_notebooks=True)
-    files = [file for file in found if options.exclude is None or not options.exclude.match(file)]
-    notebooks = Notebooks()
-    sources: dict[Path, bytes] = {}
+    files = [file for file in find_files(named, and_notebooks=True) if not _is_excluded(file, options)]
+    contents: dict[Path, bytes] = {}
     unreadable: dict[Path, Result] = {}
     for file in files:
         try:
-            sources[file] = notebooks.script(file, file.read_bytes())
+            contents[file] = file.read_bytes()
         except OSError as error:
             unreadable[file] = _failed(file, error)
+    results = dict(zip(contents, _results(named, contents, options), strict=True))
+    results |= zip(unreadable, as_wished(unreadable.values(), options), strict=True)
+    yield from (results[file] for file in files)
+
+
+def _results(named: list[Path], contents: Mapping[Path, bytes], options: Options) -> Iterator[Result]:
+    """The results of some files, in their order, as users want to see them: of notebooks those of notebooks."""
+    notebooks = Notebooks()
+    sources = {file: notebooks.script(file, content) for file, content in contents.items()}
     done = _migrated(Workspace(named, sources, options.torch), options)
-    results = [unreadable.get(file) or done.get(file) or _untouched(str(file), sources[file]) for file in files]
-    for file, result in zip(files, as_wished(results, options), strict=True):
+    results = [done.get(file) or _untouched(str(file), source) for file, source in sources.items()]
+    for file, result in zip(sources, as_wished(results, options), strict=True):
         yield notebooks.result(file, marked(result) if options.partial else result)
+
+
+def _is_excluded(file: Path, options: Options) -> bool:
+    return options.exclude is not None and options.exclude.match(file)
 
 
 def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[Finding]:
@@ -82,14 +93,10 @@ def _still_imports_apex(folder: Path, outputs: dict[str, Result]) -> str | None:
 def migrate_stdin(source: bytes, options: Options, name: Path | None = None) -> Result:
     """Migrate standard input as if it were the file `name`, or a file of the current folder."""
     file = name or Path.cwd() / "-"
-    if name is not None and options.exclude is not None and options.exclude.match(name):
+    if name is not None and _is_excluded(name, options):
         return _untouched(str(name), source)
-    notebooks = Notebooks()
-    script = notebooks.script(file, source)
-    done = _migrated(Workspace([], {file: script}, options.torch), options)
-    result = done.get(file) or _untouched(str(file), script)
-    (wished,) = (notebooks.result(file, one) for one in as_wished([result], options))
-    return wished if name is not None else _renamed(wished, "-")
+    (result,) = _results([], {file: source}, options)
+    return result if name is not None else _renamed(result, "-")
 
 
 def migrate_program(script: Path, source: bytes, options: Options) -> list[Result]:
@@ -166,12 +173,14 @@ def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict
 
 def _trained_by_others(sources: Mapping[Path, bytes]) -> Iterator[Path]:
     """The files with a training that may be on a GPU since another file says so that names something of theirs."""
-    for file, source in sources.items():
-        names = names_of(source) if may_train_for_another(source) else set()
-        if names:
-            named = re.compile(rb"\b(?:%s)\b" % b"|".join(sorted(names)))
-            if any(other is not file and speaks_of_gpu(text) and named.search(text) for other, text in sources.items()):
-                yield file
+    trained = {
+        file: names for file, source in sources.items() if may_train_for_another(source) and (names := names_of(source))
+    }
+    on_gpu = {file: source for file, source in sources.items() if speaks_of_gpu(source)} if trained else {}
+    for file, names in trained.items():
+        named = re.compile(rb"\b(?:%s)\b" % b"|".join(sorted(names)))
+        if any(other is not file and named.search(text) for other, text in on_gpu.items()):
+            yield file
 
 
 def _with_companions(workspace: Workspace, found: dict[Path, Result], options: Options) -> dict[Path, Result]:
