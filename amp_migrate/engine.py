@@ -209,9 +209,11 @@ class _Migration:
 
     def _refuse_second_step(self, violation: Violation, plans: list[TrainingPlan]) -> None:
         """The source steps twice on the same gradients, as apex allowed: no bug of ours. Raises Refusal."""
+        if violation.kind != "step twice":
+            return
         steps = [step.call for plan in plans for step in plan.steps.steps]
         own = [call for call in steps if self.facts.tree.function_of(call).name == violation.function]
-        if violation.kind == "step twice" and len(own) > 1:
+        if len(own) > 1:
             raise Refusal("AMP921", own[-1], "no backward is between this step and the one before it")
 
     def _given(self, plans: list[TrainingPlan]) -> tuple[tuple[str, str], ...]:

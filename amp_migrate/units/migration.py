@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from amp_migrate.engine import Input, Outcome, migrate
@@ -200,7 +201,7 @@ class _Units:
         while larger is not None and len(larger.files) <= _MOST_FILES:
             units.append(larger)
             larger = self.index.grown(larger) if codes & _MAY_BE_FAR else None
-        for unit in (*units[:1], *units[1:][-1:], *self._with_makers(done, codes)):
+        for unit in chain(units[:1], units[1:][-1:], self._with_makers(done, codes)):
             if not self.taken.isdisjoint(unit.files):
                 continue
             if "AMP901" not in codes or self.index.sets_up_and_scales(unit):
