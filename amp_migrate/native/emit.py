@@ -59,14 +59,11 @@ class _Emitter:
         if self.spellings.uses_scaler:
             self._steps()
             self._micro_uses()
-            self._stepped()
             self._checkpoints()
             self._added_states()
             self._skips()
         else:
             self._drop_checkpoints()
-            for name in self.plan.found.stepped:
-                self.edits.replace(name, "True")
         for test in self.plan.carrier_tests:
             self._carrier_test(test)
         for node, text in self.plan.found.replaced.items():
@@ -250,20 +247,6 @@ class _Emitter:
                     self.edits.insert_before(update.at, line)
                 else:
                     self.edits.insert_after(update.at, line)
-
-    def _stepped(self) -> None:
-        """Whether the step was taken: an overflow makes the scale smaller."""
-        for name in self.plan.found.stepped:
-            function = self.facts.tree.function_of(name)
-            scale = f"{self._scaler(function)}.get_scale()"
-            before = "scale" if "scale" not in self._names_of(function) else "scale_before"
-            for step in self.plan.steps.steps:
-                if step.statement.function is function:
-                    self.edits.insert_before(step.statement, f"{before} = {scale}")
-            self.edits.replace(name, f"{scale} >= {before}")
-
-    def _names_of(self, function: Function) -> set[str]:
-        return {part.value for part in walk(function.node) if isinstance(part, cst.Name)}
 
     def _update_lines(self, function: Function) -> list[str]:
         """update(), with the value that a static scale is to keep, and clamped where the source bounds it."""
@@ -454,7 +437,7 @@ class _Emitter:
         for read in found.scale_reads:
             self.edits.replace(read.node, "1.0")
         for skip in self.plan.skips:
-            self.edits.replace(skip.node, "False")
+            self.edits.replace(skip.node, "True" if skip.taken else "False")
 
     def _carrier_test(self, test: cst.BaseExpression) -> None:
         function = self.facts.tree.function_of(test)

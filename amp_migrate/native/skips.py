@@ -14,6 +14,9 @@ def write_skip(facts: Facts, skip: SkipTest, scaler: str, edits: Edits, *, is_fi
     if is_first:
         edits.insert_before(skip.step, f"{skip.name} = {scaler}.get_scale()")
     parent = facts.tree.parents.get(skip.node)
+    if skip.taken:
+        edits.replace(skip.node, f"{scaler}.get_scale() >= {skip.name}")
+        return
     if isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not):
         edits.replace(parent, f"{scaler}.get_scale() >= {skip.name}")
         return

@@ -183,11 +183,13 @@ class ScaleAccess:
 
 @dataclasses.dataclass(eq=False)
 class SkipRead:
-    """A question whether the step that `optimizer` just made was skipped."""
+    """A question whether the step that `optimizer` just made was skipped; without one, whether the only step of the
+    function was taken.
+    """
 
     node: cst.BaseExpression
     statement: Statement
-    optimizer: cst.BaseExpression
+    optimizer: cst.BaseExpression | None = None
 
 
 @dataclasses.dataclass(eq=False)
@@ -240,11 +242,10 @@ class Recognition:
 
     `modules` are the dotted names of what the form consists of: imports of them go. `received` are the names that take
     up a handle that is handed on, `absent` the reads of the handle where it is None, and `settled` the tests of it that
-    are true now. `stepped` stand for whether the step in their function was taken, `replaced` are expressions of the
-    form with what stands in their place natively. `evaluates` tells whether forwards without gradients were in mixed
-    precision as well, `is_proven` whether the source shows that its models and losses survive half precision,
-    `is_scaled` whether it scales its losses itself, `casts_models` whether the code of the models has to be
-    read for what was there for half weights.
+    are true now. `replaced` are expressions of the form with what stands in their place natively. `evaluates` tells
+    whether forwards without gradients were in mixed precision as well, `is_proven` whether the source shows that its
+    models and losses survive half precision, `is_scaled` whether it scales its losses itself, `casts_models` whether
+    the code of the models has to be read for what was there for half weights.
     """
 
     form: str
@@ -261,7 +262,6 @@ class Recognition:
     added: list[AddedState] = dataclasses.field(default_factory=list)
     scale_reads: list[ScaleAccess] = dataclasses.field(default_factory=list)
     skip_reads: list[SkipRead] = dataclasses.field(default_factory=list)
-    stepped: list[cst.Name] = dataclasses.field(default_factory=list)
     handed: list[HandedOn] = dataclasses.field(default_factory=list)
     received: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     absent: list[cst.BaseExpression] = dataclasses.field(default_factory=list)

@@ -211,12 +211,6 @@ class _Planner:
             call = steps.without_gradients[0].call
             raise Refusal("AMP921", call, "there is a path to this step that passes no backward of its optimizer")
 
-        for name in self.found.stepped:
-            function = self.facts.tree.function_of(name)
-            if sum(step.statement.function is function for step in steps.steps) != 1:
-                message = "whether the step was taken is told here, and there is not one step in this function"
-                raise Refusal("AMP937", name, message)
-
     def _remaining_tests(self, collapses: list[Collapse]) -> list[cst.BaseExpression]:
         """Tests of a carrier that stay in the program and have no fixed answer."""
         gone = {id(part) for collapse in collapses for part in self._nodes_of_test(collapse)}

@@ -17,7 +17,7 @@ import dataclasses
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.tree import Function, Statement, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition, SkipRead
 from amp_migrate.plan.steps.placement import StepPlan
@@ -25,20 +25,42 @@ from amp_migrate.plan.steps.placement import StepPlan
 
 @dataclasses.dataclass(frozen=True)
 class SkipTest:
-    """A comparison of the scale with that before a step, which gets a `name` there."""
+    """A comparison of the scale with that before a step, which gets a `name` there: was it skipped, or `taken`?"""
 
     node: cst.BaseExpression
     step: Statement
     name: str
+    taken: bool
 
 
 def find_skips(facts: Facts, found: Recognition, steps: StepPlan, name: str) -> list[SkipTest]:
     """The steps that are asked about. Raises Refusal where that is not the one step whose update came right before."""
-    return [SkipTest(read.node, _step_before(facts, read, steps), name) for read in found.skip_reads]
+    tests = []
+    for read in found.skip_reads:
+        if read.optimizer is None:
+            step, before = _only_step(read, steps), _free_in(read.statement.function)
+        else:
+            step, before = _step_before(facts, read, read.optimizer, steps), name
+        tests.append(SkipTest(read.node, step, before, taken=read.optimizer is None))
+    return tests
 
 
-def _step_before(facts: Facts, read: SkipRead, steps: StepPlan) -> Statement:
-    own = facts.objects.objects(read.optimizer)
+def _only_step(read: SkipRead, steps: StepPlan) -> Statement:
+    own = [one.statement for one in steps.steps if one.statement.function is read.statement.function]
+    if len(own) != 1:
+        message = "whether the step was taken is told here, and there is not one step in this function"
+        raise Refusal("AMP937", read.node, message)
+    return own[0]
+
+
+def _free_in(function: Function) -> str:
+    """A name for the scale that the function uses for nothing else."""
+    used = {part.value for part in walk(function.node) if isinstance(part, cst.Name)}
+    return "scale" if "scale" not in used else "scale_before"
+
+
+def _step_before(facts: Facts, read: SkipRead, optimizer: cst.BaseExpression, steps: StepPlan) -> Statement:
+    own = facts.objects.objects(optimizer)
     near = [
         one.statement for one in steps.steps if one.objects & own and one.statement.function is read.statement.function
     ]

@@ -14,7 +14,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.native.lower import SCALE_NOW, STEPPED, scale_at, scale_settings
-from amp_migrate.plan.model import Backward, Condition, LossScale, Recognition, ScaleAccess, Setup
+from amp_migrate.plan.model import Backward, Condition, LossScale, Recognition, ScaleAccess, Setup, SkipRead
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
 
@@ -165,7 +165,7 @@ class Training:
                 if isinstance(part, cst.Name) and part.value == SCALE_NOW:
                     self.found.scale_reads.append(ScaleAccess(part, statement))
                 elif isinstance(part, cst.Name) and part.value == STEPPED:
-                    self.found.stepped.append(part)
+                    self.found.skip_reads.append(SkipRead(part, statement))
 
     # -- notes ------------------------------------------------------------------------------------------
 
