@@ -14,6 +14,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
+from amp_migrate.files.bindings import called_name
+
 SUMS = frozenset("all_reduce all_reduce_coalesced all_reduce_multigpu allreduce flat_dist_call".split())
 # What else such code calls: whether and how it sums, and how gradients become one tensor and are put back.
 _HARMLESS = frozenset(
@@ -33,13 +35,13 @@ _SCALINGS = (ast.Div, ast.Mult, ast.FloorDiv)
 
 def sums_over_processes(code: ast.AST) -> bool:
     """True where something is summed over processes."""
-    return any(_called(node) in SUMS for node in ast.walk(code) if isinstance(node, ast.Call))
+    return any(called_name(node) in SUMS for node in ast.walk(code) if isinstance(node, ast.Call))
 
 
 def only_averages(code: ast.AST, functions: Mapping[str, ast.AST]) -> bool:
     """True for code that sums gradients over processes, and is linear in them; `functions` are those it may call."""
     summing = [name for name, one in functions.items() if one is not code and sums_over_processes(one)]
-    called = {_called(node) for node in ast.walk(code) if isinstance(node, ast.Call)}
+    called = {called_name(node) for node in ast.walk(code) if isinstance(node, ast.Call)}
     helpers = called & set(summing)
     if not (called & SUMS or helpers) or not called <= SUMS | _HARMLESS | helpers:
         return False
@@ -72,10 +74,3 @@ def _speaks_of_gradients(node: ast.AST) -> bool:
 
 def _asks_for_none(node: ast.Compare) -> bool:
     return all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops)
-
-
-def _called(call: ast.Call) -> str:
-    function = call.func
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""

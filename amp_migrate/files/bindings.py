@@ -1,4 +1,4 @@
-"""What an import statement binds."""
+"""What imports bind and calls name, in the trees of `ast`."""
 
 from __future__ import annotations
 
@@ -29,3 +29,11 @@ def _module(node: ast.ImportFrom) -> str:
 
 def _below(module: str, name: str) -> str:
     return module + name if module.endswith(".") else f"{module}.{name}"
+
+
+def called_name(call: ast.Call) -> str:
+    """The last name of what is called: `all_reduce` for `dist.all_reduce(...)`; empty for what has none."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from amp_migrate.averaging import only_averages
 from amp_migrate.facts.elsewhere import Nowhere
+from amp_migrate.files.bindings import called_name
 from amp_migrate.files.imports import canonical, member, module_name, split
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
@@ -269,7 +270,7 @@ def _definitions_in(file: Path) -> dict[str, _Definition]:
 
 
 def _computes_bce(definition: _Definition) -> bool:
-    called = {_called(node) for node in ast.walk(definition) if isinstance(node, ast.Call)}
+    called = {called_name(node) for node in ast.walk(definition) if isinstance(node, ast.Call)}
     return bool(called & BINARY_CROSS_ENTROPIES) and "autocast" not in called
 
 
@@ -289,7 +290,7 @@ def _reads_gradients(file: Path, function: ast.AST) -> bool:
     called = {
         _imports(file).get(name, name).rpartition(".")[2]
         for node in nodes
-        if isinstance(node, ast.Call) and (name := _called(node))
+        if isinstance(node, ast.Call) and (name := called_name(node))
     }
     cleared = {
         id(node.value)
@@ -312,10 +313,3 @@ def _speaks_of_gradients(definition: ast.AST) -> bool:
     names -= {"no_grad", "enable_grad", "set_grad_enabled", "requires_grad", "requires_grad_"}
     words = ("grad", "norm", "clip", "backward", "hook")
     return "step" in attributes or any(word in name.lower() for name in names for word in words)
-
-
-def _called(call: ast.Call) -> str:
-    function = call.func
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
