@@ -1,22 +1,33 @@
 """Master weights by hand in one arm, the plain program in the other.
 
-if args.fp16:                                                  master_params = list(model.parameters())
-model_params, master_params = prep_param_lists(model)      optimizer = SGD(master_params, lr=0.1)
-else:                                                          if args.fp16:
-master_params = list(model.parameters())                       optimizer = FP16_Optimizer(optimizer, ...)
-optimizer = SGD(master_params, lr=0.1)
-...                                                            ...
-if args.fp16:                                                  optimizer.zero_grad()
-(loss * args.scale).backward()                             optimizer.backward(loss)
-model_grads_to_master_grads(model_params, master_params)   optimizer.step()
-for param in master_params:                         =>
-param.grad.data.div_(args.scale)
-optimizer.step()
-master_params_to_model_params(model_params, master_params)
-else:
-optimizer.zero_grad()
-loss.backward()
-optimizer.step()
+    if args.fp16:
+        model_params, master_params = prep_param_lists(model)
+    else:
+        master_params = list(model.parameters())
+    optimizer = SGD(master_params, lr=0.1)
+    ...
+    if args.fp16:
+        (loss * args.scale).backward()
+        model_grads_to_master_grads(model_params, master_params)
+        for param in master_params:
+            param.grad.data.div_(args.scale)
+        optimizer.step()
+        master_params_to_model_params(model_params, master_params)
+    else:
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+is read as
+
+    master_params = list(model.parameters())
+    optimizer = SGD(master_params, lr=0.1)
+    if args.fp16:
+        optimizer = FP16_Optimizer(optimizer, ...)
+    ...
+    optimizer.zero_grad()
+    optimizer.backward(loss)
+    optimizer.step()
 """
 
 from __future__ import annotations
