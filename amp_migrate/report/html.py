@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from amp_migrate.findings import Finding
 from amp_migrate.report.colours import coloured_lines
 from amp_migrate.report.diff import repository_path
+from amp_migrate.report.document import document
 from amp_migrate.report.hunks import text_of
 from amp_migrate.report.model import Report
 from amp_migrate.report.text import summary
@@ -26,22 +27,6 @@ _STATUS: dict[Status, str] = {
     "error": "not processed",
     "untouched": "nothing to do",
 }
-# The policy makes the browser refuse whatever an escape that was forgotten might let in.
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>amp-migrate</title>
-<style>
-{style}</style>
-</head>
-<body>
-{body}
-</body>
-</html>
-"""
 
 
 def render(report: Report) -> str:
@@ -49,10 +34,10 @@ def render(report: Report) -> str:
     told = [result for result in report.results if result.status != "untouched" or result.findings]
     names = {result.path: f"f{number}" for number, result in enumerate(told)}
     parts = [_header(report), _forms(report), _tree(report, names)]
-    parts += [_file(result, names[result.path], report) for result in told]
+    parts += [_file(result, names[result.path]) for result in told]
     parts.append(_beside(report.beside))
     style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    return _PAGE.format(style=style, body="\n".join(filter(None, parts)))
+    return document("amp-migrate", style, "\n".join(filter(None, parts)))
 
 
 def _header(report: Report) -> str:
@@ -128,7 +113,7 @@ def _results_in(folder: dict[str, object]) -> Iterator[Result]:
 # -- a file -------------------------------------------------------------------------------------------------
 
 
-def _file(result: Result, name: str, report: Report) -> str:
+def _file(result: Result, name: str) -> str:
     what = f" {TITLES[result.form]}" if result.form else ""
     title = f"<code>{escape(repository_path(result.path))}</code>"
     head = f"{title} <small>{_STATUS[result.status]}{escape(what)}</small>"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 
+from amp_migrate.report.document import document
 from amp_migrate.verify.comparison import Comparison, Line, Section, Verdict
 from amp_migrate.verify.report.facts import failures, rows
 from amp_migrate.verify.report.plot import svgs
@@ -15,22 +16,6 @@ _HEADLINES: dict[Verdict, str] = {
     "different": "They train differently",
     "not comparable": "They cannot be compared",
 }
-# The policy makes the browser refuse whatever an escape that was forgotten might let in.
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-{body}
-</body>
-</html>
-"""
 
 
 def page(comparison: Comparison) -> str:
@@ -44,9 +29,9 @@ def page(comparison: Comparison) -> str:
         _notes(comparison),
         _part("How to reproduce", f"<pre>{escape(comparison.command)}</pre>") if comparison.command else "",
     ]
-    title = escape(f"{comparison.verdict}: {comparison.before.script} - amp-migrate verify")
+    title = f"{comparison.verdict}: {comparison.before.script} - amp-migrate verify"
     style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    return _PAGE.format(title=title, style=style, body="\n".join(filter(None, parts)))
+    return document(title, style, "\n".join(filter(None, parts)))
 
 
 def _header(comparison: Comparison) -> str:
