@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from amp_migrate.companions.arguments import NewArguments, NoNativeFormError, bound, new_arguments
-from amp_migrate.companions.table import COMPANIONS, DDP, FUSED_ADAM, STARS, Companion, family
+from amp_migrate.companions.table import COMPANIONS, DDP, FUSED_ADAM, Companion, family
 from amp_migrate.companions.uses import ApexImport, Use, hint_of, statements_of
 from amp_migrate.facts import Facts
 from amp_migrate.facts.exports import is_exported
@@ -143,18 +143,18 @@ class _Decider:
     def other_files(self, one: ApexImport) -> None:
         """What other files import from this one, or make of the instances that are made here."""
         companion = COMPANIONS.get(one.path)
-        if one.alias is None and one.path not in STARS:
+        if one.variable is None:
             message = f"what comes from {one.path} through the star import is not known"
             self.decisions.keep(one.path, one.statement.node, "AMP942", message)
-        if one.variable is None or one.alias is None:
             return
+        place = one.alias or one.statement.node
         if family(one.path) in self.surroundings.kept and family(one.path) not in self.decisions.stays:
-            self.decisions.keep(one.path, one.alias, "AMP945", self.surroundings.kept[family(one.path)])
+            self.decisions.keep(one.path, place, "AMP945", self.surroundings.kept[family(one.path)])
         user = self._user_of(one.variable)
-        if user is not None and companion is not None and self._can_be_swapped(companion):
+        if user is not None and companion is not None and one.alias is not None and self._can_be_swapped(companion):
             self.decisions.passed_on[one.variable] = companion
         elif user is not None:
-            self.decisions.keep(one.path, one.alias, "AMP945", f"{user} may take {one.variable.name} from this file")
+            self.decisions.keep(one.path, place, "AMP945", f"{user} may take {one.variable.name} from this file")
 
     def methods(self, root: Function) -> None:
         """Methods that only Apex's DistributedDataParallel has."""
@@ -204,7 +204,8 @@ class _Decider:
         old = [arg.keyword.value for arg in call.args if arg.keyword and arg.keyword.value in _BEFORE_2019]
         if old:
             raise NoNativeFormError("AMP943", f"{old[0]} is of the FusedAdam of before September 2019")
-        if any(one.path == "apex.optimizers.FP16_Optimizer" for one in self.imports):
+        wrappers = [one for one in self.imports if one.path == "apex.optimizers.FP16_Optimizer"]
+        if any(one.alias is not None or (one.variable is not None and one.variable.loads) for one in wrappers):
             raise NoNativeFormError("AMP943", "it goes with the FP16_Optimizer of before September 2019")
 
     def _is_type_test(self, use: Use) -> bool:

@@ -73,10 +73,11 @@ def plan_imports(
 ) -> Imports:
     """Decide about the imports of one file; `gone` are the uses in arms that go."""
     plan = Imports()
+    stars = {one.statement for one in imports if one.alias is None}
+    needed = {one.statement for one in imports if one.alias is None and not _is_unneeded(one, uses, decisions, gone)}
+    plan.whole.extend(statement for statement in stars if statement not in needed)
     for one in imports:
         if one.alias is None:
-            if family(one.path) not in decisions.stays and not _still_used(uses, decisions, gone, None):
-                plan.whole.append(one.statement)
             continue
         assert one.variable is not None
         aliases = plan.goes.setdefault(one.statement, [])
@@ -104,7 +105,14 @@ def _can_mean(facts: Facts, variable: Variable, companion: Companion) -> bool:
     return other is None or other == own
 
 
-def _still_used(uses: list[Use], decisions: Decisions, gone: set[Use], variable: Variable | None) -> bool:
+def _is_unneeded(one: ApexImport, uses: list[Use], decisions: Decisions, gone: set[Use]) -> bool:
+    """True for what nothing needs of a star import any more."""
+    if one.variable is None or family(one.path) in decisions.stays:
+        return False
+    return not _still_used(uses, decisions, gone, one.variable)
+
+
+def _still_used(uses: list[Use], decisions: Decisions, gone: set[Use], variable: Variable) -> bool:
     """True where a use by this name stays as it is."""
     return any(
         use.variable is variable and use not in decisions.calls and use not in decisions.names and use not in gone

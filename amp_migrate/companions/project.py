@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeGuard
 
+from amp_migrate.apex_exports import APEX_EXPORTS
 from amp_migrate.companions.decisions import Surroundings
 from amp_migrate.companions.stage import Stage, migrate_companions, not_migrated
 from amp_migrate.companions.table import APEX_ONLY, COMPANIONS, canonical, family, words_in
-from amp_migrate.files.bindings import imported
+from amp_migrate.files.bindings import imported, stars_of
 from amp_migrate.files.helpers import Helpers
 from amp_migrate.result import Result
 from amp_migrate.sources.screen import IMPORTS_APEX
@@ -116,6 +117,7 @@ def _is_set(node: ast.AST) -> TypeGuard[ast.Name]:
 def _from_apex(tree: ast.AST) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         yield from ((name, path) for name, path in imported(node) if path.split(".")[0] == "apex")
+        yield from ((name, f"{star}.{name}") for star in stars_of(node) for name in APEX_EXPORTS.get(star, ()))
 
 
 def _path(node: ast.AST, paths: Mapping[str, str]) -> str:

@@ -10,8 +10,6 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
-from amp_migrate.plan.cleanup import STAR_NAMES
-
 DDP = "apex.parallel.DistributedDataParallel"
 SYNC_BATCH_NORM = "apex.parallel.SyncBatchNorm"
 CONVERT = "apex.parallel.convert_syncbn_model"
@@ -157,18 +155,6 @@ WITHOUT_NATIVE_FORM = {
     "apex.reparameterization": "use torch.nn.utils.parametrizations.weight_norm",
     "apex.pyprof": "use torch.profiler",
     "apex.transformer": "use Megatron-LM's own",
-}
-
-# What `from apex.parallel import *` binds; the modules have no `__all__`.
-STARS = {
-    **STAR_NAMES,
-    "apex.parallel": tuple(
-        "DistributedDataParallel Reducer SyncBatchNorm LARC convert_syncbn_model create_syncbn_process_group "
-        "ReduceOp".split()
-    ),
-    "apex.optimizers": tuple("FusedAdam FusedSGD FusedLAMB FusedNovoGrad FusedAdagrad FP16_Optimizer".split()),
-    "apex.normalization": ("FusedLayerNorm", "FusedRMSNorm", "MixedFusedLayerNorm", "MixedFusedRMSNorm"),
-    "apex.multi_tensor_apply": ("multi_tensor_applier", "MultiTensorApply"),
 }
 
 _MODULES = frozenset(

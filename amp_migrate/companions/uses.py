@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.companions.table import COMPANIONS, STARS, WITHOUT_NATIVE_FORM, canonical
+from amp_migrate.apex_exports import APEX_EXPORTS
+from amp_migrate.companions.table import COMPANIONS, WITHOUT_NATIVE_FORM, canonical
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import Variable, bound_name, dotted_text
 from amp_migrate.facts.tree import Function, Statement
@@ -21,19 +22,22 @@ from amp_migrate.facts.tree import Function, Statement
 class Use:
     """One place: `node` is the expression that means the companion `path`, `name` what its file calls it or its module.
 
-    `variable` is that name's; None where a star import brings it.
+    `variable` is that name's.
     """
 
     node: cst.BaseExpression
     path: str
     statement: Statement
     name: cst.Name
-    variable: Variable | None
+    variable: Variable
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ApexImport:
-    """One name that an import statement brings from Apex; a star import has neither alias nor variable."""
+    """One name that an import statement brings from Apex.
+
+    What a star import brings has no alias; a star import of a module that is not known has no variable either.
+    """
 
     statement: Statement
     path: str
@@ -50,7 +54,7 @@ def imports_of_apex(facts: Facts, root: Function) -> Iterator[ApexImport]:
             if not _is_apex(module):
                 continue
             if isinstance(node.names, cst.ImportStar):
-                yield ApexImport(statement, module, None, None)
+                yield from _star(facts, statement, module)
                 continue
             for alias in node.names:
                 variable = facts.names.variable_at(bound_name(alias))
@@ -67,7 +71,6 @@ def uses_of_apex(facts: Facts, root: Function) -> Iterator[Use]:
     """Every use in one file of what it imports from Apex, amp included, in source order of the blocks."""
     imports = list(imports_of_apex(facts, root))
     paths = {one.variable: one.path for one in imports if one.variable is not None}
-    stars = {name: f"{one.path}.{name}" for one in imports if one.alias is None for name in STARS.get(one.path, ())}
     for statement in statements_of(facts, root):
         if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
             continue
@@ -75,10 +78,15 @@ def uses_of_apex(facts: Facts, root: Function) -> Iterator[Use]:
             if not isinstance(name, cst.Name) or facts.tree.is_label(name):
                 continue
             variable = facts.names.variable_at(name)
-            if variable in paths and name in variable.loads:
+            if variable is not None and variable in paths and name in variable.loads:
                 yield _use(facts, statement, name, paths[variable], variable)
-            elif variable is None and name.value in stars:
-                yield _use(facts, statement, name, stars[name.value], None)
+
+
+def _star(facts: Facts, statement: Statement, module: str) -> Iterator[ApexImport]:
+    if module not in APEX_EXPORTS:
+        yield ApexImport(statement, module, None, None)
+    for variable in facts.names.variables_of(statement):
+        yield ApexImport(statement, canonical(f"{module}.{variable.name}"), None, variable)
 
 
 def is_known(path: str) -> bool:
@@ -98,7 +106,7 @@ def statements_of(facts: Facts, root: Function) -> Iterator[Statement]:
     return (statement for statement in facts.tree.all_statements() if statement.function.root is root)
 
 
-def _use(facts: Facts, statement: Statement, name: cst.Name, path: str, variable: Variable | None) -> Use:
+def _use(facts: Facts, statement: Statement, name: cst.Name, path: str, variable: Variable) -> Use:
     """The use that a name begins: `apex.parallel.LARC` for `apex`, and no further than what the table has."""
     node: cst.BaseExpression = name
     parent = facts.tree.parents.get(node)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from amp_migrate.apex_exports import APEX_EXPORTS
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.facts.source_file import SourceFile
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, children
@@ -92,6 +93,7 @@ class Names:
         self.elsewhere = elsewhere
         self.scopes: dict[Function | Class | cst.CSTNode, Scope] = {}
         self.star_imports: dict[Function, list[str]] = {}
+        self._stars_of_apex: list[tuple[Statement, str]] = []
         self._paths = {root: file.path for root, file in zip(tree.roots, files, strict=True)}
         self._roots = {file.name: root for root, file in zip(tree.roots, files, strict=True)}
         self._from_packages: dict[tuple[Function, str], Variable | None] = {}
@@ -102,6 +104,8 @@ class Names:
             self._declare(function)
         for statement in tree.all_statements():
             self._visit_statement(statement)
+        for statement, module in self._stars_of_apex:
+            self._bind_names_of_apex(statement, module)
         for name, scope in self._pending:
             variable = scope.lookup(name.value) or self.star_imported(name.value, tree.root_of(name))
             if variable is not None:
@@ -188,6 +192,11 @@ class Names:
     def all_variables(self) -> Iterator[Variable]:
         for scope in self.scopes.values():
             yield from scope.variables.values()
+
+    def variables_of(self, statement: Statement) -> list[Variable]:
+        """The variables that an import statement binds, those of a known star import included."""
+        variables = self._scope_at(statement).variables.values()
+        return [one for one in variables if any(binding.statement is statement for binding in one.bindings)]
 
     def star_imported(self, name: str, root: Function, seen: frozenset[Function] = frozenset()) -> Variable | None:
         """What a star import of another file of the unit gives a name (PEP 8: not those with an underscore)."""
@@ -407,11 +416,37 @@ class Names:
         if isinstance(node.names, cst.ImportStar):
             path = self.elsewhere.resolved(importer, module)
             self.star_imports.setdefault(statement.function.root, []).append(path)
+            if path in APEX_EXPORTS:
+                self._stars_of_apex.append((statement, path))
             return
         for alias in node.names:
             separator = "" if module.endswith(".") else "."
             path = self.elsewhere.resolved(importer, f"{module}{separator}{dotted_text(alias.name)}")
             self._bind(scope, bound_name(alias), Binding("import", node, statement, path=path))
+
+    def _bind_names_of_apex(self, statement: Statement, module: str) -> None:
+        """`from apex import *` binds what the module has, but for names that the file gives another meaning.
+
+        What stands in the handler of a `try` around the import (`amp = None`) is another meaning beside it.
+        """
+        scope = self._scope_at(statement)
+        for name in APEX_EXPORTS[module]:
+            known = scope.variables.get(name)
+            if known is None or all(_is_beside(binding, statement) for binding in known.bindings):
+                binding = Binding("import", statement.node, statement, path=f"{module}.{name}")
+                scope.variable(name).bindings.append(binding)
+
+
+def _is_beside(binding: Binding, statement: Statement) -> bool:
+    """True for what is bound in another arm of a `try` that a statement stands in, or by a star import as well."""
+    if binding.statement is None:
+        return False
+    if isinstance(binding.node, cst.ImportFrom) and isinstance(binding.node.names, cst.ImportStar):
+        return True
+    attempt = statement.block.owner
+    if attempt is None or not isinstance(attempt.node, (cst.Try, cst.TryStar)):
+        return False
+    return binding.statement.inside(attempt)
 
 
 def dotted_text(node: cst.BaseExpression) -> str:

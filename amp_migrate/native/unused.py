@@ -63,11 +63,14 @@ def _remove_imports(after: Facts, before: Facts, edits: Edits) -> None:
                 assert binding.statement is not None
                 goes.setdefault(binding.statement, []).extend(_aliases(binding, variable.name))
     for statement, aliases in goes.items():
-        remove_aliases(statement, aliases, edits)
+        if aliases:  # none of a star import, which goes as a whole or stays
+            remove_aliases(statement, aliases, edits)
 
 
 def _aliases(binding: Binding, name: str) -> Iterator[cst.ImportAlias]:
-    assert isinstance(binding.node, (cst.Import, cst.ImportFrom)) and not isinstance(binding.node.names, cst.ImportStar)
+    assert isinstance(binding.node, (cst.Import, cst.ImportFrom))
+    if isinstance(binding.node.names, cst.ImportStar):
+        return iter(())
     return (alias for alias in binding.node.names if bound_name(alias).value == name)
 
 

@@ -14,25 +14,16 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
+from amp_migrate.apex_exports import APEX_EXPORTS
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.names import Variable, bound_name, dotted_text
-from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.flags import availability_flags, reads_of
 from amp_migrate.plan.folding import Cleanup, Folding
 from amp_migrate.plan.model import Recognition
-
-# What `from apex.fp16_utils import *` brings ([A:apex/fp16_utils/__init__.py]).
-STAR_NAMES = {
-    "apex.fp16_utils": frozenset(
-        "BN_convert_float network_to_half prep_param_lists model_grads_to_master_grads clip_grad_norm "
-        "master_params_to_model_params tofp16 to_python_float convert_module convert_network FP16Model "
-        "FP16_Optimizer LossScaler DynamicLossScaler fp16util fp16_optimizer loss_scaler".split()
-    ),
-    "apex": frozenset("amp parallel optimizers normalization fp16_utils multi_tensor_apply RNN".split()),
-}
 
 
 def plan_cleanup(facts: Facts, found: Recognition) -> Cleanup:
@@ -113,29 +104,25 @@ class _Cleaner:
         return isinstance(parent, cst.Attribute) and any(map(self._is_of_form, self.facts.objects.import_paths(parent)))
 
     def _star_import(self, statement: Statement, node: cst.ImportFrom) -> None:
+        """A star import goes where nothing needs its names any more; one of companions stays for their own stage."""
         module = dotted_text(node.module) if node.module is not None else ""
-        names = STAR_NAMES.get(module)
-        used = self._unresolved_names(statement.function.root)
-        if names is None:
+        if module not in APEX_EXPORTS:
             raise Refusal("AMP917", node, f"what comes from {module} through the star import is not known")
-        handled = set(self.found.sites)
-        wanted = sorted(name for name in names & used.keys() if not handled.issuperset(used[name]))
-        for name in wanted:
-            if name != "to_python_float" or not self._replace_to_python_float(used[name]):
-                raise Refusal("AMP917", used[name][0], f"{name} comes from {module} through a star import")
+        for variable in self.facts.names.variables_of(statement):
+            loads = self._other_loads(variable)
+            if self._is_of_form(f"{module}.{variable.name}") or not (loads or variable.importers):
+                continue
+            if not module.startswith("apex.fp16_utils"):
+                return
+            if variable.name != "to_python_float" or variable.importers or not self._replace_to_python_float(loads):
+                place = loads[0] if loads else node
+                raise Refusal("AMP917", place, f"{variable.name} comes from {module} through a star import")
         self.cleanup.statements.append(statement)
 
-    def _unresolved_names(self, root: Function) -> dict[str, list[cst.Name]]:
-        found: dict[str, list[cst.Name]] = {}
-        for statement in self.facts.tree.all_statements():
-            if statement.function.root is not root:
-                continue
-            for part in self.facts.tree.expressions(statement):
-                if not isinstance(part, cst.Name) or self.facts.tree.is_label(part):
-                    continue
-                if self.facts.names.variable_at(part) is None:
-                    found.setdefault(part.value, []).append(part)
-        return found
+    def _other_loads(self, variable: Variable) -> list[cst.Name]:
+        """The uses of a name from a star import that are none of the source form's."""
+        handled = set(self.found.sites)
+        return [load for load in variable.loads if load not in handled and not self._goes_through_form(load)]
 
     def _replace_to_python_float(self, names: list[cst.Name]) -> bool:
         """`to_python_float(x)` is `x.item()` ([A:apex/fp16_utils/fp16util.py])."""

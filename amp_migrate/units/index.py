@@ -101,7 +101,7 @@ class Index:
     def users(self, unit: Unit, *, of_training: bool = False) -> dict[Path, str]:
         """Files outside that use something of the unit, whatever it is, or what trains in it alone."""
         users: dict[Path, str] = {}
-        for node in self._definitions(unit.files):
+        for node in (*self._definitions(unit.files), *self._handed_on(unit.files)):
             definition = self._sources.definition(node)
             if of_training and (definition is None or not definition.trains):
                 continue
@@ -303,6 +303,13 @@ class Index:
 
     def _definitions(self, files: Iterable[Path]) -> list[Node]:
         return [Node(file, name) for file in files for name in self._sources.summary(file).definitions]
+
+    def _handed_on(self, files: Iterable[Path]) -> Iterator[Node]:
+        """The names of Apex that files only hand on to others: they go where a migration takes the import out."""
+        for file in files:
+            for name, origins in self._sources.summary(file).exports.items():
+                if any(origin.startswith("apex.") and self._sources.tie.means(origin) for origin in origins):
+                    yield Node(file, name)
 
     def _used_inside(self, file: Path, unit: Unit, given: set[Node]) -> frozenset[Path]:
         """A file of a unit, with those of the unit that it uses, directly or through others."""

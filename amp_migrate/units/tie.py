@@ -9,6 +9,8 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
+from amp_migrate.apex_exports import APEX_EXPORTS
+
 
 @dataclasses.dataclass(frozen=True)
 class Tie:
@@ -64,14 +66,7 @@ APEX_AMP = Tie(
     names=re.compile(r"_?(?:apex_)?amp(?:_handle)?"),
     telling=frozenset(("scale_loss", "master_params")),
     ordinary=frozenset(("initialize", "init", "state_dict", "load_state_dict")),
-    stars={
-        "apex": ("amp",),
-        "apex.amp": tuple(
-            "initialize init scale_loss master_params state_dict load_state_dict disable_casts half_function "
-            "float_function promote_function register_half_function register_float_function "
-            "register_promote_function".split()
-        ),
-    },
+    stars={"apex": ("amp",), "apex.amp": APEX_EXPORTS["apex.amp"]},
     halves=(re.compile("initialize|init"), re.compile("scale_loss")),
 )
 
@@ -93,7 +88,11 @@ TRAINING = Tie(
     names=re.compile(r"\w*optim\w*|\w+_opt"),
     telling=frozenset(("backward",)),
     ordinary=frozenset(("step", "zero_grad", "state_dict", "load_state_dict")),
-    stars={},
+    stars={
+        module: names
+        for module, names in APEX_EXPORTS.items()
+        if module.startswith(("apex.fp16_utils", "apex.optimizers"))
+    },
     halves=(re.compile(_OPTIMIZER), re.compile("backward")),
     common=True,
 )

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.elsewhere import shown
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering, Recognition
 from amp_migrate.selection import FP16_UTILS
@@ -45,8 +46,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         found.sites.clear()
         return found, []
     copies = [
-        Refusal("AMP931", node, f"FP16_Optimizer of {module} is in no file that is known")
-        for node, module in _unknown(facts)
+        Refusal("AMP931", node, f"{shown(path)} is in no file that is known", (path,)) for node, path in _unknown(facts)
     ]
     lowering = Lowering()
     arms = Arms(facts, lowering)
@@ -82,9 +82,9 @@ def _is_of_form(facts: Facts, site: cst.CSTNode) -> bool:
 def _unknown(facts: Facts) -> Iterator[tuple[cst.CSTNode, str]]:
     for statement in facts.tree.all_statements():
         for part in facts.tree.expressions(statement):
-            module = unknown_copy(facts, part.func) if isinstance(part, cst.Call) else None
-            if module is not None:
-                yield part, module
+            path = unknown_copy(facts, part.func) if isinstance(part, cst.Call) else None
+            if path is not None:
+                yield part, path
 
 
 __all__ = ["recognise"]

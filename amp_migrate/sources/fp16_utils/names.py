@@ -71,11 +71,11 @@ def is_of_apex(facts: Facts, node: cst.BaseExpression) -> bool:
 
 
 def unknown_copy(facts: Facts, node: cst.BaseExpression) -> str | None:
-    """The module of what has the name of the class, and cannot be looked at."""
+    """The full name of what has the name of the class, and cannot be looked at."""
     if isinstance(node, (cst.Name, cst.Attribute)) and form_name(facts, node) is None:
         for path in facts.names.imported_as(node):
             if path.rpartition(".")[2] == "FP16_Optimizer" and facts.elsewhere.source_of(path) is None:
-                return path.rpartition(".")[0]
+                return path
     return None
 
 
