@@ -246,6 +246,20 @@ _RULES = (
         "nothing, or start the scaler lower: GradScaler(init_scale=...)",
     ),
     Rule(
+        "AMP168",
+        "note",
+        "a half_function goes",
+        "autocast casts the operations in it one by one; apex cast its arguments, and then the operations as well",
+        "nothing",
+    ),
+    Rule(
+        "AMP169",
+        "note",
+        "a float_function is kept out of autocast",
+        "custom_fwd casts its arguments as apex did, and turns autocast off inside; apex still ran products in half",
+        "nothing; where the products in it matter for speed, cast its arguments with .float() instead",
+    ),
+    Rule(
         "AMP175",
         "note",
         "an eps that may have been raised for half gradients",
@@ -625,8 +639,8 @@ _RULES = (
     Rule(
         "AMP909",
         "refusal",
-        "a function's casts are changed",
-        "native AMP has no list of functions that can be edited",
+        "a function's casts are changed in a way that has no native form",
+        "native AMP has no list of functions that can be edited, and custom_fwd stands for simple cases only",
         "cast inside the function (`x.float()`), or run it in autocast(enabled=False), and remove the registration",
     ),
     Rule(

@@ -10,3 +10,7 @@ BINARY_CROSS_ENTROPIES = frozenset(("binary_cross_entropy", "BCELoss"))
 
 # The types of half precision, by their full names.
 HALF_TYPES = frozenset("torch.half torch.float16 torch.HalfTensor torch.cuda.HalfTensor".split())
+
+# Operations of one tensor that autocast leaves alone, with the modules that call them by their name in torch
+# ([T2.13:nn/modules/activation.py]).
+UNARY_MODULES = {"sigmoid": "torch.nn.Sigmoid", "tanh": "torch.nn.Tanh", "sqrt": "", "erf": "", "sin": "", "cos": ""}

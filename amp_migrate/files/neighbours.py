@@ -5,31 +5,59 @@ right: they belong to no unit, yet without `amp.initialize` they break.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from amp_migrate.files.bindings import imported, stars_of
 from amp_migrate.files.imports import canonical, split
+from amp_migrate.vocabulary import UNARY_MODULES as MODULES
 
 _MOST_FILES = 400
 # Registrations of torch's own functions mean the file that makes them: they go with it, or it is refused.
 _CASTS = re.compile(rb"\bamp\s*\.\s*(?:register_)?(?:half|float|promote)_function\b(?!\s*\(\s*torch\b)")
+_REGISTERED = re.compile(rb"""register_float_function\(\s*torch\s*,\s*["'](\w+)""")
 _LEVEL = re.compile(rb"""[=!]=\s*["']O[123]["']""")
 _HALF = re.compile(rb"\.half\(\s*\)")
 
 
-def casts_that_need_apex(path: Path, source: bytes) -> tuple[Path, str] | None:
-    """A local module, imported directly or through others, whose casts need the setup of this file; what it does.
+@dataclasses.dataclass(frozen=True)
+class NeighbourCast:
+    """A local module that a migrated file imports, and what it does. One that `joins` can be migrated with the file."""
 
-    None where there is none, or where the modules are not on disk.
+    file: Path
+    what: str
+    joins: bool
+
+
+def casts_that_need_apex(path: Path, source: bytes, known: Collection[Path] = ()) -> list[NeighbourCast]:
+    """The local modules, imported directly or through others, whose casts need the setup of this file; but for those in
+    `known`. None where there is none, or where the modules are not on disk.
     """
+    found = []
+    registered = _operations(source)
     for file, content in local_modules(path, source):
         if _LEVEL.search(content) and _HALF.search(content):
-            return file, "casts to half by the level, and autocast has no levels"
-        if b"apex" in content and _CASTS.search(content):
-            return file, "changes the casts of apex.amp, which work only where this file sets it up"
-    return None
+            found.append(NeighbourCast(file, "casts to half by the level, and autocast has no levels", joins=False))
+        elif file in known:
+            continue
+        elif b"apex" in content and _CASTS.search(content):
+            what = "changes the casts of apex.amp, which work only where this file sets it up"
+            found.append(NeighbourCast(file, what, joins=True))
+        elif registered is not None and registered.search(content):
+            what = "calls an operation that is registered as a float function"
+            found.append(NeighbourCast(file, what, joins=True))
+    return found
+
+
+def _operations(source: bytes) -> re.Pattern[bytes] | None:
+    """The calls of operations of torch that a file registers: `torch.sigmoid(`, `nn.Sigmoid(`."""
+    names = {name for name in _REGISTERED.findall(source) if name.decode() in MODULES}
+    if not names:
+        return None
+    modules = {MODULES[name.decode()].rpartition(".")[2].encode() for name in names} - {b""}
+    return re.compile(rb"\btorch\.(?:%s)\(|\b(?:%s)\(" % (b"|".join(sorted(names)), b"|".join(sorted(modules)) or b"$"))
 
 
 def local_modules(path: Path, source: bytes) -> Iterator[tuple[Path, bytes]]:

@@ -72,6 +72,9 @@ class _Emitter:
             self.edits.replace(node, "None")
         for call in self.plan.found.no_casts:
             self.edits.replace(call, self.spellings.at(call).autocast("False"))
+        self.repairs.cast_functions(self.plan.found.casts)
+        for operand in self.plan.found.floats:
+            self.repairs.float(operand)
         for region in self.plan.regions:
             self._region(region)
         for name in self.plan.floats:

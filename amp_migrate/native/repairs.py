@@ -8,6 +8,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.spelling import Spellings
+from amp_migrate.plan.model import CastFunction
 from amp_migrate.plan.safety.repairs import Cast, Safety
 
 
@@ -35,9 +36,22 @@ class RepairWriter:
             self.edits.insert_before(statement, f"{name} = {name}.float()")
         for forward, backward in (*safety.guarded, *safety.recomputing):
             spelling = self.spellings.at(forward.node)
-            in_float32 = (forward, backward) in safety.guarded
-            self._decorate(forward, spelling.custom_fwd(in_float32=in_float32))
+            casts = "float32" if (forward, backward) in safety.guarded else None
+            self._decorate(forward, spelling.custom_fwd(casts))
             self._decorate(backward, spelling.custom_bwd())
+
+    def cast_functions(self, casts: list[CastFunction]) -> None:
+        """What the source form did with the arguments of functions, by custom_fwd."""
+        for one in casts:
+            spelling = self.spellings.at(one.node if one.adds is None else one.adds.node)
+            around = self.facts.text(one.around) if one.around is not None else None
+            text = spelling.custom_bwd() if one.dtype == "backward" else spelling.custom_fwd(one.dtype, around)
+            if one.adds is not None:
+                self._decorate(one.adds, text)
+            elif one.goes_from is not None:
+                self._undecorate(one.goes_from, one.node)
+            else:
+                self.edits.replace(one.node, text)
 
     def float(self, node: cst.BaseExpression) -> None:
         """`node.float()`"""
@@ -71,6 +85,17 @@ class RepairWriter:
             function.node,
             lambda updated: updated.with_changes(decorators=[*updated.decorators, decorator]),  # type: ignore[attr-defined]
         )
+
+    def _undecorate(self, function: Function, decorator: cst.BaseExpression) -> None:
+        assert isinstance(function.node, cst.FunctionDef)
+        index = [one.decorator for one in function.node.decorators].index(decorator)
+
+        def without(updated: cst.CSTNode) -> cst.CSTNode:
+            assert isinstance(updated, cst.FunctionDef)
+            decorators = [one for position, one in enumerate(updated.decorators) if position != index]
+            return updated.with_changes(decorators=decorators)
+
+        self.edits.transform(function.node, without)
 
 
 def _atom(node: cst.CSTNode) -> cst.BaseExpression:

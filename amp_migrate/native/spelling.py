@@ -50,12 +50,15 @@ class Spelling:
             arguments.append(f"enabled={enabled}")
         return self._call("GradScaler", arguments)
 
-    def custom_fwd(self, *, in_float32: bool) -> str:
-        """The decorator for an autograd function's forward: in float32, outside of autocast, or as the region says."""
-        if in_float32 or self.api == "torch.amp":
-            casts = [f"cast_inputs={self.torch}.float32"] if in_float32 else []
-            return self._call("custom_fwd", casts, device="device_type=")
-        return f"{self.torch}.cuda.amp.custom_fwd"
+    def custom_fwd(self, casts: str | None, around: str | None = None) -> str:
+        """The decorator for an autograd function's forward: on arguments of a type, outside of autocast, or as the
+        region says. `around` is a function that is given to it as a value.
+        """
+        if casts is None and around is None and self.api != "torch.amp":
+            return f"{self.torch}.cuda.amp.custom_fwd"
+        half = "bfloat16" if self.dtype == "bfloat16" else "float16"
+        arguments = [] if casts is None else [f"cast_inputs={self.torch}.{half if casts == 'half' else casts}"]
+        return self._call("custom_fwd", arguments, device="device_type=", first=around)
 
     def custom_bwd(self) -> str:
         """The decorator that runs its backward as its forward ran."""
@@ -63,11 +66,13 @@ class Spelling:
             return self._call("custom_bwd", [], device="device_type=")
         return f"{self.torch}.cuda.amp.custom_bwd"
 
-    def _call(self, name: str, arguments: list[str], device: str = "") -> str:
+    def _call(self, name: str, arguments: list[str], device: str = "", first: str | None = None) -> str:
         if self.api == "torch.amp":
             arguments = [f"{device}{self.quote}cuda{self.quote}", *arguments]
-            return f"{self.torch}.amp.{name}({', '.join(arguments)})"
-        return f"{self.torch}.cuda.amp.{name}({', '.join(arguments)})"
+        if first is not None:
+            arguments = [first, *arguments]
+        module = "amp" if self.api == "torch.amp" else "cuda.amp"
+        return f"{self.torch}.{module}.{name}({', '.join(arguments)})"
 
 
 class Spellings:

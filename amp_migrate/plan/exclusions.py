@@ -61,6 +61,9 @@ def _check_is_whole(facts: Facts, found: Recognition) -> None:
             )
     if found.no_casts and not found.setups:
         raise Refusal("AMP901", found.no_casts[0], "the casts that this switches off are set up elsewhere")
+    if found.casts and not found.setups:
+        text = facts.text(found.casts[0].node)
+        raise Refusal("AMP909", found.casts[0].node, f"{text} works where amp.initialize does, which is elsewhere")
     if found.carriers and not found.setups and not found.backwards:
         raise Refusal("AMP901", found.carriers[0], "apex.amp is only handed on here")
 

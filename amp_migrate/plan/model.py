@@ -233,6 +233,21 @@ class Lowering:
         return not any(getattr(self, field.name) for field in dataclasses.fields(self))
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class CastFunction:
+    """A function whose arguments the source form casts, to `dtype` ("float32", "half"), or the "backward" of one.
+
+    `node` is the decorator or call that says so. `around` is the function in such a call; `adds` and `goes_from` are
+    the functions that get a decorator, or lose this one without another in its place.
+    """
+
+    node: cst.BaseExpression
+    dtype: str
+    around: cst.BaseExpression | None = None
+    adds: Function | None = None
+    goes_from: Function | None = None
+
+
 @dataclasses.dataclass(eq=False)
 class Recognition:
     """Everything of one source form that a front end found in the files of a unit; `form` is its code.
@@ -241,11 +256,12 @@ class Recognition:
     mixed precision is on.
 
     `modules` are the dotted names of what the form consists of: imports of them go. `received` are the names that take
-    up a handle that is handed on, `absent` the reads of the handle where it is None, and `settled` the tests of it that
-    are true now. `replaced` are expressions of the form with what stands in their place natively. `evaluates` tells
-    whether forwards without gradients were in mixed precision as well, `is_proven` whether the source shows that its
-    models and losses survive half precision, `is_scaled` whether it scales its losses itself, `casts_models` whether
-    the code of the models has to be read for what was there for half weights.
+    up a handle that is handed on, `floats` what is cast to float32 natively, `absent` the reads of the handle where it
+    is None, and `settled` the tests of it that are true now. `replaced` are expressions of the form with what stands in
+    their place natively. `evaluates` tells whether forwards without gradients were in mixed precision as well,
+    `is_proven` whether the source shows that its models and losses survive half precision, `is_scaled` whether it
+    scales its losses itself, `casts_models` whether the code of the models has to be read for what was there for half
+    weights.
     """
 
     form: str
@@ -267,6 +283,8 @@ class Recognition:
     absent: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     settled: list[cst.CSTNode] = dataclasses.field(default_factory=list)
     no_casts: list[cst.Call] = dataclasses.field(default_factory=list)
+    casts: list[CastFunction] = dataclasses.field(default_factory=list)
+    floats: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     carriers: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     imports: list[Statement] = dataclasses.field(default_factory=list)
     removed: list[Statement] = dataclasses.field(default_factory=list)
@@ -280,6 +298,7 @@ __all__ = [
     "AddedState",
     "Backward",
     "Block",
+    "CastFunction",
     "Class",
     "Condition",
     "FormatTest",

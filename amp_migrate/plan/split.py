@@ -24,7 +24,12 @@ def split_recognition(facts: Facts, found: Recognition) -> list[Recognition]:
         return [found]
     recognitions.sort(key=lambda one: found.setups.index(one.setups[0]))
     first = dataclasses.replace(
-        recognitions[0], no_casts=found.no_casts, removed=found.removed, findings=found.findings
+        recognitions[0],
+        no_casts=found.no_casts,
+        casts=found.casts,
+        floats=found.floats,
+        removed=found.removed,
+        findings=found.findings,
     )
     return [first, *recognitions[1:]]
 
@@ -118,6 +123,8 @@ def _part(facts: Facts, found: Recognition, area: Area) -> Recognition:
         absent=[one for one in found.absent if own(facts.tree.statement_of(one))],
         carriers=[one for one in found.carriers if own(facts.tree.statement_of(one))],
         no_casts=[],
+        casts=[],
+        floats=[],
         removed=[],
         findings=[],
     )

@@ -18,7 +18,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.objects import ANY, subscript_key
-from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import (
@@ -32,10 +32,13 @@ from amp_migrate.plan.model import (
     StateAccess,
 )
 from amp_migrate.selection import APEX_AMP
+from amp_migrate.sources.casts import CastReader
+from amp_migrate.sources.float_operations import cast_operation
 from amp_migrate.sources.handed import is_only_saved
 from amp_migrate.sources.handle import add_optimizers, losses_of, read_init, read_wrapping, scales_loss_of
 from amp_migrate.sources.initialize import read_setup
 from amp_migrate.sources.native import native_amp
+from amp_migrate.vocabulary import UNARY_MODULES
 
 _AVAILABILITY = frozenset(("is_apex_available",))
 
@@ -73,6 +76,7 @@ class _Reader:
         self.refusals: list[Refusal] = []
         self._inits: list[Setup] = []
         self._wrapped: list[cst.BaseExpression] = []
+        self._casts = CastReader(facts, self.found)
         self._calls: dict[str, Callable[[cst.Call, Statement], None]] = {
             "initialize": self._initialize,
             "scale_loss": self._scale_loss,
@@ -161,8 +165,7 @@ class _Reader:
         elif isinstance(parent, cst.Call) and parent.func is node and name in self._calls:
             self._calls[name](parent, statement)
         elif name in ("half_function", "float_function", "promote_function"):
-            text = self.facts.text(node)
-            raise Refusal("AMP909", node, f"{text} changes the casts of a function of this project")
+            self._casts.value(node, name, statement)
         else:
             raise Refusal("AMP902", node, f"this use of {self.facts.text(node)} is not understood")
 
@@ -332,13 +335,28 @@ class _Reader:
         name = literal_value(given["name"]) if given is not None and "name" in given else UNKNOWN
         module = self.facts.names.dotted(given["module"]) if given is not None and "module" in given else None
         text = self.facts.text(call)
-        native = _NATIVE_HALF if "half" in self.facts.text(call.func) else _NATIVE_FLOAT
-        in_torch = module in ("torch", "torch.nn.functional")
-        if "promote" in self.facts.text(call.func) or not in_torch or name not in native:
-            raise Refusal("AMP909", call, f"{text} changes how a function is cast")
         if not isinstance(statement.node, cst.Expr):
             raise Refusal("AMP902", call, f"{text} is used inside a larger expression")
+        function = self._registered(given["module"], name) if given is not None and isinstance(name, str) else None
+        if function is not None:
+            self._casts.registration(call, function, called_name(call), statement)
+            return
+        native = _NATIVE_HALF if "half" in called_name(call) else _NATIVE_FLOAT
+        in_torch = module in ("torch", "torch.nn.functional")
+        if module == "torch" and name in UNARY_MODULES and "float" in called_name(call):
+            assert isinstance(name, str)
+            cast_operation(self.facts, self.found, call, name)
+        elif "promote" in called_name(call) or not in_torch or name not in native:
+            raise Refusal("AMP909", call, f"{text} changes how a function is cast")
         self.found.removed.append(statement)
+
+    def _registered(self, module: cst.BaseExpression, name: str) -> Function | None:
+        """The function of the unit that a registration is about."""
+        root = self.facts.names.module(module)
+        variable = self.facts.names.scope_of(root).variables.get(name) if root is not None else None
+        if variable is None or len(variable.bindings) != 1:
+            return None
+        return self.facts.tree.function_at.get(variable.bindings[0].node)
 
     # -- internals ----------------------------------------------------------------------------------
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from amp_migrate.engine import Input, Outcome, migrate
 from amp_migrate.files.helpers import Helpers
-from amp_migrate.files.neighbours import casts_that_need_apex
+from amp_migrate.files.neighbours import NeighbourCast, casts_that_need_apex, local_modules
 from amp_migrate.files.torch_version import api_for
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
@@ -39,6 +39,7 @@ _MAY_BE_ELSEWHERE = frozenset(
 )
 # Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
+_SETS_UP = re.compile(rb"\bamp\s*\.\s*init(?:ialize)?\(|\binitialize\(")
 _MOVES_TO_GPU = re.compile(rb"\.cuda\(|\.to\(|\bcuda\b|DataParallel")
 _CASTS = re.compile(rb"\.half\(\)|\bfloat16\b|\bHalfTensor\b")
 # What a file holds that has a precision of its own and uses a migrated part of a training, by the form of that one.
@@ -278,13 +279,34 @@ class _Units:
         return done if stands else following
 
     def _unless_casts_need_apex(self, done: _Done) -> _Done:
+        """The unit with the local modules whose casts only Apex makes right, and with everybody else who sets Apex up
+        and imports them. Where they cannot be migrated together, nothing is.
+        """
+        casts = self._casts_of_neighbours(done)
+        while casts and all(one.joins for one in casts):
+            files = {one.file: one.what for one in casts}
+            larger = done.unit.extended({**files, **self._setting_up(files)})
+            if len(larger.files) > _MOST_FILES or len(larger.files) == len(done.unit.files):
+                break
+            done = _Done(larger, self._attempt(larger, done.given), done.given)
+            casts = self._casts_of_neighbours(done)
+        if not casts:
+            return done
+        path = next(iter(done.attempt.changed))
+        finding = Finding(path, 1, "AMP901", f"{in_words(casts[0].file)} {casts[0].what}")
+        return dataclasses.replace(done, attempt=done.attempt.left(finding))
+
+    def _casts_of_neighbours(self, done: _Done) -> list[NeighbourCast]:
+        found: list[NeighbourCast] = []
         for result in done.attempt.results if done.attempt.changed and self.tie is APEX_AMP else ():
-            casts = casts_that_need_apex(Path(os.path.abspath(result.path)), result.source)
-            if casts is not None:
-                file, what = casts
-                finding = Finding(result.path, 1, "AMP901", f"{in_words(file)} {what}")
-                return dataclasses.replace(done, attempt=done.attempt.left(finding))
-        return done
+            found += casts_that_need_apex(Path(os.path.abspath(result.path)), result.source, done.unit.files)
+        return found
+
+    def _setting_up(self, files: Mapping[Path, str]) -> dict[Path, str]:
+        """The scripts that set Apex up and import some files, directly or through others."""
+        scripts = self.index.holding(_SETS_UP)
+        imported = {one: {file for file, _ in local_modules(one, self.index.source(one))} for one in scripts}
+        return {one: "sets Apex up for a function that is cast" for one in scripts if imported[one] & files.keys()}
 
     def _unless_others_decide(self, done: _Done) -> _Done:
         """What is in float32 from now on may not be used by files that stay in half, nor may a plain loop be put under
