@@ -18,6 +18,11 @@ def shown(resolved: str) -> str:
 class Elsewhere(Protocol):
     """Modules, functions and classes that the files of a unit import."""
 
+    @property
+    def is_set_up(self) -> bool:
+        """True where other files of the unit are known to set mixed precision up for these."""
+        ...
+
     def resolved(self, importer: str, dotted: str) -> str:
         """The resolved name of what the file `importer` imports as `dotted` (`.utils.log_norms`)."""
         ...
@@ -69,6 +74,8 @@ class Elsewhere(Protocol):
 
 class Nowhere:
     """No other module is known."""
+
+    is_set_up = False
 
     def declared_torch(self, path: str) -> tuple[int, int] | None:
         return None

@@ -29,14 +29,18 @@ class Helpers:
     """What scripts import: functions, classes, methods and variables by resolved name (`/project/utils.log_norms`).
 
     `use_function` tells, for the path of a file and the name of a function in it, whether other files refer to it,
-    `declared_torch`, for the path of a file, the oldest torch of its project.
+    `declared_torch`, for the path of a file, the oldest torch of its project. `is_set_up` says that mixed precision is
+    set up by other files of the unit.
     """
 
     def __init__(
         self,
         use_function: Callable[[str, str], bool] | None = None,
         declared_torch: Callable[[str], tuple[int, int] | None] | None = None,
+        *,
+        is_set_up: bool = False,
     ) -> None:
+        self.is_set_up = is_set_up
         self.use_function = use_function or Nowhere().use_function
         self.declared_torch = declared_torch or Nowhere().declared_torch
 

@@ -61,7 +61,7 @@ def _check_is_whole(facts: Facts, found: Recognition) -> None:
             )
     if found.no_casts and not found.setups:
         raise Refusal("AMP901", found.no_casts[0], "the casts that this switches off are set up elsewhere")
-    if found.casts and not found.setups:
+    if found.casts and not found.setups and not facts.elsewhere.is_set_up:
         text = facts.text(found.casts[0].node)
         raise Refusal("AMP909", found.casts[0].node, f"{text} works where amp.initialize does, which is elsewhere")
     if found.carriers and not found.setups and not found.backwards:

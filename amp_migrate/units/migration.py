@@ -107,6 +107,7 @@ class _Units:
         self.taken = {real(path) for path in taken}
         self.whole_units = whole_units
         self._outcomes: dict[tuple[Path, ...], Outcome] = {}
+        self._cast_for_others: set[Path] = set()
         self.index = workspace.index(tie)
 
     def done(self, seeds: list[Path]) -> list[_Done]:
@@ -285,6 +286,9 @@ class _Units:
         casts = self._casts_of_neighbours(done)
         while casts and all(one.joins for one in casts):
             files = {one.file: one.what for one in casts}
+            self._cast_for_others |= files.keys()
+            for program in [one for one in self._outcomes if files.keys() >= set(one)]:
+                del self._outcomes[program]  # alone it was refused
             larger = done.unit.extended({**files, **self._setting_up(files)})
             if len(larger.files) > _MOST_FILES or len(larger.files) == len(done.unit.files):
                 break
@@ -359,7 +363,11 @@ class _Units:
         options = self.options
         if options.api is None:
             options = dataclasses.replace(options, api=api_for(self.workspace.oldest_torch(files[0])))
-        helpers = Helpers(partial(self._is_used_outside, files), self.workspace.declared_torch)
+        helpers = Helpers(
+            partial(self._is_used_outside, files),
+            self.workspace.declared_torch,
+            is_set_up=self._cast_for_others.issuperset(files),
+        )
         try:
             outcome = migrate(inputs, options, helpers)
         except Exception as error:  # a bug of ours must not cost the user the other files
