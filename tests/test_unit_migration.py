@@ -226,7 +226,7 @@ class TestGrowth:
             ["other.py:6", "AMP907"],
         ]
 
-    def test_casts_of_a_function_join_no_model(self, project: Project) -> None:
+    def test_casts_of_a_function_join_who_sets_apex_up(self, project: Project) -> None:
         results = project(
             {
                 "layers.py": "from apex import amp\n@amp.float_function\ndef nms(x):\n    return x\n",
@@ -235,8 +235,8 @@ class TestGrowth:
             }
         )
         assert project.said(results) == [
-            "layers.py:2 AMP909 amp.float_function changes the casts of a function of this project",
-            "main.py:1 AMP901 layers.py changes the casts of apex.amp, which work only where this file sets it up",
+            "layers.py:2 AMP909 not all calls of nms are known, which is cast here",
+            "main.py:1 AMP901 belongs together with layers.py, which cannot be migrated (line 2, AMP909)",
         ]
 
 

@@ -75,17 +75,34 @@ class Forwards:
         return isinstance(node, (cst.Name, cst.Attribute)) and self.roles.is_whole_model(node)
 
     def calls_an_object(self, statement: Statement) -> bool:
-        """True for `net(x)` and `self.encoder(x)`: a variable or an attribute is called, no function or method."""
+        """True for `net(x)` and `self.encoder(x)`: a variable or an attribute is called, no function or method; and for
+        `render(rays, net)`, where a function of the unit calls what it is given.
+        """
         for call in own_calls(self.facts, statement):
             if called_name(call) in _DATA_CALLS:
                 continue
-            if isinstance(call.func, cst.Name):
-                variable = self.facts.names.variable_at(call.func)
-                if variable is not None and all(b.kind in ("param", "assign", "for") for b in variable.bindings):
-                    return True
+            if isinstance(call.func, cst.Name) and self._is_held(call.func, ("param", "assign", "for")):
+                return True
             if isinstance(call.func, cst.Attribute) and self._is_attribute_of_self(call.func, statement.function):
                 return True
+            function = self.facts.objects.called_function(call)
+            if function is not None and self.facts.calls.reaches(function, self._calls_parameter):
+                return True
         return False
+
+    def _calls_parameter(self, function: Function) -> bool:
+        statements = (inner for statement in function.body.statements for inner in statement.descendants())
+        calls = (call for statement in statements for call in own_calls(self.facts, statement))
+        return any(isinstance(call.func, cst.Name) and self._is_held(call.func, ("param",)) for call in calls)
+
+    def _is_held(self, name: cst.Name, kinds: tuple[str, ...]) -> bool:
+        """True for a variable that may hold a model; what is a lambda only is a function."""
+        variable = self.facts.names.variable_at(name)
+        if variable is None or all(isinstance(one.value, cst.Lambda) for one in variable.bindings):
+            return False
+        if name.value in _DATA_CALLS or isinstance(variable.scope.owner, cst.Lambda):
+            return False
+        return all(binding.kind in kinds for binding in variable.bindings)
 
     def models_run(self, statements: list[Statement]) -> ObjectSet:
         """The models that statements run, or hand to a function that does."""
