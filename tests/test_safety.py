@@ -146,6 +146,7 @@ def body(line: str, **parts: str) -> str:
         ("p = torch.log(torch.sigmoid(h))", "p = torch.log(torch.sigmoid(h.float()))"),
         ("p = self.act(h)\nq = -torch.log(1 - p)", "p = self.act(h.float())\nq = -torch.log(1 - p)"),
         ("q = torch.log(F.relu(h) + 1e-8)", "q = torch.log(F.relu(h).float() + 1e-8)"),
+        ("p = h.clamp(1e-4, 1 - 1e-4)", "p = h.float().clamp(1e-4, 1 - 1e-4)"),
         ("q = h / (h.mean() + 1e-12)", "q = h / (h.mean().float() + 1e-12)"),
     ],
 )

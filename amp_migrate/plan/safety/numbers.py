@@ -13,6 +13,8 @@ from amp_migrate.facts.values import literal_value
 LARGEST = 65504.0
 # Half of the smallest positive half number: rounded to even, it is zero.
 VANISHING = 2.0**-25
+# Half of the distance from 1 to the half number below it.
+_BELOW_ONE = 2.0**-12
 _FLOAT32 = 3.4028234663852886e38
 
 
@@ -37,6 +39,11 @@ def overflows(facts: Facts, node: cst.BaseExpression) -> bool:
 def vanishes(facts: Facts, node: cst.BaseExpression) -> bool:
     """True for a positive number that half rounds to zero."""
     return any(0 < value <= VANISHING for value in numbers(facts, node))
+
+
+def becomes_one(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for a number that half rounds up to 1, such as the 1 - 1e-4 that keeps a logarithm finite."""
+    return any(1 - _BELOW_ONE <= value < 1 for value in numbers(facts, node))
 
 
 def _number(node: cst.BaseExpression) -> float | None:

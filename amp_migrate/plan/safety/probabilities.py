@@ -13,13 +13,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Class, Function, called_name, walk
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
 
 _LOGARITHMS = frozenset("log log2 log10 log1p".split())
-_DEEPEST = 6
+_DEEPEST = 16  # from a loss through a class of its own to the last layer of a head
 
 
 def keep_probabilities(context: Context) -> None:
@@ -27,25 +28,28 @@ def keep_probabilities(context: Context) -> None:
     for call, _ in context.reach.calls():
         if called_name(call) in _LOGARITHMS:
             operand = tensor_operand(context.facts, call)
-            for argument in _sigmoids(context, operand, _DEEPEST) if operand is not None else ():
+            for argument in _sigmoids(context, operand, _DEEPEST, set()) if operand is not None else ():
                 if context.precisions.of(argument) not in (Precision.SINGLE, Precision.OTHER):  # no double becomes less
                     context.safety.keep_float32(argument)
 
 
-def _sigmoids(context: Context, node: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:
+def _sigmoids(
+    context: Context, node: cst.BaseExpression, depth: int, seen: set[cst.BaseExpression]
+) -> Iterator[cst.BaseExpression]:
     """What the sigmoids take that a value is computed from, by arithmetic and through names, calls and parameters."""
-    if depth == 0:
+    if depth == 0 or node in seen:
         return
+    seen.add(node)
     for part in walk(node):
         if isinstance(part, cst.Call):
             argument = Sigmoids(context.facts).origin(part)
             if argument is not None and called_name(part) != "softmax":
                 yield argument
             for value in _returned(context, part):
-                yield from _sigmoids(context, value, depth - 1)
+                yield from _sigmoids(context, value, depth - 1, seen)
         elif isinstance(part, cst.Name) and not context.facts.tree.is_label(part):
             for value in _values(context, part):
-                yield from _sigmoids(context, value, depth - 1)
+                yield from _sigmoids(context, value, depth - 1, seen)
 
 
 def _values(context: Context, name: cst.Name) -> list[cst.BaseExpression]:
@@ -54,8 +58,24 @@ def _values(context: Context, name: cst.Name) -> list[cst.BaseExpression]:
     if value is not None:
         return [value]
     variable = context.facts.names.variable_at(name)
-    is_local = variable is not None and isinstance(variable.scope.owner, Function)
-    return context.facts.objects.values_of(name) if is_local else []
+    if variable is None or not isinstance(variable.scope.owner, Function):
+        return []
+    return context.facts.objects.values_of(name) or list(_given(context, variable, variable.scope.owner))
+
+
+def _given(context: Context, parameter: Variable, forward: Function) -> Iterator[cst.BaseExpression]:
+    """What the calls of a module give for a parameter of its forward: `self.criterion(scores, labels)`."""
+    names = [param.name.value for param in forward.parameters[1:]]
+    if forward.name != "forward" or forward.owner is None or parameter.name not in names:
+        return
+    for call, _ in context.reach.calls():
+        if not isinstance(call.func, (cst.Name, cst.Attribute)):
+            continue
+        if any(one.origin is forward.owner for one in context.facts.objects.objects(call.func)):
+            index = names.index(parameter.name)
+            positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+            named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == parameter.name]
+            yield from named or positional[index : index + 1]
 
 
 def _returned(context: Context, call: cst.Call) -> list[cst.BaseExpression]:

@@ -2,9 +2,11 @@
 
     -torch.log(p + 1e-8)       =>    -torch.log(p.float() + 1e-8)
     a / (b.clamp(min=1e-12))   =>    a / (b.float().clamp(min=1e-12))
+    torch.clamp(p, 1e-4, 1 - 1e-4)   =>    torch.clamp(p.float(), 1e-4, 1 - 1e-4)
 
-log casts to float32, but the sum before it was rounded in half already: log(0), and NaN gradients ([run]). Sums, norms
-and exponentials are float32 under autocast; what is added to them stays.
+So are bounds just below one, which keep `log(1 - p)` finite. log casts to float32, but what it takes was rounded in half
+already: log(0), and NaN gradients ([run]). Sums, norms and exponentials are float32 under autocast; what is added to
+them stays.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import libcst as cst
 
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.numbers import vanishes
+from amp_migrate.plan.safety.numbers import becomes_one, vanishes
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
 
 # Functions of tensors only, for which zero is no argument or has no derivative.
@@ -29,6 +31,12 @@ def keep_epsilons(context: Context) -> None:
         for part in context.facts.tree.expressions(statement):
             if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Divide):
                 _keep(context, part.right, certainly_tensor=False)
+            elif isinstance(part, cst.Call) and called_name(part) in _CLAMPS:
+                operand = tensor_operand(context.facts, part)
+                if operand is not None and any(becomes_one(context.facts, arg.value) for arg in part.args):
+                    found = context.precisions.of(operand)
+                    if found.may_be_half or (found is Precision.UNKNOWN and _is_whole(operand)):
+                        context.safety.keep_float32(operand)
             elif isinstance(part, cst.Call) and called_name(part) in _ROOTS:
                 operand = tensor_operand(context.facts, part)
                 if operand is not None:

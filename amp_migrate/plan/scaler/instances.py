@@ -68,7 +68,7 @@ class Instances:
             if function in needing:
                 continue
             callers = self.facts.calls.callers(function)
-            if not callers or function.is_module or function.is_method:
+            if not callers or function.is_module or self._may_be_overridden(function):
                 return None
             self.passing.check_callers(function)
             needing.append(function)
@@ -78,6 +78,10 @@ class Instances:
             parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
         )
         return Binding(creations, owner, parameters, arguments, receivers, self._line_of(owner))
+
+    def _may_be_overridden(self, method: Function) -> bool:
+        """True for a method of a class with relatives: a call may run another one than is known."""
+        return method.owner is not None and len(self._line_of(method.owner)) > 1
 
     def _line_of(self, owner: Class) -> frozenset[Class]:
         """The class with those that it inherits from or that inherit from it; not its siblings."""

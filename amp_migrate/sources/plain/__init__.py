@@ -89,5 +89,6 @@ def _is_half(facts: Facts, part: cst.CSTNode) -> bool:
     if isinstance(part, cst.Call):
         return called_name(part) in ("half", "bfloat16") and not part.args
     if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
-        return facts.names.dotted(part) in _HALF
+        is_asked_for = isinstance(facts.tree.parents.get(part), (cst.Comparison, cst.ComparisonTarget))
+        return facts.names.dotted(part) in _HALF and not is_asked_for  # `x.dtype == torch.half` chooses nothing
     return False
