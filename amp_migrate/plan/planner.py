@@ -152,6 +152,9 @@ class _Planner:
         plan.bce = plan_bce(self.facts, forwards, regions, plan.logits.criteria)
         reach = Reach(self.facts, forwards, regions if not (self.found.is_proven and self.found.is_scaled) else [])
         if not self.found.is_proven:
+            for setup in self.found.setups:
+                for model in setup.models:
+                    reach.add_model(model, setup.call)
             plan.safety = scan(self.facts, reach, plan.bce)
             plan.findings += plan.safety.findings
             self._check_is_read(plan)

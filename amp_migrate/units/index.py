@@ -237,7 +237,10 @@ class Index:
         """Files outside that use something of the unit that touches or reaches a handle."""
         if self._sources.tie.common:
             for node in (node for file in unit.files for node in self._concern.definitions(file)):
-                yield from self.users_of(node.name, node.file, unit).items()
+                users = self.users_of(node.name, node.file, unit)
+                yield from users.items()
+                for user in self._definitions(users):
+                    yield from ((file, f"passes {node.name} on") for file in self._between(user, node))
             return
         for file in self._reach.reaching_files:
             for use in self._reach.uses_of(file) if file not in unit.files else ():

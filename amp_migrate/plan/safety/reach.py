@@ -41,6 +41,15 @@ class Reach:
         for region in regions:
             for statement in region.statements():
                 self._run(statement)
+        self._follow()
+
+    def add_model(self, node: cst.BaseExpression, place: cst.Call) -> None:
+        """A model that is trained runs under autocast, although no call of it may be known: `settings["network"]`."""
+        for one in self.facts.objects.objects(node):
+            self._object(one, place)
+        self._follow()
+
+    def _follow(self) -> None:
         while self._waiting:
             for statement in self._waiting.pop(0).body.statements:
                 self._run(statement)
@@ -66,11 +75,18 @@ class Reach:
         for function in self.facts.objects.candidates(call):
             if function.name != "__init__":
                 self._enter(function)
-        models = [arg.value for arg in call.args if self.forwards.is_forward(call)]
-        for node in (call.func, *models):
+        models = [arg.value for arg in call.args] if self.forwards.is_forward(call) else []
+        for node in (call.func, *self._receiver(call), *models):
             if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
                 for one in self.facts.objects.objects(node):
                     self._object(one, call)
+
+    def _receiver(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """`model` of `model.forward(x)` and `model.encode(x)`: its class may be in none of the files at hand."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or not self.forwards.is_forward(call):
+            return []
+        return [func.value] if self.forwards.roles.is_model(func.value) else []
 
     def _enter(self, function: Function) -> None:
         if function not in self._functions:

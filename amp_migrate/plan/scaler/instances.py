@@ -68,7 +68,7 @@ class Instances:
             if function in needing:
                 continue
             callers = self.facts.calls.callers(function)
-            if not callers or function.is_module or self._may_be_overridden(function):
+            if not callers or function.is_module or (function.is_method and not self._serves(function, owner)):
                 return None
             self.passing.check_callers(function)
             needing.append(function)
@@ -79,9 +79,14 @@ class Instances:
         )
         return Binding(creations, owner, parameters, arguments, receivers, self._line_of(owner))
 
-    def _may_be_overridden(self, method: Function) -> bool:
-        """True for a method of a class with relatives: a call may run another one than is known."""
-        return method.owner is not None and len(self._line_of(method.owner)) > 1
+    def _serves(self, method: Function, owner: Class) -> bool:
+        """True for a method of a helper that only the class calls: a schedule around its optimizer. A class with
+        relatives is no such helper, since a call may run another method than is known.
+        """
+        assert method.owner is not None
+        callers = [self._method_of(site.caller) for site in self.facts.calls.callers(method)]
+        own = all(one is not None and one.owner in self._line_of(owner) for one in callers)
+        return own and len(self._line_of(method.owner)) == 1
 
     def _line_of(self, owner: Class) -> frozenset[Class]:
         """The class with those that it inherits from or that inherit from it; not its siblings."""
