@@ -4,8 +4,8 @@
     a / (b.clamp(min=1e-12))   =>    a / (b.float().clamp(min=1e-12))
     torch.clamp(p, 1e-4, 1 - 1e-4)   =>    torch.clamp(p.float(), 1e-4, 1 - 1e-4)
 
-So are bounds just below one, which keep `log(1 - p)` finite. log casts to float32, but what it takes was rounded in half
-already: log(0), and NaN gradients ([run]). Sums, norms and exponentials are float32 under autocast; what is added to
+So are bounds just below one, which keep `log(1 - p)` finite. log casts to float32, but what it takes was rounded
+before: log(0), and NaN gradients ([run]). Sums, norms and exponentials are float32 under autocast; what is added to
 them stays.
 """
 

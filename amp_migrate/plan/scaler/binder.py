@@ -61,7 +61,11 @@ class Binder:
         owners = self.instances.owners(self.users)
         if attribute is None and len(owners) == 1:
             attribute = self.instances.attribute(owners.pop())
-        return attribute or self._constructed() or self._threaded()
+        return attribute or self._constructed() or self._with_helpers() or self._threaded()
+
+    def _with_helpers(self) -> Binding | None:
+        """On the instances that build the optimizer, where a schedule of theirs steps it."""
+        return self.instances.attribute(self.home.owner, with_helpers=True) if self.home.is_method else None
 
     def _constructed(self) -> Binding | None:
         """In the constructor of what trains, where its instances are made within sight of the scaler."""

@@ -48,8 +48,10 @@ class Instances:
             current = current.parent
         return current
 
-    def attribute(self, owner: Class | None) -> Binding | None:
-        """An attribute of the class's instances; helpers that know no instance get a parameter."""
+    def attribute(self, owner: Class | None, *, with_helpers: bool = False) -> Binding | None:
+        """An attribute of the class's instances; functions that know no instance get a parameter, and `with_helpers`
+        methods of other classes that only this one calls.
+        """
         if owner is None or not takes_attributes(self.facts, owner):
             return None
         creations = [_before_returns(one) for one in self._attribute_creations(owner)]
@@ -68,7 +70,9 @@ class Instances:
             if function in needing:
                 continue
             callers = self.facts.calls.callers(function)
-            if not callers or function.is_module or (function.is_method and not self._serves(function, owner)):
+            if not callers or function.is_module:
+                return None
+            if function.is_method and not (with_helpers and self._serves(function, owner)):
                 return None
             self.passing.check_callers(function)
             needing.append(function)
