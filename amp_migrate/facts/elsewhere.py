@@ -59,6 +59,14 @@ class Elsewhere(Protocol):
         """True where it certainly computes a binary cross entropy outside of any autocast of its own."""
         ...
 
+    def modules_in(self, package: str) -> list[str]:
+        """The full names of the modules in a local package, or in a folder without an `__init__.py`."""
+        ...
+
+    def is_there(self, resolved: str) -> bool:
+        """True for a local module, and for what one of them defines."""
+        ...
+
     def is_bool(self, resolved: str) -> bool:
         """True for a variable of a module that its own code sets to nothing but True and False."""
         ...
@@ -108,6 +116,12 @@ class Nowhere:
         return False
 
     def compute_bce(self, resolved: str) -> bool:
+        return False
+
+    def modules_in(self, package: str) -> list[str]:
+        return []
+
+    def is_there(self, resolved: str) -> bool:
         return False
 
     def is_bool(self, resolved: str) -> bool:

@@ -157,7 +157,11 @@ class Names:
     def module(self, node: cst.BaseExpression) -> Function | None:
         """The module of the unit that an expression means."""
         path = self.dotted(node)
-        return self._roots.get(path) if path is not None else None
+        return self.module_named(path) if path is not None else None
+
+    def module_named(self, path: str) -> Function | None:
+        """The module of the unit with a full name."""
+        return self._roots.get(path)
 
     def definition(self, node: cst.BaseExpression) -> Variable | None:
         """The variable that a name finally means, or an attribute of a module: where it is not just imported."""

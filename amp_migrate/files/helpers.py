@@ -15,7 +15,7 @@ from pathlib import Path
 from amp_migrate.averaging import only_averages
 from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.bindings import called_name
-from amp_migrate.files.imports import canonical, member, module_name, split
+from amp_migrate.files.imports import canonical, member, module_name, modules_in, split
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
 _MOST_NAMES = 400
@@ -96,6 +96,13 @@ class Helpers:
         one that it names, outside of any autocast of its own.
         """
         return any(_computes_bce(definition) for _, definition in _definitions(resolved, and_what_they_name=True))
+
+    def modules_in(self, package: str) -> list[str]:
+        return modules_in(package)
+
+    def is_there(self, resolved: str) -> bool:
+        place = split(resolved)
+        return place is not None and (not place[1] or self.source_of(resolved) is not None)
 
     def is_bool(self, resolved: str) -> bool:
         """True for a variable of a module (`MIXED_PRECISION = True`) that its file gives nothing but True and False.

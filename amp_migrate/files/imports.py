@@ -59,6 +59,12 @@ def split(name: str) -> tuple[Path, str] | None:
     return None
 
 
+def modules_in(package: str) -> list[str]:
+    """The canonical names of the modules in a package, or in a folder that is one by its use."""
+    names = sorted(_names(package)) if os.path.isabs(package) else []
+    return [_joined_path(package, name[:-3]) for name in names if name.endswith(".py") and name != "__init__.py"]
+
+
 def module_name(file: Path) -> str:
     """The canonical name of the module in a file."""
     resolved = _resolved(file)

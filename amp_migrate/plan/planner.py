@@ -189,6 +189,9 @@ class _Planner:
             if roles.is_forward(call) and self._is_from_unknown_caller(call.func, reach):
                 text = self.facts.text(call.func)
                 raise Refusal("AMP951", call, f"{text} comes from a caller that is not known")
+        if reach.hidden:
+            text = self.facts.text(reach.hidden[0])
+            raise Refusal("AMP951", reach.hidden[0], f"what {text} means is known when the script runs only")
 
     def _is_from_unknown_caller(self, node: cst.BaseExpression, reach: Reach) -> bool:
         """True for a model that nothing in the unit makes: only a parameter holds it, which no call may give."""

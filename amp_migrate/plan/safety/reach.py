@@ -17,12 +17,13 @@ from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
 
 class Reach:
     """The statements under autocast, each once, the classes whose forwards they are in, and the local modules outside
-    of the unit that they lead to (`unread`). With `from_results`, what makes a model among other things does, too:
-    `model, diffusion = create(args)`.
+    of the unit that they lead to (`unread`). `hidden` are calls of what is known at run time only. With `from_results`,
+    what makes a model among other things does, too: `model, diffusion = create(args)`.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Reach:
         self._from_results = from_results
         self.statements: list[Statement] = []
         self.unread: dict[str, cst.CSTNode] = {}
+        self.hidden: list[cst.Call] = []
         self._functions: set[Function] = set()
         self._makers: set[Function] = set()
         self.classes: dict[Class, None] = {}
@@ -176,14 +178,42 @@ class Reach:
                     self._note_callees(call)
                     self._made_by(call)
 
+    def _by_name(self, call: cst.Call) -> None:
+        """What a text may mean that is put together when the script runs."""
+        meant = possibly_meant(self.facts, call)
+        if meant is None:
+            self.hidden.append(call)
+        for name in meant or ():
+            module = self.facts.names.module_named(name)
+            variables = list(self.facts.names.scopes[module].variables.values()) if module is not None else []
+            variable = self.facts.names.variable_behind(name)
+            for binding in (one for found in (*variables, variable) if found is not None for one in found.bindings):
+                if binding.node in self.facts.tree.class_at:
+                    self._class(self.facts.tree.class_at[binding.node])
+                elif binding.node in self.facts.tree.function_at:
+                    self._makes(self.facts.tree.function_at[binding.node])
+            if module is None and variable is None and self.facts.elsewhere.is_there(name):
+                self.unread[name] = call
+
     def _made_by(self, call: cst.Call) -> None:
         """The modules that a call may make: an instance, or what a function builds, chosen from a table as well."""
+        if is_by_name(call):
+            self._by_name(call)
+            return
         for owner in self._classes_of(call):
             self._class(owner)
-        called = self.facts.objects.called_function(call)
+        called = self.facts.objects.called_function(call) or self._of_class(call.func)
         for function in [called] if called is not None else self._functions_held(call.func):
             if function.name != "__init__":
                 self._makes(function)
+
+    def _of_class(self, callee: cst.BaseExpression) -> Function | None:
+        """The method of `Builder.build_encoder(arch)`, called on the class."""
+        if not isinstance(callee, cst.Attribute):
+            return None
+        held = [one.origin for one in self.facts.objects.objects(callee.value) if one.kind == "definition"]
+        owners = [self.facts.tree.class_at[node] for node in held if isinstance(node, cst.ClassDef)]
+        return owners[0].methods.get(callee.attr.value) if len(owners) == 1 else None
 
     def _classes_of(self, call: cst.Call) -> list[Class]:
         """The classes that a call may make, those that a variable holds among them: `block(planes, stride)`."""
@@ -232,7 +262,7 @@ class Reach:
     def _note_unread(self, call: cst.CSTNode, callee: cst.BaseExpression) -> None:
         held = self.facts.objects.import_paths(callee)  # of a table of imported classes, all
         for name in dict.fromkeys([*self.facts.names.imported_as(callee), *held]):
-            is_here = self.facts.names.variable_behind(name) is not None
+            is_here = any(self.facts.names.variable_behind(one) for one in (name, name.rpartition(".")[0]))
             if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
                 self.unread[name] = call
         module = self.facts.names.module(callee) if isinstance(callee, (cst.Name, cst.Attribute)) else None

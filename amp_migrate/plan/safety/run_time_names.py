@@ -1,0 +1,79 @@
+"""Models that are made by a name which is known when the script runs only.
+
+eval("models." + config.MODEL.NAME + ".get_net")(config)        any get_net of a module of the package
+importlib.import_module(f"models.{args.arch}")                  anything of a module of the package
+eval(block)                                                     anything of this file
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import called_name
+from amp_migrate.facts.values import literal_value
+
+_PACKAGE = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)\.")
+_IMPORTS = frozenset(("import_module", "__import__"))
+
+
+def is_by_name(call: cst.Call) -> bool:
+    """True for `eval("...")` and `import_module("...")`; `model.eval()` is none."""
+    is_eval = isinstance(call.func, cst.Name) and call.func.value == "eval" and len(call.args) == 1
+    return is_eval or (called_name(call) in _IMPORTS and bool(call.args))
+
+
+def possibly_meant(facts: Facts, call: cst.Call) -> list[str] | None:
+    """The full names that such a call may mean, of definitions and of whole modules; None where that is open.
+
+    What belongs to another package (`eval("nn." + name)`) needs no name.
+    """
+    parts = list(_texts(call.args[0].value))
+    first, last = parts[0], parts[-1]
+    is_import = called_name(call) in _IMPORTS
+    if len(parts) == 1:
+        if first is not None:
+            return []  # a constant is read as what it says, or is an import like any other
+        return None if is_import else [facts.file_of(call).name]
+    package = _PACKAGE.fullmatch(first) if first is not None else None
+    if package is None:
+        return None
+    path = _resolved(facts, call, package.group(1), is_import=is_import)
+    if path is None or not path.startswith("/"):
+        return [] if path is not None and not is_import else None
+    suffix = last[1:] if last is not None and last.startswith(".") and last[1:].isidentifier() else None
+    modules = facts.elsewhere.modules_in(path)
+    return [f"{module}.{suffix}" for module in modules] if suffix is not None else modules
+
+
+def _resolved(facts: Facts, call: cst.Call, dotted: str, *, is_import: bool) -> str | None:
+    """The full name of the package: of an import, or of what a name means where the call stands."""
+    if is_import:
+        return facts.elsewhere.resolved(facts.file_of(call).path, dotted)
+    name, _, rest = dotted.partition(".")
+    variable = facts.names.visible(name, facts.tree.function_of(call))
+    path = facts.names.followed(variable.import_path) if variable is not None else None
+    return f"{path}.{rest}" if path is not None and rest else path
+
+
+def _texts(node: cst.BaseExpression) -> Iterator[str | None]:
+    """The parts of a text that is put together: what is constant in it, None for anything else."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        yield from _texts(node.left)
+        yield from _texts(node.right)
+    elif isinstance(node, cst.FormattedString):
+        yield from (part.value if isinstance(part, cst.FormattedStringText) else None for part in node.parts)
+    elif isinstance(node, cst.Call) and called_name(node) == "format" and isinstance(node.func, cst.Attribute):
+        value = literal_value(node.func.value)
+        pieces = re.split(r"\{[^{}]*\}", value) if isinstance(value, str) else []
+        for index, piece in enumerate(pieces):
+            yield from ([None] if index else [])
+            yield from ([piece] if piece else [])
+        if not pieces:
+            yield None
+    else:
+        value = literal_value(node)
+        yield value if isinstance(value, str) else None
