@@ -49,8 +49,9 @@ def _isolate(context: Context, statement: Statement, product: cst.CSTNode, opera
     context.safety.isolate(statement)
 
 
-def _operands(context: Context, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The operands of a product of a matrix with itself; none for other expressions."""
+def factors(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The two operands of a product of matrices; nothing for other expressions."""
+    pair: list[cst.BaseExpression] = []
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
         pair = [node.left, node.right]
     elif isinstance(node, cst.Call) and called_name(node) in _PRODUCTS and isinstance(node.func, cst.Attribute):
@@ -58,12 +59,16 @@ def _operands(context: Context, node: cst.BaseExpression) -> Iterator[cst.BaseEx
         pair = given if is_of_module(context.facts, node.func) else [node.func.value, *given]
     elif isinstance(node, cst.Call) and called_name(node) == "einsum":
         pair = [arg.value for arg in node.args[1:]]
-    elif isinstance(node, cst.Call) and context.facts.names.dotted(node.func) in _INSIDE:
+    return pair if len(pair) == 2 else []
+
+
+def _operands(context: Context, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The operands of a product of a matrix with itself; none for other expressions."""
+    if isinstance(node, cst.Call) and context.facts.names.dotted(node.func) in _INSIDE:
         yield node.args[0].value
         return
-    else:
-        return
-    if len(pair) != 2:
+    pair = factors(context, node)
+    if not pair:
         return
     (one, turned), (other, also_turned) = (_source(context, operand) for operand in pair)
     is_einsum = isinstance(node, cst.Call) and called_name(node) == "einsum"
