@@ -48,10 +48,12 @@ from amp_migrate.plan.scaler.enabling import Enabling, carrier_formulas, enclosi
 from amp_migrate.plan.scaler.loss_scales import one_loss_scale
 from amp_migrate.plan.scaler.visible import Visible
 from amp_migrate.plan.split import split_recognition
+from amp_migrate.plan.steps.clipped_sets import check_clipped_sets
 from amp_migrate.plan.steps.events import collect_events
 from amp_migrate.plan.steps.placement import StepPlan, plan_steps
 from amp_migrate.plan.steps.skips import find_skips
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
+from amp_migrate.selection import APEX_AMP
 
 Users = dict[Function, list[Statement]]
 
@@ -109,6 +111,8 @@ class _Planner:
         parameters = Parameters(self.facts)
         collapses = find_collapses(self.facts, self.found, parameters)
         decide = _World(self.facts, enabling).decide
+        if self.found.form != APEX_AMP:
+            check_clipped_sets(self.facts, roles, events)
         steps = plan_steps(self.facts, events, decide)
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)

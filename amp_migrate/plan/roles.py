@@ -80,7 +80,7 @@ class Roles:
     def holders(self, model: cst.BaseExpression) -> ObjectSet | None:
         """The optimizers that are built from parameters of a model, and no others; None where that cannot be said."""
         wanted = self.facts.objects.objects(model)
-        given = {one: list(self._given(one)) for one in self.optimizers}
+        given = {one: list(self.models_given(one)) for one in self.optimizers}
         if not all(given.values()):
             return None
         found = {one for one, nodes in given.items() if any(self.facts.objects.may_be(node, wanted) for node in nodes)}
@@ -110,9 +110,9 @@ class Roles:
     def _trained(self) -> Iterator[cst.BaseExpression]:
         """X in `SGD(list(model.parameters()) + list(X.parameters()))`: apex patched torch for all of them."""
         for one in self.optimizers:
-            yield from self._given(one)
+            yield from self.models_given(one)
 
-    def _given(self, optimizer: Object) -> Iterator[cst.BaseExpression]:
+    def models_given(self, optimizer: Object) -> Iterator[cst.BaseExpression]:
         """The models whose parameters the call that builds an optimizer is given."""
         waiting = [arg.value for arg in optimizer.origin.args] if isinstance(optimizer.origin, cst.Call) else []
         seen: set[cst.BaseExpression] = set()

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Block, Statement, called_name
+from amp_migrate.facts.tree import Block, Statement, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.sources.fp16_utils.names import CLIPS, form_name
@@ -70,6 +70,32 @@ class Differences:
             elif not same:
                 now = self.facts.text(ours[0])
                 self._add(clip, "AMP163", f"{text} clipped gradients in mixed precision, and {now} does now")
+            elif called_name(clip) in CLIPS and self._holds_others(clip, same[0].args[0].value):
+                now = self.facts.text(same[0])
+                message = f"{text} clipped what its optimizer holds, which {now} may cover more or less than"
+                self._add(clip, "AMP163", message)
+
+    def _holds_others(self, clip: cst.Call, clipped: cst.BaseExpression) -> bool:
+        """True where an optimizer behind the wrapper is built from something else than what the plain arm clips."""
+        assert isinstance(clip.func, cst.Attribute)
+        if not isinstance(clipped, cst.Call) or not isinstance(clipped.func, cst.Attribute):
+            return False
+        model = self.facts.text(clipped.func.value)
+        given = [
+            value.args[0].value
+            for value in self.facts.objects.values_of(clip.func.value)
+            if isinstance(value, cst.Call) and value.args and form_name(self.facts, value.func) is None
+        ]
+        return any(not self._comes_from(one, model, 4) for one in given)
+
+    def _comes_from(self, node: cst.BaseExpression, model: str, depth: int) -> bool:
+        """True for an expression with `model.parameters()` in it, through names."""
+        text = self.facts.text(node)
+        if f"{model}.parameters()" in text or f"{model}.named_parameters()" in text:
+            return True
+        names = [part for part in walk(node) if isinstance(part, cst.Name)] if depth else []
+        values = (value for name in names for value in self.facts.objects.values_of(name))
+        return any(self._comes_from(value, model, depth - 1) for value in values)
 
     def _clips(self, block: Block) -> Iterator[cst.Call]:
         for one in block.statements:
