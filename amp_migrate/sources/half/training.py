@@ -17,6 +17,7 @@ from amp_migrate.native.lower import SCALE_NOW, STEPPED, scale_at, scale_setting
 from amp_migrate.plan.model import Backward, Condition, LossScale, Recognition, ScaleAccess, Setup, SkipRead
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
+from amp_migrate.sources.states import add_states
 
 _DEFAULT_EPS = 1e-8
 
@@ -51,6 +52,9 @@ class Training:
             raise Refusal("AMP936", self.optimizers[0][1], "what this optimizer steps on has no backward in sight")
         self._check_backwards()
         self._values()
+        if loss_scale.static is None and loss_scale.runtime is None:  # a scale that is given again has no state
+            optimizers = frozenset(one for _, call in self.optimizers for one in self.facts.objects.objects(call))
+            add_states(self.facts, self.found, optimizers)
         self._notes()
 
     def _check_backwards(self) -> None:
