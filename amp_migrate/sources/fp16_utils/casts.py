@@ -3,6 +3,7 @@
 model.half()                            goes, as network_to_half(model) and its like
 x = x.half()                            goes under the guard, becomes x.float() elsewhere: x may hold integers
 x.type(torch.cuda.HalfTensor)           x.type(torch.cuda.FloatTensor): it is the way to the device, too
+torch.zeros(n, dtype=torch.half)        torch.zeros(n, dtype=torch.float)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import subscript_key
-from amp_migrate.facts.tree import Block, Statement
+from amp_migrate.facts.tree import Block, Statement, called_name
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.fp16_utils.names import ACCESSORS, MODEL_CASTS, PREFIXES, form_name
 
@@ -22,6 +23,7 @@ _HALF_TENSORS = frozenset("torch.HalfTensor torch.cuda.HalfTensor".split())
 _MAKE_FLOATS = frozenset(
     "torch.rand torch.randn torch.zeros torch.ones torch.linspace torch.FloatTensor torch.cuda.FloatTensor".split()
 )
+_FACTORIES = frozenset("zeros ones empty full rand randn tensor as_tensor linspace".split())
 _KEEP_TYPE = frozenset(
     "cuda cpu clone detach view reshape contiguous unsqueeze squeeze permute transpose normal_ uniform_ float".split()
 )
@@ -33,6 +35,11 @@ def _set_inside(statement: Statement) -> Iterator[cst.BaseExpression]:
     for inner in statement.descendants():
         if isinstance(inner.node, cst.Assign):
             yield from (target.target for target in inner.node.targets)
+
+
+def _makes_tensor(call: cst.Call) -> bool:
+    name = called_name(call)
+    return name in _FACTORIES or name.endswith("_like") or name.startswith("new_")
 
 
 Test = Callable[[Statement], bool]
@@ -56,6 +63,14 @@ class Casts:
             for statement in statements
             for part in facts.tree.expressions(statement)
             if isinstance(part, cst.Call) and self.is_cast(part)
+        ]
+        self._made = [
+            (statement, arg.value)
+            for statement in statements
+            for part in facts.tree.expressions(statement)
+            if isinstance(part, cst.Call) and _makes_tensor(part)
+            for arg in part.args
+            if arg.keyword is not None and arg.keyword.value == "dtype"
         ]
 
     @property
@@ -102,6 +117,19 @@ class Casts:
         for statement, call in self._found:
             if not is_gone(statement):
                 self._lower(statement, call, guarded=is_guarded(statement))
+        for statement, dtype in self._made:
+            if not is_gone(statement):
+                self._lower_dtype(dtype)
+
+    def _lower_dtype(self, dtype: cst.BaseExpression) -> None:
+        """Of `torch.half if args.fp16 else torch.float` the other type (rule G3)."""
+        if isinstance(dtype, cst.IfExp):
+            for one, other in ((dtype.body, dtype.orelse), (dtype.orelse, dtype.body)):
+                if self._is_half_type(one):
+                    self.lowering.replaced[dtype] = self.facts.text(other)
+        elif self._is_half_type(dtype):
+            text = self.facts.text(dtype)
+            self.lowering.replaced[dtype] = text.replace("half", "float").replace("float16", "float32")
 
     def lower_accessors(self, statements: list[Statement]) -> None:
         """`model[1]`, where network_to_half put a cast before the model: it is the model again (rule G4)."""
