@@ -35,6 +35,13 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
     for region in regions:
         for name in dict.fromkeys(_half_names(forwards, tensors, region)):
             loads = list(loads_after(facts, name, region))
+            found += [
+                element
+                for load in loads
+                for element in _elements_of(facts, load)
+                if not any(other.covers(facts.tree.statement_of(element)) for other in regions)
+                and _needs_float32(facts, tensors, element)
+            ]
             for load in loads:
                 statement = facts.tree.statement_of(load)
                 if any(other.covers(statement) for other in regions) or not _needs_float32(facts, tensors, load):
@@ -44,6 +51,27 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                     raise Refusal("AMP925", load, message)
                 found.append(load)
     return found
+
+
+def _elements_of(facts: Facts, load: cst.Name) -> Iterator[cst.Name]:
+    """The uses of `output` in `for output in outputs:`, also behind enumerate and zip."""
+    statement = facts.tree.statement_of(load)
+    if not isinstance(statement.node, cst.For):
+        return
+    target: cst.BaseExpression = statement.node.target
+    arg = facts.tree.parents.get(load)
+    call = facts.tree.parents.get(arg) if isinstance(arg, cst.Arg) else None
+    if call is statement.node.iter and isinstance(call, cst.Call) and isinstance(target, cst.Tuple):
+        place = {"enumerate": 1, "zip": call.args.index(arg)}.get(called_name(call))
+        if place is None or place >= len(target.elements):
+            return
+        target = target.elements[place].value
+    elif load is not statement.node.iter:
+        return
+    variable = facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+    for one in variable.loads if variable is not None else ():
+        if facts.tree.statement_of(one).inside(statement):
+            yield one
 
 
 def loads_after(facts: Facts, name: str, region: Region) -> Iterator[cst.Name]:
