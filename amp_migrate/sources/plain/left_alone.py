@@ -10,6 +10,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.sources.plain.frameworks import owned_by_framework
 from amp_migrate.sources.plain.losses import Loss
@@ -33,6 +34,7 @@ def reasons_to_leave_alone(facts: Facts, optimizers: Optimizers, losses: list[Lo
         finder.too_old,
         finder.manual_update,
         finder.no_optimizer,
+        finder.only_gradients,
         finder.closure,
         finder.double,
         finder.second_order,
@@ -116,6 +118,31 @@ class _Finder:
             return None
         loss = self.losses[0]
         return Refusal("AMP957", loss.call, f"no optimizer steps after {self.facts.text(loss.call)}")
+
+    def only_gradients(self) -> Refusal | None:
+        """`if optimizer: optimizer.step()`, where a caller gives none: it wants the gradients, and nothing would say
+        that they are too large.
+        """
+        for call, statement in self.optimizers.steps:
+            function, receiver = statement.function, call.func.value if isinstance(call.func, cst.Attribute) else None
+            param = next(
+                (one for one in function.parameters if self.facts.text(one.name) == self._text(receiver)), None
+            )
+            if param is None or param.default is None or literal_value(param.default) is not None:
+                continue
+            tests = (f"{param.name.value}", f"{param.name.value} is not None")
+            guards = [
+                one for one in statement.path() if isinstance(one.node, cst.If) and self._text(one.node.test) in tests
+            ]
+            outside = [loss for loss in self.losses if loss.statement.function is function]
+            outside = [loss for loss in outside if guards and not loss.statement.inside(guards[0])]
+            for site in self.facts.calls.callers(function) if outside else ():
+                if self.facts.objects.argument(site.call, function, param) is None:
+                    return Refusal("AMP957", site.call, f"{function.name} is called for gradients alone here")
+        return None
+
+    def _text(self, node: cst.CSTNode | None) -> str:
+        return self.facts.text(node) if node is not None else ""
 
     def manual_update(self) -> Refusal | None:
         """`p.data.add_(p.grad, alpha=-lr)` and `w -= lr * w.grad`."""
