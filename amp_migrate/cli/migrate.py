@@ -128,6 +128,7 @@ def migrate(
         exclude=config.exclude,
         per_file_ignores=config.per_file_ignores,
         partial=partial,
+        prints_plans=verbose > 1,
     )
     _check_existence(named)
     touched = _touched(since, named)

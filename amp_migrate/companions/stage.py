@@ -16,6 +16,7 @@ from amp_migrate.companions.table import COMPANIONS, family, words_in
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
+from amp_migrate.files.written import written
 from amp_migrate.findings import Finding
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.result import Result
@@ -59,7 +60,7 @@ def migrate_companions(result: Result, name: str, elsewhere: Elsewhere, surround
     line_before = _lines_before(result.source, result.output)
     findings = [*plan.findings, *(now_unused(facts, after) if after is not facts else ())]
     findings = [dataclasses.replace(one, line=line_before(one.line)) for one in findings]
-    return Stage(_with(result, after.modules[0].bytes, findings), plan.stays)
+    return Stage(_with(result, written(after.modules[0]).bytes, findings), plan.stays)
 
 
 def not_migrated(result: Result, problem: str) -> Stage:

@@ -127,12 +127,8 @@ class _Cleaner:
 
     def _unresolved_names(self, root: Function) -> dict[str, list[cst.Name]]:
         found: dict[str, list[cst.Name]] = {}
-        for statement in self.facts.tree.all_statements():
-            if statement.function.root is not root:
-                continue
-            for part in self.facts.tree.expressions(statement):
-                if not isinstance(part, cst.Name) or self.facts.tree.is_label(part):
-                    continue
+        for part, statement in self.facts.tree.every(cst.Name):
+            if statement.function.root is root and not self.facts.tree.is_label(part):
                 if self.facts.names.variable_at(part) is None:
                     found.setdefault(part.value, []).append(part)
         return found

@@ -25,7 +25,7 @@ def report_lines(report: Report, verbose: int = 0) -> Iterator[str]:
         for result in unit:
             if verbose and result.status == "untouched":
                 yield f"{result.path}: nothing to migrate"
-            if verbose > 1 and result.plan:
+            if result.plan:
                 yield f"{result.path}: {result.plan}"
     yield from finding_lines(report.beside)
     yield from summary(report)
