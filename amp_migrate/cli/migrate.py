@@ -16,6 +16,8 @@ from amp_migrate.config import Config, ConfigError, config_for
 from amp_migrate.files.since import GitError, changed_since
 from amp_migrate.findings import Finding
 from amp_migrate.options import Api, Dtype, Options
+from amp_migrate.processes import Workers, usable_cpus
+from amp_migrate.progress import Bar, Progress
 from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin, write_result
 from amp_migrate.report import html
 from amp_migrate.report.diff import coloured, unified_diff
@@ -68,6 +70,9 @@ Other commands, each with a --help of its own:
     help="What is printed on standard output: the diff, or a report for a program.",
 )
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a page of HTML about it all.")
+@click.option(
+    "-W", "--workers", type=click.IntRange(min=1), help="How many processes to use.  [default: one for each CPU]"
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print no findings and no summary.")
 @click.option("-v", "--verbose", count=True, help="Name untouched files, too; -vv prints the plan of each unit.")
 def migrate(
@@ -86,6 +91,7 @@ def migrate(
     stdin_filename: Path | None,
     output_format: str,
     report: Path | None,
+    workers: int | None,
     quiet: bool,
     verbose: int,
 ) -> None:
@@ -132,10 +138,11 @@ def migrate(
     )
     _check_existence(named)
     touched = _touched(since, named)
+    progress = Progress() if quiet or not sys.stderr.isatty() else Bar()
     results: list[Result] = []
     try:
         with _diffs(patch, shown=output_format == "text" and not write) as diffs:
-            found = _found(paths, options, stdin_filename, touched)
+            found = _found(paths, options, stdin_filename, touched, Workers(workers or usable_cpus(), progress))
             for number, result in enumerate(as_chosen(list(found)) if interactive else found):
                 is_stdin = "-" in paths and number == 0
                 results.append(_handled(result, diffs, write=write, is_stdin=is_stdin))
@@ -183,7 +190,11 @@ def _check_existence(named: list[Path]) -> None:
 
 
 def _found(
-    paths: tuple[str, ...], options: Options, stdin_filename: Path | None, touched: set[str] | None
+    paths: tuple[str, ...],
+    options: Options,
+    stdin_filename: Path | None,
+    touched: set[str] | None,
+    workers: Workers,
 ) -> Iterator[Result]:
     """The results of what was asked for; of units with a file that was `touched`, where that was asked for."""
     named = [Path(path) for path in paths if path != "-"]
@@ -192,7 +203,7 @@ def _found(
             raise click.UsageError("there is no standard input")
         yield migrate_stdin(sys.stdin.buffer.read(), options, stdin_filename)
     if named:
-        for result in migrate_paths(named, options):
+        for result in migrate_paths(named, options, workers):
             if touched is None or any(os.path.realpath(path) in touched for path in result.members):
                 yield result
 
