@@ -20,12 +20,11 @@ from amp_migrate.processes import Workers
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import COMPANIONS, PLAIN
+from amp_migrate.sources.gate import holds_native_amp, trains
 from amp_migrate.sources.screen import (
     IMPORTS_APEX,
     line_of_apex_import,
     may_hold_apex_amp,
-    may_hold_native_amp,
-    may_train,
     may_train_for_another,
     names_of,
     speaks_of_gpu,
@@ -35,7 +34,7 @@ from amp_migrate.units.workspace import Workspace
 from amp_migrate.wishes import as_wished
 
 # What ties units together, with the bytes without which a file is in none; in the order of precedence (rule H1).
-_TIES = ((APEX_AMP, may_hold_apex_amp), (TRAINING, may_train))
+_TIES = ((APEX_AMP, may_hold_apex_amp), (TRAINING, trains))
 
 
 def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | None = None) -> Iterator[Result]:
@@ -129,7 +128,7 @@ def migrate_source(source: bytes, options: Options) -> Result:
         from amp_migrate.facts.elsewhere import Nowhere
 
         result = migrate_companions(result, "-", Nowhere(), Surroundings()).result
-    if result.status == "untouched" and may_hold_native_amp(source):
+    if result.status == "untouched" and holds_native_amp(source):
         from amp_migrate.native_files import native_result
 
         result = native_result(source, options)
@@ -211,7 +210,7 @@ def _reported(result: Result) -> Result:
 def _native(workspace: Workspace, done: dict[Path, Result], options: Options) -> dict[Path, Result]:
     """The results of the files with native AMP that are in no unit."""
     claimed = {file for file, result in done.items() if result.status != "untouched"}
-    files = [file for file, source in workspace.sources.items() if file not in claimed and may_hold_native_amp(source)]
+    files = [file for file, source in workspace.sources.items() if file not in claimed and holds_native_amp(source)]
     if not files:
         return {}
     from amp_migrate.native_files import native_results
