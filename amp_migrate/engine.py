@@ -11,7 +11,6 @@ from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
-from amp_migrate.files.written import written
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.modernise import modernise
 from amp_migrate.native.cleanup import emit_cleanup
@@ -34,6 +33,7 @@ from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import MODERNISE, NATIVE, TITLES, Selection
 from amp_migrate.sources.forms import recognise
+from amp_migrate.written import written
 
 
 @dataclasses.dataclass(frozen=True)

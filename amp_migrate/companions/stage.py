@@ -16,13 +16,13 @@ from amp_migrate.companions.table import COMPANIONS, family, words_in
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
-from amp_migrate.files.written import written
 from amp_migrate.findings import Finding
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.result import Result
 from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import COMPANIONS as COMPANIONS_FORM
 from amp_migrate.selection import PLAIN
+from amp_migrate.written import written
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,8 +15,8 @@ from amp_migrate.facts.objects import Objects
 from amp_migrate.facts.source_file import SourceFile
 from amp_migrate.facts.tree import Class, Function, Tree
 from amp_migrate.facts.values import Values
-from amp_migrate.files.written import written
 from amp_migrate.findings import Finding
+from amp_migrate.written import written
 
 
 class Facts:

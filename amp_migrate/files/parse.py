@@ -10,8 +10,8 @@ from io import BytesIO
 
 import libcst as cst
 
-from amp_migrate.files.written import written
 from amp_migrate.findings import Finding
+from amp_migrate.written import written
 
 
 class Unparsable(Exception):
