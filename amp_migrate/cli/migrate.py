@@ -23,6 +23,7 @@ from amp_migrate.report import html
 from amp_migrate.report.diff import coloured, unified_diff
 from amp_migrate.report.formats import FORMATS
 from amp_migrate.report.model import Report
+from amp_migrate.report.parts import diff_for_people
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
 from amp_migrate.selection import Selection, unknown_code
@@ -241,7 +242,7 @@ def _diffs(patch: Path | None, *, shown: bool) -> Iterator[BinaryIO | None]:
 def _handled(result: Result, diffs: BinaryIO | None, *, write: bool, is_stdin: bool) -> Result:
     """Shown, and written where that was asked for."""
     if result.changed and diffs is not None:
-        _show(unified_diff(result.path, result.source, result.output), diffs)
+        _show(result, diffs)
     if write and is_stdin:
         sys.stdout.buffer.write(result.output)
         sys.stdout.flush()
@@ -250,11 +251,14 @@ def _handled(result: Result, diffs: BinaryIO | None, *, write: bool, is_stdin: b
     return result
 
 
-def _show(diff: bytes, diffs: BinaryIO) -> None:
-    if diffs.isatty() and not os.environ.get("NO_COLOR"):  # https://no-color.org
-        click.echo(coloured(diff), nl=False, color=True)
+def _show(result: Result, diffs: BinaryIO) -> None:
+    """To a terminal as people read it, to everything else as `git apply` takes it."""
+    if diffs.isatty():
+        diff = diff_for_people(result)
+        plain = bool(os.environ.get("NO_COLOR"))  # https://no-color.org
+        click.echo(diff if plain else coloured(diff), nl=False, color=not plain)
     else:
-        diffs.write(diff)
+        diffs.write(unified_diff(result.path, result.source, result.output))
         diffs.flush()
 
 
