@@ -153,12 +153,21 @@ def migrate(
         sys.exit(130)
     told = Report(tuple(results), tuple(beside), written=write)
     if report is not None:
-        report.write_text(html.render(told), encoding="utf-8", errors="replace")
+        _write_page(report, told)
     if output_format != "text":
         click.echo(FORMATS[output_format](told), nl=False)
     if not quiet:
         _echo(report_lines(told, verbose) if output_format == "text" else summary(told))
     sys.exit(_exit_code(results, check=check))
+
+
+def _write_page(page: Path, report: Report) -> None:
+    """With the curves of the runs whose results lie beside it."""
+    from amp_migrate.verify.report.earlier import runs_beside
+
+    runs, problems = runs_beside(page, report.results)
+    _echo(problems)
+    page.write_text(html.render(report, runs), encoding="utf-8", errors="replace")
 
 
 def _exit_code(results: list[Result], *, check: bool) -> int:

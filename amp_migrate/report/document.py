@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from html import escape
+from importlib.resources import files
+
+# How the figures and verdicts of `verify` look, on each of the two pages that show them.
+CURVES_STYLE = files(__package__).joinpath("curves.css").read_text(encoding="utf-8")
 
 # The policy makes the browser refuse whatever an escape that was forgotten might let in.
 _DOCUMENT = """<!DOCTYPE html>

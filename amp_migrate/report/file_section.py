@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
+from typing import NamedTuple
 
 from amp_migrate.findings import Finding
 from amp_migrate.report.diff import repository_path
@@ -18,14 +19,21 @@ from amp_migrate.selection import TITLES
 _AS_ASKED = "<p>Left as it is, as asked: by an option, a setting, a comment, or an answer.</p>"
 
 
-class Section:
-    """`anchors` are the places of all files with a section; `run` is what `verify` found, as HTML."""
+class Run(NamedTuple):
+    """What `verify` found about a script: in a word or two, and as HTML."""
 
-    def __init__(self, result: Result, leaf: Leaf, anchors: Mapping[str, str], run: str) -> None:
+    verdict: str
+    content: str
+
+
+class Section:
+    """`anchors` are the places of all files with a section; `runs` are those of the file."""
+
+    def __init__(self, result: Result, leaf: Leaf, anchors: Mapping[str, str], runs: Sequence[Run]) -> None:
         self._result = result
         self._leaf = leaf
         self._anchors = anchors
-        self._run = run
+        self._runs = runs
         self._parts = parts(result)
         self._tables = {part.cell: self._table(part) for part in self._parts if part.changed}
 
@@ -37,7 +45,7 @@ class Section:
             f'<ul class="findings">{found}</ul>' if found else "",
             "" if found or self._result.status != "left" else _AS_ASKED,
             self._changes(),
-            self._run,
+            *(run.content for run in self._runs),
         ]
         body = "\n".join(filter(None, inside))
         return (
@@ -51,9 +59,11 @@ class Section:
         if self._result.changed:
             added, removed = (sum(table.counts[side] for table in self._tables.values()) for side in (1, 0))
             counts = f' <small class="counts"><ins>+{added}</ins> <del>−{removed}</del></small>'  # noqa: RUF001
+        verdicts = ", ".join(dict.fromkeys(run.verdict for run in self._runs))
+        ran = f" <small>verify: {escape(verdicts)}</small>" if verdicts else ""
         return (
             f"<h3>{escape(repository_path(self._result.path))}</h3> "
-            f'<small><span class="status">{self._leaf.status}</span>{escape(form)}</small>{counts}'
+            f'<small><span class="status">{self._leaf.status}</span>{escape(form)}</small>{counts}{ran}'
         )
 
     def _unit(self) -> str:

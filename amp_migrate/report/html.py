@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -13,8 +13,8 @@ from urllib.parse import quote
 from amp_migrate import __version__
 from amp_migrate.findings import Finding
 from amp_migrate.report.diff import repository_of, repository_path
-from amp_migrate.report.document import document
-from amp_migrate.report.file_section import Section
+from amp_migrate.report.document import CURVES_STYLE, document
+from amp_migrate.report.file_section import Run, Section
 from amp_migrate.report.file_tree import Leaf, file_tree
 from amp_migrate.report.model import Report
 from amp_migrate.report.text import summary
@@ -38,17 +38,17 @@ _VERIFY = (
 )
 
 
-def render(report: Report, runs: Mapping[str, str] | None = None) -> str:
+def render(report: Report, runs: Mapping[str, Sequence[Run]] | None = None) -> str:
     """The totals, the findings by code, the tree of files, and a section for each file with something to say.
 
-    `runs` has what `verify` found, as HTML, by the path of the script.
+    `runs` has what `verify` found, by the path of the script.
     """
     runs = runs or {}
-    told = [result for result in report.results if result.status != "untouched" or result.findings]
+    told = [one for one in report.results if one.status != "untouched" or one.findings or one.path in runs]
     anchors = {result.path: quote(repository_path(result.path)) for result in told}
     leaves = {result.path: Leaf(anchors[result.path], _classes(result), STATUS[result.status]) for result in told}
     sections = [
-        Section(result, leaves[result.path], anchors, runs.get(result.path, "")).render(is_open=len(told) <= _FOLDED)
+        Section(result, leaves[result.path], anchors, runs.get(result.path, ())).render(is_open=len(told) <= _FOLDED)
         for result in told
     ]
     repositories = {repository_of(Path(os.path.realpath(result.path))).name for result in report.results}
@@ -57,6 +57,7 @@ def render(report: Report, runs: Mapping[str, str] | None = None) -> str:
         '<a class="skip" href="#files">To the files</a>',
         f"<header>\n<h1>{escape(title)}</h1>\n{_totals(report, told)}\n</header>",
         _forms(report),
+        _runs(runs, anchors),
         _codes(report, anchors),
         '<div class="columns">',
         f'<nav aria-label="Files"><h2>Files</h2>{file_tree(report.results, leaves)}</nav>',
@@ -66,7 +67,7 @@ def render(report: Report, runs: Mapping[str, str] | None = None) -> str:
         "</main>\n</div>",
         f"<footer>{'' if runs else _VERIFY}<p>amp-migrate {__version__}</p></footer>",
     ]
-    style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    style = CURVES_STYLE + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     return document(title, style, "\n".join(filter(None, parts)))
 
 
@@ -103,7 +104,9 @@ def _forms(report: Report) -> str:
     rows = []
     for form, tally in report.forms():
         sums.update(tally.uses)
-        cells = "".join(f"<td>{_number(tally.units[one])}</td><td>{_number(tally.uses[one])}</td>" for one in tally.uses)
+        cells = "".join(
+            f"<td>{_number(tally.units[one])}</td><td>{_number(tally.uses[one])}</td>" for one in tally.uses
+        )
         title = f'<th scope="row"><small>{form}</small> {escape(TITLES[form])}</th>'
         rows.append(f"<tr>{title}{cells}<td>{sum(tally.uses.values()):,}</td></tr>")
     if not rows:
@@ -114,7 +117,7 @@ def _forms(report: Report) -> str:
     foot = "".join(f"<td></td><td>{_number(sums[one])}</td>" for one in statuses)
     return (
         "<section><h2>What was found</h2>"
-        '<p>Every use that was found is migrated, or left alone for a reason that is said at its file, or could not be '
+        "<p>Every use that was found is migrated, or left alone for a reason that is said at its file, or could not be "
         "processed and needs a hand.</p>"
         f'<div class="wide"><table class="forms"><thead><tr><td></td>{head}<th scope="col">found</th></tr>'
         f"<tr><td></td>{columns}</tr></thead><tbody>{''.join(rows)}</tbody>"
@@ -124,6 +127,17 @@ def _forms(report: Report) -> str:
 
 def _number(count: int) -> str:
     return f"{count:,}" if count else '<span class="zero">0</span>'
+
+
+def _runs(runs: Mapping[str, Sequence[Run]], anchors: Mapping[str, str]) -> str:
+    """Where the curves are."""
+    rows = "".join(
+        f'<li><a href="#{anchors[path]}">{escape(repository_path(path))}</a>: '
+        f"{escape(', '.join(run.verdict for run in found))}</li>"
+        for path, found in runs.items()
+    )
+    title = "<h2>Trained again</h2><p>What <code>amp-migrate verify</code> found; the curves are at the files.</p>"
+    return f"<section>{title}<ul>{rows}</ul></section>" if rows else ""
 
 
 # -- findings -----------------------------------------------------------------------------------------------
