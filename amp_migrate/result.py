@@ -19,8 +19,8 @@ class Result:
     `sites` counts the uses of the source form. `unit` holds the paths of the files that belong together with this one,
     itself included, each with the reason; it is empty for files with nothing to do. `plan` is the printed TrainingPlan,
     empty without one. `form` is the code of the source form that was found, empty without one. `ignored` counts the
-    findings that nobody wants to see. `companions` counts the uses of other parts of Apex: in the source, and in what the
-    migration makes of it.
+    findings that nobody wants to see. `companions` counts the uses of other parts of Apex: in the source, and in what
+    the migration makes of it.
     """
 
     path: str

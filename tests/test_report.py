@@ -7,6 +7,7 @@ import re
 import subprocess
 from html import unescape
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
@@ -247,7 +248,7 @@ def test_page_has_headings_in_order_and_names_for_what_is_no_text(project):
     page = (project / "report.html").read_text()
     headings = _Page(page).headings
     assert headings[0] == 1
-    assert all(after - before <= 1 for before, after in zip(headings, headings[1:], strict=False))
+    assert all(after - before <= 1 for before, after in pairwise(headings))
     assert all("aria-label=" in element for element in re.findall(r"<i [^>]*>|<nav[^>]*>", page))
 
 

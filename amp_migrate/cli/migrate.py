@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import click
 
+from amp_migrate.cli.completion import codes, forms
 from amp_migrate.cli.interactive import as_chosen
 from amp_migrate.config import Config, ConfigError, config_for
 from amp_migrate.files.since import GitError, changed_since
@@ -38,7 +39,7 @@ Other commands, each with a --help of its own:
 
 
 @click.command(epilog=_OTHER_COMMANDS)
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(readable=False))
 @click.option("--write", is_flag=True, help="Write the files instead of showing a diff.")
 @click.option("--check", is_flag=True, help="Exit with 1 if something would change; write nothing.")
 @click.option("--partial", is_flag=True, help="Mark what is left alone with comments that say why.")
@@ -57,9 +58,19 @@ Other commands, each with a --help of its own:
 )
 @click.option("--repair-clip", is_flag=True, help="Unscale before clips that Apex applied to scaled gradients.")
 @click.option(
-    "--select", multiple=True, metavar="CODES", help="Only these source forms, by their codes: AMP010,AMP050."
+    "--select",
+    multiple=True,
+    metavar="CODES",
+    shell_complete=forms,
+    help="Only these source forms, by their codes: AMP010,AMP050.",
 )
-@click.option("--ignore", multiple=True, metavar="CODES", help="Not these source forms or findings: AMP050, AMP1.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="CODES",
+    shell_complete=codes,
+    help="Not these source forms or findings: AMP050, AMP1.",
+)
 @click.option(
     "--stdin-filename", type=click.Path(path_type=Path), help="What standard input would be called: its place counts."
 )

@@ -86,6 +86,7 @@ class Section:
     def _finding(self, finding: Finding) -> str:
         """The line, as a link where the change shows it, else with the source around it."""
         rule, degree = RULES[finding.code], severity(finding)
+        opened = " open" if degree != "note" else ""
         cell, line = finding.cell or (None, finding.line)
         where = f"cell {cell}, line {line}" if cell is not None else f"line {line}"
         around = ""
@@ -95,7 +96,7 @@ class Section:
             source = next((part.before for part in self._parts if part.cell == cell), "")
             around = excerpt(source, line) if source else ""
         return (
-            f'<li class="{degree}"><details{" open" if degree != "note" else ""}><summary><b>{finding.code}</b> {where}: '
+            f'<li class="{degree}"><details{opened}><summary><b>{finding.code}</b> {where}: '
             f"{escape(finding.message)}</summary><p>{escape(rule.why)}</p><p>To do: {escape(rule.what_to_do)}</p>"
             f"</details>{around}</li>"
         )

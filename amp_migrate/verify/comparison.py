@@ -52,7 +52,7 @@ class Side:
     script: str  # as the user named it
     args: tuple[str, ...]
     output: str  # the file that holds what the script printed
-    version: Version = Version()
+    version: Version = dataclasses.field(default_factory=Version)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Program:
     folder: Path  # the working directory
     changed: dict[Path, bytes]
     rounding: tuple[str, ...] = ()
-    version: Version = Version()
+    version: Version = dataclasses.field(default_factory=Version)
 
     def mirrors(self, place: Path) -> list[Mirror]:
         """Fresh mirrors, in the empty folder `place`, of the project and of the working directory."""
