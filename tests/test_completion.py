@@ -53,7 +53,11 @@ def test_what_is_offered(line, answer):
 
 
 def test_other_shells_are_told_what_a_code_means():
-    assert ask("amp-migrate explain AMP104", "zsh") == ["plain", "AMP104", "gradients are clipped before they are unscaled"]
+    assert ask("amp-migrate explain AMP104", "zsh") == [
+        "plain",
+        "AMP104",
+        "gradients are clipped before they are unscaled",
+    ]
     assert ask("amp-migrate explain AMP104", "fish") == ["plain,AMP104\tgradients are clipped before they are unscaled"]
 
 

@@ -80,6 +80,22 @@ def test_json_counts_each_unit_of_a_form_once(project):
     assert (other["code"], other["units"]) == ("AMP030", {"migrated": 0, "left": 1, "error": 0})
 
 
+def test_companions_that_go_and_that_stay_are_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(
+        "import torch\nfrom apex.normalization import FusedLayerNorm\nfrom apex.parallel import LARC\n\n"
+        "norm = FusedLayerNorm(8)\nother = FusedLayerNorm(8)\n"
+        "optimizer = LARC(torch.optim.SGD(norm.parameters(), lr=0.1))\n"
+    )
+    _, stdout, stderr = run(".", "--output-format", "json")
+    data = json.loads(stdout)
+    (form,) = data["summary"]["forms"]
+    assert (form["code"], form["uses"]) == ("AMP060", {"migrated": 2, "left": 1, "error": 0})
+    assert form["units"] == {"migrated": 0, "left": 1, "error": 0}
+    assert data["files"][0]["companions"] == {"found": 3, "left": 1}
+    assert "AMP060 other parts of apex: 1 unit left alone (1 file, 1 use), 2 uses there migrated" in stderr
+
+
 def test_suggestions_of_rdjson_make_the_migrated_file(project):
     diagnostics = json.loads(run(".", "--api", "torch.amp", "--output-format", "rdjson")[1])["diagnostics"]
     for path, expected in outputs(project).items():

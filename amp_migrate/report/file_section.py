@@ -48,8 +48,9 @@ class Section:
             *(run.content for run in self._runs),
         ]
         body = "\n".join(filter(None, inside))
+        opened = " open" if is_open else ""
         return (
-            f'<details class="file {self._leaf.classes}"{" open" if is_open else ""}><summary>{self._head()}</summary>\n'
+            f'<details class="file {self._leaf.classes}"{opened}><summary>{self._head()}</summary>\n'
             f'<div id="{self._leaf.anchor}">\n{body}</div></details>'
         )
 

@@ -10,9 +10,9 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from amp_migrate.result import Result
 from amp_migrate.report.diff import repository_path
 from amp_migrate.report.file_section import Run
+from amp_migrate.result import Result
 from amp_migrate.verify.comparison import JSON_VERSION, TOOL, Comparison
 from amp_migrate.verify.report.html import section, stale_section
 
