@@ -292,6 +292,19 @@ def test_page_shows_both_sides_of_every_change():
     assert "+2</ins>" in page and "−1</del>" in page  # noqa: RUF001
 
 
+def test_page_keeps_lines_beside_each_other_that_are_indented_further():
+    before, after = b"a()\nb()\nc()\n", b"with x:\n    a()\n    b()\nd()\n"
+    page = html.render(Report((Result("a.py", before, after, "migrated", form="AMP010"),)))
+    rows = re.findall("<tr>(.*?)</tr>", page.split('<table class="diff">')[1])
+    cells = [[re.sub("<.*?>", "", cell) for cell in re.findall("<td.*?>(.*?)</td>", row)] for row in rows]
+    assert [row for row in cells if len(row) == 2 and any(row)] == [
+        ["", "with x:"],
+        ["a()", "    a()"],
+        ["b()", "    b()"],
+        ["c()", "d()"],
+    ]
+
+
 def test_page_of_a_thousand_files():
     results = [Result(f"pkg{n % 20}/mod{n}.py", b"a\n", b"b\n", "migrated", form="AMP010") for n in range(1000)]
     quiet = [Result(f"pkg/quiet{n}.py", b"", b"", "untouched") for n in range(5000)]

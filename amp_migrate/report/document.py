@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from importlib.resources import files
 
@@ -24,6 +25,11 @@ _DOCUMENT = """<!DOCTYPE html>
 </body>
 </html>
 """
+
+
+def prose(text: str) -> str:
+    """A sentence of ours as HTML: what stands in backquotes is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def document(title: str, style: str, body: str) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from amp_migrate.findings import Finding
 from amp_migrate.report.diff import repository_path
+from amp_migrate.report.document import prose
 from amp_migrate.report.file_tree import Leaf
 from amp_migrate.report.parts import Part, parts
 from amp_migrate.report.side_by_side import SideBySide, excerpt, line_id
@@ -98,7 +99,7 @@ class Section:
             around = excerpt(source, line) if source else ""
         return (
             f'<li class="{degree}"><details{opened}><summary><b>{finding.code}</b> {where}: '
-            f"{escape(finding.message)}</summary><p>{escape(rule.why)}</p><p>To do: {escape(rule.what_to_do)}</p>"
+            f"{prose(finding.message)}</summary><p>{prose(rule.why)}</p><p>To do: {prose(rule.what_to_do)}</p>"
             f"</details>{around}</li>"
         )
 

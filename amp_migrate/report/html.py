@@ -13,7 +13,7 @@ from urllib.parse import quote
 from amp_migrate import __version__
 from amp_migrate.findings import Finding
 from amp_migrate.report.diff import repository_of, repository_path
-from amp_migrate.report.document import CURVES_STYLE, document
+from amp_migrate.report.document import CURVES_STYLE, document, prose
 from amp_migrate.report.file_section import Run, Section
 from amp_migrate.report.file_tree import Leaf, file_tree
 from amp_migrate.report.model import Report
@@ -155,10 +155,10 @@ def _codes(report: Report, anchors: Mapping[str, str]) -> str:
     for code in order:
         found, rule = by_code[code], RULES[code]
         places = "".join(f"<li>{_place(one, anchors)}</li>" for one in found)
-        head = f"<b>{code}</b> {escape(rule.title)} <small>{len(found):,}</small>"
+        head = f"<b>{code}</b> {prose(rule.title)} <small>{len(found):,}</small>"
         rows.append(
             f'<li class="{severity(found[0])}"><details><summary>{head}</summary>'
-            f"<p>{escape(rule.why)}</p><p>To do: {escape(rule.what_to_do)}</p>"
+            f"<p>{prose(rule.why)}</p><p>To do: {prose(rule.what_to_do)}</p>"
             f'<ul class="places">{places}</ul></details></li>'
         )
     return f'<section><h2>Findings by code</h2><ul class="findings codes">{"".join(rows)}</ul></section>'
@@ -175,7 +175,7 @@ def _beside(findings: tuple[Finding, ...]) -> str:
         return ""
     rows = "".join(
         f'<li class="{severity(one)}"><code>{escape(repository_path(one.path))}:{one.line}</code> <b>{one.code}</b> '
-        f"{escape(one.message)}<br><small>{escape(RULES[one.code].what_to_do)}</small></li>"
+        f"{prose(one.message)}<br><small>{prose(RULES[one.code].what_to_do)}</small></li>"
         for one in findings
     )
     return f'<section><h2>Beside the code</h2><ul class="findings">{rows}</ul></section>'

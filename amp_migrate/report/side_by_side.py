@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from difflib import SequenceMatcher
+from itertools import zip_longest
 
 from amp_migrate.report.colours import coloured_lines
 from amp_migrate.report.parts import Part
@@ -19,7 +20,8 @@ class SideBySide:
         self._anchor = anchor
         self._marked = marked
         self._before, self._after = coloured_lines(part.before), coloured_lines(part.after)
-        matcher = SequenceMatcher(None, part.before.split("\n"), part.after.split("\n"), autojunk=False)
+        self._old_lines, self._new_lines = part.before.split("\n"), part.after.split("\n")
+        matcher = SequenceMatcher(None, self._old_lines, self._new_lines, autojunk=False)
         self._groups = list(matcher.get_grouped_opcodes(_CONTEXT))
         self._shown = {line for group in self._groups for _, first, last, *_ in group for line in range(first, last)}
 
@@ -40,21 +42,25 @@ class SideBySide:
         return f'<table class="diff">{_HEAD}{"".join(bodies[first_line:])}</table>'
 
     def _bodies(self, group: list[tuple[str, int, int, int, int]]) -> Iterator[str]:
-        for tag, first, last, start, end in group:
-            rows = (
-                f"<tr>{self._old(first + offset, last)}{self._new(start + offset, end)}</tr>"
-                for offset in range(max(last - first, end - start))
-            )
+        for tag, *stretch in group:
+            rows = (f"<tr>{self._old(old)}{self._new(new)}</tr>" for old, new in self._pairs(*stretch))
             yield f'<tbody class="{tag}">{"".join(rows)}</tbody>'
 
-    def _old(self, index: int, end: int) -> str:
-        if index >= end:
+    def _pairs(self, first: int, last: int, start: int, end: int) -> Iterator[tuple[int | None, int | None]]:
+        """What stands beside each other, in the order of both sides; lines that are only indented further are pairs."""
+        old = [line.strip() for line in self._old_lines[first:last]]
+        new = [line.strip() for line in self._new_lines[start:end]]
+        for _, i, j, k, n in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            yield from zip_longest(range(first + i, first + j), range(start + k, start + n))
+
+    def _old(self, index: int | None) -> str:
+        if index is None:
             return "<td></td>"
         name = f' id="{line_id(self._anchor, index + 1)}" class="found"' if index + 1 in self._marked else ""
         return f'<td data-n="{index + 1}"{name}>{self._before[index]}</td>'
 
-    def _new(self, index: int, end: int) -> str:
-        return f'<td data-n="{index + 1}">{self._after[index]}</td>' if index < end else "<td></td>"
+    def _new(self, index: int | None) -> str:
+        return f'<td data-n="{index + 1}">{self._after[index]}</td>' if index is not None else "<td></td>"
 
 
 _HEAD = '<thead><tr><th scope="col">before</th><th scope="col">after</th></tr></thead>'
