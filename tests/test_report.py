@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from html import unescape
@@ -312,6 +313,14 @@ def test_page_of_a_thousand_files():
     assert page.count('<details class="file migrated">') == 1000  # folded: the names fit on a few screens
     assert "5000 with nothing to do" in page
     assert len(page) < 2_000_000
+
+
+def test_page_with_names_that_are_no_text(tmp_path):
+    name = os.fsdecode(b"b\xff\n<i>.py")
+    page = html.render(Report((Result(name, b"a\n", b"b\n", "migrated", form="AMP010"),)))
+    (tmp_path / "page.html").write_text(page, encoding="utf-8", errors="replace")
+    assert 'href="#b%FF%0A%3Ci%3E.py"' in page
+    assert "<i>.py" not in page
 
 
 def test_the_tree_of_a_page_joins_folders_that_hold_one_thing():

@@ -121,6 +121,7 @@ def test_other_files_beside_the_page(project):
     (project / "list.json").write_text("[1]")
     (project / "old.json").write_text('{"tool": "amp-migrate verify", "version": 0}')
     (project / "cut.json").write_text('{"tool": "amp-migrate verify", "version": 1, "verdict"')
+    (project / "folder.json").mkdir()
     shown, said = page()
     assert [line.split()[0] for line in said.splitlines() if "can be read" in line] == ["cut.json", "old.json"]
     assert "No run of <code>amp-migrate verify</code> is shown here." in shown
@@ -134,6 +135,30 @@ def test_what_a_result_says_is_text(project):
     shown, _ = page()
     assert "<script" not in shown
     assert "&lt;script&gt;" in shown
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("verdict",), '"><script>'),
+        (("sections", 0, "lines", 0, "status"), '"><script>'),
+        (("runs", "original", "backwards", -1, "loss"), "<script>"),
+        (("runs", "original", "steps"), 7),
+        (("before", "version", "files"), ["train.py"]),
+    ],
+)
+def test_a_result_that_somebody_has_edited(project, path, value):
+    ran("src/train.py")
+    data = json.loads(Path("run.json").read_text())
+    *above, last = path
+    place = data
+    for key in above:
+        place = place[key]
+    place[last] = value
+    Path("run.json").write_text(json.dumps(data, indent=1))
+    shown, said = page()
+    assert "<script" not in shown
+    assert "run.json is no result" in said or "&lt;script&gt;" in shown
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -45,7 +45,7 @@ def render(report: Report, runs: Mapping[str, Sequence[Run]] | None = None) -> s
     """
     runs = runs or {}
     told = [one for one in report.results if one.status != "untouched" or one.findings or one.path in runs]
-    anchors = {result.path: quote(repository_path(result.path)) for result in told}
+    anchors = {result.path: _anchor(result.path) for result in told}
     leaves = {result.path: Leaf(anchors[result.path], _classes(result), STATUS[result.status]) for result in told}
     sections = [
         Section(result, leaves[result.path], anchors, runs.get(result.path, ())).render(is_open=len(told) <= _FOLDED)
@@ -69,6 +69,11 @@ def render(report: Report, runs: Mapping[str, Sequence[Run]] | None = None) -> s
     ]
     style = CURVES_STYLE + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     return document(title, style, "\n".join(filter(None, parts)))
+
+
+def _anchor(path: str) -> str:
+    """What a link to a file says: the same in the next report."""
+    return quote(repository_path(path), errors="surrogateescape")
 
 
 def _classes(result: Result) -> str:

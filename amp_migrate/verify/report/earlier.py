@@ -28,28 +28,33 @@ def runs_beside(page: Path, results: Sequence[Result]) -> tuple[dict[str, list[R
     stale: dict[str, list[Run]] = {}
     problems: list[str] = []
     for file in sorted(page.absolute().parent.glob("*.json")):
+        if not _is_ours(file):
+            continue
         try:
             run = _read(file)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            problems.append(f"{file.name} is no result of amp-migrate verify that can be read ({error})")
-            continue
-        result = scripts.get(run.before.version.script) if run is not None else None
-        if run is None or result is None:
-            continue
-        if _is_current(run, result, before, after):
-            shown.setdefault(result.path, []).append(Run(run.verdict, section(run)))
-        else:
-            stale.setdefault(result.path, []).append(Run("another version", stale_section(run)))
+            result = scripts.get(run.before.version.script)
+            if result is not None and _is_current(run, result, before, after):
+                shown.setdefault(result.path, []).append(Run(run.verdict, section(run)))
+            elif result is not None:
+                stale.setdefault(result.path, []).append(Run("another version", stale_section(run)))
+        except Exception as error:  # what somebody has cut off or edited must not cost the page
+            problems.append(f"{file.name} is no result of amp-migrate verify that can be read: {error!r}")
     return {**stale, **shown}, problems
 
 
-def _read(file: Path) -> Comparison | None:
-    """None for a file of anybody else. Raises ValueError, KeyError and the like for one that cannot be read."""
-    with file.open("rb") as opened:
-        head = opened.read(_HEAD)
-        if f'"tool": "{TOOL}"'.encode() not in head:
-            return None
-        data = json.loads(head + opened.read())
+def _is_ours(file: Path) -> bool:
+    if not file.is_file():
+        return False
+    try:
+        with file.open("rb") as opened:
+            return f'"tool": "{TOOL}"'.encode() in opened.read(_HEAD)
+    except OSError:
+        return False
+
+
+def _read(file: Path) -> Comparison:
+    """Raises ValueError, KeyError and the like for what is none of ours any more."""
+    data = json.loads(file.read_bytes())
     if data["version"] != JSON_VERSION:
         raise ValueError(f"of version {data['version']}, not {JSON_VERSION}")
     return Comparison.of(data)

@@ -143,7 +143,7 @@ def _body(lines: Iterable[str]) -> str:
 
 
 def _cell(kind: str, text: str, name: str = "") -> str:
-    attribute = f' class="{name}"' if name else ""
+    attribute = f' class="{escape(name)}"' if name else ""
     return f"<{kind}{attribute}>{escape(text)}</{kind}>"
 
 
