@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from amp_migrate.cli import _commands
-from amp_migrate.options import Options
+from amp_migrate.cli.verify import _options
 from amp_migrate.verify.comparison import Comparison
 from amp_migrate.verify.programs import existing_pair, migrated_pair
 from tests.fixture import ROOT
@@ -38,7 +38,7 @@ def ran(script: str, kind: str = "same", file: str = "run.json", **pair: str) ->
     if pair:
         programs = existing_pair(Path(pair["before"]), Path(pair["after"]), None, (), ())
     else:
-        programs = migrated_pair(Path(script), (), (), Options())
+        programs = migrated_pair(Path(script), (), (), _options(Path(script)))
     found = comparison(kind)
     sides = (
         dataclasses.replace(side, version=program.version)
@@ -88,6 +88,14 @@ def test_no_curves_of_another_migration(project):
     shown, _ = page(".", "--dtype", "bfloat16")
     assert "<svg" not in shown
     assert "ran another version" in shown
+
+
+def test_the_settings_of_the_project_count_for_both(project):
+    (project / "pyproject.toml").write_text('[tool.amp-migrate]\ndtype = "bfloat16"\n')
+    ran("src/train.py")
+    shown, _ = page()
+    assert "bfloat16" in shown
+    assert shown.count("<svg") == 4
 
 
 def test_a_run_of_the_code_counts_more_than_an_old_one(project):

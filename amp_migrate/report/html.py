@@ -139,10 +139,10 @@ def _runs(runs: Mapping[str, Sequence[Run]], anchors: Mapping[str, str]) -> str:
     rows = "".join(
         f'<li><a href="#{anchors[path]}">{escape(repository_path(path))}</a>: '
         f"{escape(', '.join(run.verdict for run in found))}</li>"
-        for path, found in runs.items()
+        for path, found in sorted(runs.items())
     )
-    title = "<h2>Trained again</h2><p>What <code>amp-migrate verify</code> found; the curves are at the files.</p>"
-    return f"<section>{title}<ul>{rows}</ul></section>" if rows else ""
+    said = "<p>What <code>amp-migrate verify</code> found; the curves are at the files.</p>"
+    return f"<section><h2>Trained and compared</h2>{said}<ul>{rows}</ul></section>" if rows else ""
 
 
 # -- findings -----------------------------------------------------------------------------------------------
