@@ -33,6 +33,7 @@ from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import MODERNISE, NATIVE, TITLES, Selection
 from amp_migrate.sources.forms import recognise
+from amp_migrate.written import written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +100,7 @@ def modernise_and_check(
     new = new_violations(after, before)
     if new:
         return dataclasses.replace(untouched, status="error", findings=(Finding(file.path, 1, "AMP999", new[0]),))
-    output = after.modules[0].bytes
+    output = written(after.modules[0]).bytes
     return Result(file.path, file.source, output, "migrated", findings, len(modern.sites), form=MODERNISE)
 
 
@@ -149,7 +150,7 @@ class _Migration:
         plain = edited(self.facts, lower(lowering))
         files = []
         for file, own in zip(plain.files.values(), self.facts.files.values(), strict=True):
-            lines = lines_before(own.module.code, file.module.code)
+            lines = lines_before(written(own.module).code, written(file.module).code)
             lines = tuple(own.lines[line - 1] for line in lines) if own.lines else lines
             files.append(dataclasses.replace(file, lines=lines))
         self.facts = Facts(files, self.facts.elsewhere)
@@ -179,7 +180,7 @@ class _Migration:
         emit_cleanup(cleanup, edits)
         for root in spellings.without_torch:
             add_torch_import(self.facts, root, found, edits)
-        printed = print_plans(self.facts, plans)
+        printed = print_plans(self.facts, plans) if self.options.prints_plans else ""
         try:
             after = self._applied(edits, found)
         except Unparsable as error:
@@ -232,13 +233,14 @@ class _Migration:
         results = []
         for file, module in zip(self.files, after.modules, strict=True):
             own = tuple(finding for finding in findings if finding.path == file.path)
-            changed = module.bytes != file.source
+            output = written(module).bytes
+            changed = output != file.source
             status: Status = "migrated" if changed or self.sites[file.path] else "untouched"
             results.append(
                 Result(
                     file.path,
                     file.source,
-                    module.bytes,
+                    output,
                     status,
                     own,
                     self.sites[file.path],

@@ -11,6 +11,7 @@ from amp_migrate.files.imports import module_name
 from amp_migrate.files.torch_version import FIRST_WITH_TORCH_AMP
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
+from amp_migrate.processes import Died
 from amp_migrate.result import Result
 from amp_migrate.units.index import Unit
 from amp_migrate.units.workspace import Workspace, real
@@ -24,10 +25,18 @@ def native_results(workspace: Workspace, files: list[Path], options: Options) ->
         file = real(path)
         return bool(workspace.index().users_of(name, file, Unit((file,), {})))
 
-    inputs = {file: Input(str(file), module_name(file), workspace.sources[file]) for file in files}
+    def work(file: Path) -> Result:
+        one = Input(str(file), module_name(file), workspace.sources[file])
+        return _result(one, _torch(workspace.declared_torch(file), options), options, Helpers(take))
+
+    def size(file: Path) -> int:
+        return len(workspace.sources[file])
+
+    workspace.workers.progress.begin("native AMP", sum(map(size, files)))
+    made = workspace.workers.map(work, files, size)
     return {
-        file: _result(one, _torch(workspace.declared_torch(file), options), options, Helpers(take))
-        for file, one in inputs.items()
+        file: _failed(str(file), workspace.sources[file], result) if isinstance(result, Died) else result
+        for file, result in zip(files, made, strict=True)
     }
 
 
@@ -40,8 +49,12 @@ def _result(file: Input, torch: tuple[int, int] | None, options: Options, elsewh
     try:
         return modernise_and_check(file, torch, options.selection, elsewhere)
     except Exception as error:  # a bug of ours must not cost the user the other files
-        finding = Finding(file.path, 1, "AMP999", f"{type(error).__name__}: {error}")
-        return Result(file.path, file.source, file.source, "error", (finding,))
+        return _failed(file.path, file.source, error)
+
+
+def _failed(path: str, source: bytes, error: Exception) -> Result:
+    finding = Finding(path, 1, "AMP999", f"{type(error).__name__}: {error}")
+    return Result(path, source, source, "error", (finding,))
 
 
 def _torch(declared: tuple[int, int] | None, options: Options) -> tuple[int, int] | None:

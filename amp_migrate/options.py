@@ -22,7 +22,8 @@ class Options:
     which source forms are looked for, and which findings are shown. With `reports_plain`, plain loops that are not
     selected by their code are reported only. `torch` is the oldest one that is supported; None takes what the project
     declares. Files of `exclude` are not touched, and the codes of `per_file_ignores` are ignored in the files of each.
-    With `partial`, what is left alone is marked with comments. Raises ValueError for other values.
+    With `partial`, what is left alone is marked with comments; with `prints_plans`, results have the plan as text.
+    Raises ValueError for other values.
     """
 
     api: Api | None = None
@@ -34,6 +35,7 @@ class Options:
     exclude: Patterns | None = None
     per_file_ignores: tuple[tuple[Patterns, tuple[str, ...]], ...] = ()
     partial: bool = False
+    prints_plans: bool = False
 
     def __post_init__(self) -> None:
         if self.api is not None and self.api not in get_args(Api):

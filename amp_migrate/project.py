@@ -16,15 +16,15 @@ from amp_migrate.findings import Finding
 from amp_migrate.marks import marked
 from amp_migrate.notebooks import Notebooks
 from amp_migrate.options import Options
+from amp_migrate.processes import Workers
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import COMPANIONS, PLAIN
+from amp_migrate.sources.gate import holds_native_amp, trains
 from amp_migrate.sources.screen import (
     IMPORTS_APEX,
     line_of_apex_import,
     may_hold_apex_amp,
-    may_hold_native_amp,
-    may_train,
     may_train_for_another,
     names_of,
     speaks_of_gpu,
@@ -34,14 +34,14 @@ from amp_migrate.units.workspace import Workspace
 from amp_migrate.wishes import as_wished
 
 # What ties units together, with the bytes without which a file is in none; in the order of precedence (rule H1).
-_TIES = ((APEX_AMP, may_hold_apex_amp), (TRAINING, may_train))
+_TIES = ((APEX_AMP, may_hold_apex_amp), (TRAINING, trains))
 
 
-def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
+def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | None = None) -> Iterator[Result]:
     """Migrate files and folders, one Result for each file, in the order of their paths.
 
     Files that belong together are migrated together or not at all. Nothing is written. One bad file never stops
-    the others. Raises FileNotFoundError for a path that is not there.
+    the others. Without `workers` it is all done in this process. Raises FileNotFoundError for a path that is not there.
     """
     named = list(paths)
     files = [file for file in find_files(named, and_notebooks=True) if not _is_excluded(file, options)]
@@ -52,16 +52,19 @@ def migrate_paths(paths: Iterable[Path], options: Options) -> Iterator[Result]:
             contents[file] = file.read_bytes()
         except OSError as error:
             unreadable[file] = _failed(file, error)
-    results = dict(zip(contents, _results(named, contents, options), strict=True))
+    results = dict(zip(contents, _results(named, contents, options, workers or Workers()), strict=True))
     results |= zip(unreadable, as_wished(unreadable.values(), options), strict=True)
     yield from (results[file] for file in files)
 
 
-def _results(named: list[Path], contents: Mapping[Path, bytes], options: Options) -> Iterator[Result]:
+def _results(named: list[Path], contents: Mapping[Path, bytes], options: Options, workers: Workers) -> Iterator[Result]:
     """The results of some files, in their order, as users want to see them: of notebooks those of notebooks."""
     notebooks = Notebooks()
     sources = {file: notebooks.script(file, content) for file, content in contents.items()}
-    done = _migrated(Workspace(named, sources, options.torch), options)
+    try:
+        done = _migrated(Workspace(named, sources, options.torch, workers), options)
+    finally:
+        workers.progress.end()
     results = [done.get(file) or _untouched(str(file), source) for file, source in sources.items()]
     for file, result in zip(sources, as_wished(results, options), strict=True):
         yield notebooks.result(file, marked(result) if options.partial else result)
@@ -95,7 +98,7 @@ def migrate_stdin(source: bytes, options: Options, name: Path | None = None) -> 
     file = name or Path.cwd() / "-"
     if name is not None and _is_excluded(name, options):
         return _untouched(str(name), source)
-    (result,) = _results([], {file: source}, options)
+    (result,) = _results([], {file: source}, options, Workers())
     return result if name is not None else _renamed(result, "-")
 
 
@@ -125,7 +128,7 @@ def migrate_source(source: bytes, options: Options) -> Result:
         from amp_migrate.facts.elsewhere import Nowhere
 
         result = migrate_companions(result, "-", Nowhere(), Surroundings()).result
-    if result.status == "untouched" and may_hold_native_amp(source):
+    if result.status == "untouched" and holds_native_amp(source):
         from amp_migrate.native_files import native_result
 
         result = native_result(source, options)
@@ -207,7 +210,7 @@ def _reported(result: Result) -> Result:
 def _native(workspace: Workspace, done: dict[Path, Result], options: Options) -> dict[Path, Result]:
     """The results of the files with native AMP that are in no unit."""
     claimed = {file for file, result in done.items() if result.status != "untouched"}
-    files = [file for file, source in workspace.sources.items() if file not in claimed and may_hold_native_amp(source)]
+    files = [file for file, source in workspace.sources.items() if file not in claimed and holds_native_amp(source)]
     if not files:
         return {}
     from amp_migrate.native_files import native_results

@@ -19,7 +19,8 @@ class Result:
     `sites` counts the uses of the source form. `unit` holds the paths of the files that belong together with this one,
     itself included, each with the reason; it is empty for files with nothing to do. `plan` is the printed TrainingPlan,
     empty without one. `form` is the code of the source form that was found, empty without one. `ignored` counts the
-    findings that nobody wants to see.
+    findings that nobody wants to see. `companions` counts the uses of other parts of Apex: in the source, and in what
+    the migration makes of it.
     """
 
     path: str
@@ -32,11 +33,18 @@ class Result:
     plan: str = ""
     form: str = ""
     ignored: int = 0
+    companions: tuple[int, int] = (0, 0)
 
     @property
     def members(self) -> tuple[str, ...]:
         """The paths of the files of the unit, this one alone where it belongs to none."""
         return tuple(path for path, _ in self.unit) or (self.path,)
+
+    @property
+    def companions_left(self) -> int:
+        """The uses of other parts of Apex that stay."""
+        found, staying = self.companions
+        return staying if self.changed else found
 
     @property
     def first_line(self) -> int:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 import yaml
+from click.shell_completion import get_completion_class
 
 from amp_migrate.cli.migrate import migrate
 from amp_migrate.config import _KEYS, config_for
@@ -14,6 +15,7 @@ from tests.fixture import ROOT
 
 README = (ROOT.parent / "README.md").read_text()
 CONFIGURATION = (ROOT.parent / "docs" / "configuration.md").read_text()
+TERMINAL = (ROOT.parent / "docs" / "terminal.md").read_text()
 PULL_REQUESTS = (ROOT.parent / "docs" / "pull-requests.md").read_text()
 
 
@@ -47,9 +49,17 @@ def test_every_option():
     assert [name for name in sorted(options - {"--quiet", "--verbose"}) if name not in README] == []
 
 
-@pytest.mark.parametrize("document", [CONFIGURATION, PULL_REQUESTS], ids=["configuration", "pull-requests"])
+@pytest.mark.parametrize(
+    "document", [CONFIGURATION, PULL_REQUESTS, TERMINAL], ids=["configuration", "pull-requests", "terminal"]
+)
 def test_examples_and_links(document):
     for example in re.findall(r"```yaml\n(.*?)```", document, re.DOTALL):
         assert isinstance(yaml.safe_load(example.split("\n# ...")[0]), dict)
-    for link in re.findall(r"\]\(([\w./-]+)\)", document):
+    for link in re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", document):
         assert (ROOT.parent / "docs" / link).exists(), link
+
+
+def test_every_shell_that_completes():
+    shells = re.findall(r"_AMP_MIGRATE_COMPLETE=(\w+)_source", TERMINAL)
+    assert {"bash", "zsh", "fish"} == set(shells)
+    assert all(get_completion_class(shell) is not None for shell in shells)

@@ -10,6 +10,7 @@ from amp_migrate.check import check_module
 from amp_migrate.facts import Facts
 from amp_migrate.files.parse import parse
 from tests.fixture import FIXTURES, PAIRS, ROOT, Fixture
+from tests.totals import assert_adds_up
 
 every_fixture = pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.name)
 every_migration = pytest.mark.parametrize(
@@ -29,6 +30,7 @@ def test_expected_output(fixture: Fixture):
     assert [f"{found.line} {found.code} {found.message}" for found in result.findings] == fixture.findings
     assert result.output.decode() == fixture.expected.decode()
     assert result.status == fixture.status
+    assert_adds_up([result])
 
 
 @every_migration

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,8 @@ from click.testing import CliRunner
 
 from amp_migrate.cli import _commands
 from amp_migrate.files.notebook import Notebook, NotebookError
+from amp_migrate.report.parts import diff_for_people
+from amp_migrate.result import Result
 
 CELLS = [
     "!pip install apex\n%matplotlib inline\nimport torch\nfrom apex import amp",
@@ -106,6 +112,70 @@ def test_the_diff_applies_and_shows_changed_lines_only(project):
     assert len(removed) == 7  # of them one for a comma or line end that goes with the last line of a cell
     subprocess.run(["git", "apply", "-"], input=diff.encode(), check=True)
     assert Path("train.ipynb").read_text() == notebook(AFTER)
+
+
+CELL_DIFF = """\
+--- a/train.ipynb:cell 4
++++ b/train.ipynb:cell 4
+@@ -1 +1 @@
+-model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
++scaler = torch.amp.GradScaler("cuda")
+"""
+
+
+def on_a_terminal(*args: str, **env: str) -> str:
+    """What the command writes where its standard output is a terminal."""
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "amp_migrate", "--api", "torch.amp", "-q", *args]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), **env}
+    with subprocess.Popen(command, stdout=its, env=environment) as process:
+        os.close(its)
+        shown = b""
+        while True:
+            try:
+                read = os.read(ours, 65536)
+            except OSError:  # Linux says so where macOS returns nothing
+                break
+            if not read:
+                break
+            shown += read
+    os.close(ours)
+    assert process.returncode == 0
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_shows_the_source_of_cells(project):
+    (project / "train.ipynb").write_text(notebook(CELLS))
+    plain = on_a_terminal(".", NO_COLOR="1")
+    assert CELL_DIFF in plain
+    assert [line for line in plain.splitlines() if line.startswith("---")] == [
+        f"--- a/train.ipynb:cell {number}" for number in (2, 4, 6)
+    ]
+    assert "+    scaler.scale(loss).backward()\n" in plain
+    assert "No newline" not in plain
+    assert "\x1b[32m+    scaler.scale(loss).backward()\x1b[0m" in on_a_terminal(".")
+
+
+def test_a_patch_is_one_of_the_file_on_a_terminal_too(project):
+    (project / "train.ipynb").write_text(notebook(CELLS))
+    assert on_a_terminal(".", "--patch", "native.patch") == ""
+    subprocess.run(["git", "apply", "native.patch"], check=True)
+    assert json.loads((project / "train.ipynb").read_text()) == json.loads(notebook(AFTER))
+
+
+def test_comments_and_pages_show_the_source_of_cells(project):
+    (project / "train.ipynb").write_text(notebook(CELLS))
+    assert CELL_DIFF in run(".", "--output-format", "markdown").stdout
+    run(".", "--report", "page.html")
+    page = (project / "page.html").read_text()
+    assert re.findall("<h4>(cell .)</h4>", page) == ["cell 2", "cell 4", "cell 6"]
+    assert "scaler.scale(loss)" in re.sub("<.*?>", "", page)
+    assert "outputs" not in page
+
+
+def test_a_notebook_that_cannot_be_read_is_shown_as_it_is():
+    result = Result("train.ipynb", b"{}\n", b"{ }\n", "migrated")
+    assert "-{}\n+{ }\n" in diff_for_people(result)
 
 
 def test_findings_name_the_cell(project):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from html import unescape
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
@@ -77,6 +79,22 @@ def test_json_counts_each_unit_of_a_form_once(project):
     (form, other) = json.loads(run(".", "--output-format", "json")[1])["summary"]["forms"]
     assert (form["code"], form["units"]) == ("AMP010", {"migrated": 3, "left": 0, "error": 0})
     assert (other["code"], other["units"]) == ("AMP030", {"migrated": 0, "left": 1, "error": 0})
+
+
+def test_companions_that_go_and_that_stay_are_counted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(
+        "import torch\nfrom apex.normalization import FusedLayerNorm\nfrom apex.parallel import LARC\n\n"
+        "norm = FusedLayerNorm(8)\nother = FusedLayerNorm(8)\n"
+        "optimizer = LARC(torch.optim.SGD(norm.parameters(), lr=0.1))\n"
+    )
+    _, stdout, stderr = run(".", "--output-format", "json")
+    data = json.loads(stdout)
+    (form,) = data["summary"]["forms"]
+    assert (form["code"], form["uses"]) == ("AMP060", {"migrated": 2, "left": 1, "error": 0})
+    assert form["units"] == {"migrated": 0, "left": 1, "error": 0}
+    assert data["files"][0]["companions"] == {"found": 3, "left": 1}
+    assert "AMP060 other parts of apex: 1 unit left alone (1 file, 1 use), 2 uses there migrated" in stderr
 
 
 def test_suggestions_of_rdjson_make_the_migrated_file(project):
@@ -198,22 +216,24 @@ def test_nothing_to_say(render):
 
 
 class _Page(HTMLParser):
-    """What a browser would see: the text of the cells of both sides, links and their targets, open elements."""
+    """What a browser would see: text, links and their targets, headings in order, open elements."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.stack: list[str] = []
-        self.links: set[str] = set()
-        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.headings: list[int] = []
         self.text: list[str] = []
         self.feed(page)
         assert self.stack == []
 
     def handle_starttag(self, tag, attrs):
         values = dict(attrs)
-        self.links |= {values["href"].removeprefix("#")} if "href" in values else set()
-        self.ids |= {values["id"]} if "id" in values else set()
-        if tag not in ("meta", "br"):
+        self.links += [values["href"].removeprefix("#")] if "href" in values else []
+        self.ids += [values["id"]] if "id" in values else []
+        self.headings += [int(tag[1])] if re.fullmatch(r"h\d", tag) else []
+        if tag not in ("meta", "br", "input"):
             self.stack.append(tag)
 
     def handle_endtag(self, tag):
@@ -224,37 +244,102 @@ class _Page(HTMLParser):
 
 
 def test_page(project):
+    (project / "scripts" / "näme 1%.py").write_bytes((ROOT / "apex" / "bce_sigmoid" / "before.py").read_bytes())
     code, _, _ = run(".", "--api", "torch.amp", "--report", "report.html")
     page = (project / "report.html").read_text()
     seen = _Page(page)
     assert code == 2
-    assert seen.links == seen.ids == {f"f{number}" for number in range(5)}
+    assert set(seen.links) <= set(seen.ids)
+    assert len(seen.ids) == len(set(seen.ids))
+    assert {"scripts/bce_sigmoid.py", "scripts/n%C3%A4me%201%25.py", "left.py", "broken.py"} <= set(seen.links)
     text = "".join(seen.text)
-    assert "3 files would be migrated, 1 file left alone, 1 file not processed" in text
+    assert f"amp-migrate: {project.name}" in text
+    assert "4 files would be migrated, 1 file left alone, 1 file not processed" in text
     for said in ("scaler.scale(loss)", "AMP913", "GradScaler.step does not support closures", "AMP130", "AMP991"):
         assert said in text
-    assert not re.search(r'<script|<img|<link|(src|href)="(?!#)', page)
+    assert not re.search(r'<script|<img|<link|(src|href)="(?!#)|@import|url\(', page)
+
+
+def test_page_has_headings_in_order_and_names_for_what_is_no_text(project):
+    run(".", "--report", "report.html")
+    page = (project / "report.html").read_text()
+    headings = _Page(page).headings
+    assert headings[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(headings))
+    assert all("aria-label=" in element for element in re.findall(r"<i [^>]*>|<nav[^>]*>", page))
+
+
+def test_page_links_findings_to_the_lines_that_it_shows(project):
+    run(".", "--report", "report.html")
+    page = (project / "report.html").read_text()
+    assert 'href="#scripts/body_clip_inside.py:18">line 18</a>' in page
+    assert re.search(r'<td data-n="18" id="scripts/body_clip_inside.py:18" class="found">.*?clip_grad_norm_', page)
+    # What is left alone has no change: the lines around the finding are shown instead.
+    left = page.split('id="left.py"')[1].split("</details></div>")[0]
+    (finding,) = re.findall(r'<td data-n="\d+" class=found>(.*?)</td>', left)
+    assert "closure" in finding
 
 
 def test_page_shows_both_sides_of_every_change():
     before, after = b"a = '<b>'\nb = 1\nc = 3\n", b"a = '<b>'\nb = 2  # new\nb2 = 4\nc = 3\n"
     page = html.render(Report((Result("a.py", before, after, "migrated", form="AMP010"),)))
-    lines = re.findall(r"<tr class=\"(\w+)\">(.*?)</tr>", page)
-    cells = [(tag, [re.sub("<.*?>", "", cell) for cell in row.split("</td>")]) for tag, row in lines]
-    assert cells[1:3] == [
-        ("replace", ["2", "b = 1", "2", "b = 2  # new", ""]),
-        ("replace", ["", "", "3", "b2 = 4", ""]),
+    (stretch,) = re.findall(r'<tbody class="replace">(.*?)</tbody>', page)
+    rows = [re.findall(r"<td(.*?)>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", stretch)]
+    assert [[(number, re.sub("<.*?>", "", text)) for number, text in row] for row in rows] == [
+        [(' data-n="2"', "b = 1"), (' data-n="2"', "b = 2  # new")],
+        [("", ""), (' data-n="3"', "b2 = 4")],
     ]
     assert "&lt;b&gt;" in page and "<b>'" not in page
+    assert "+2</ins>" in page and "−1</del>" in page  # noqa: RUF001
+
+
+def test_page_keeps_lines_beside_each_other_that_are_indented_further():
+    before, after = b"a()\nb()\nc()\n", b"with x:\n    a()\n    b()\nd()\n"
+    page = html.render(Report((Result("a.py", before, after, "migrated", form="AMP010"),)))
+    rows = re.findall("<tr>(.*?)</tr>", page.split('<table class="diff">')[1])
+    cells = [[re.sub("<.*?>", "", cell) for cell in re.findall("<td.*?>(.*?)</td>", row)] for row in rows]
+    assert [row for row in cells if len(row) == 2 and any(row)] == [
+        ["", "with x:"],
+        ["a()", "    a()"],
+        ["b()", "    b()"],
+        ["c()", "d()"],
+    ]
 
 
 def test_page_of_a_thousand_files():
     results = [Result(f"pkg{n % 20}/mod{n}.py", b"a\n", b"b\n", "migrated", form="AMP010") for n in range(1000)]
     quiet = [Result(f"pkg/quiet{n}.py", b"", b"", "untouched") for n in range(5000)]
     page = html.render(Report((*results, *quiet)))
-    assert page.count('class="file migrated"') == 1000
+    assert page.count('<details class="file migrated">') == 1000  # folded: the names fit on a few screens
     assert "5000 with nothing to do" in page
     assert len(page) < 2_000_000
+
+
+def test_page_with_names_that_are_no_text(tmp_path):
+    name = os.fsdecode(b"b\xff\n<i>.py")
+    page = html.render(Report((Result(name, b"a\n", b"b\n", "migrated", form="AMP010"),)))
+    (tmp_path / "page.html").write_text(page, encoding="utf-8", errors="replace")
+    assert 'href="#b%FF%0A%3Ci%3E.py"' in page
+    assert "<i>.py" not in page
+
+
+def test_the_tree_of_a_page_joins_folders_that_hold_one_thing():
+    paths = ("a/b/c/train.py", "a/b/c/eval.py", "d/e/one.py")
+    page = html.render(Report(tuple(Result(path, b"a\n", b"b\n", "migrated", form="AMP010") for path in paths)))
+    tree = page.split("<nav")[1].split("</nav>")[0]
+    assert "<summary>a/b/c/ <small>2</small>" in tree
+    assert "</i>d/e/one.py</a>" in tree
+
+
+def test_tiles_of_a_page_count_every_file_once(project):
+    run(".", "--report", "report.html")
+    page = (project / "report.html").read_text()
+    tiles = {name: int(count) for name, count in re.findall(r'class="tile (\w+)">.*?<b>(\d+)</b>', page)}
+    assert tiles.pop("look") == 3
+    assert tiles.pop("all") == sum(tiles.values()) == 5
+    for name, count in tiles.items():
+        assert len(re.findall(rf'<details class="file {name}[ "]', page)) == count
+        assert f"body:has(#show-{name}:checked)" in page
 
 
 @pytest.mark.parametrize("source", ["x = 1\nprint('é')\n", 'a = """\nb\n"""\n', "def f(:\n", "\t\x0c'\n", ""])

@@ -11,6 +11,7 @@ from amp_migrate.verify.pool import Pool
 from amp_migrate.verify.programs import Program
 from amp_migrate.verify.runner import Settings
 from amp_migrate.verify.session import verify
+from tests.totals import assert_adds_up
 from tests.unit_fixture import UNIT_FIXTURES, Run, Tree, UnitFixture, write_tree
 
 MIGRATIONS = [fixture for fixture in UNIT_FIXTURES if fixture.changes]
@@ -41,6 +42,7 @@ def test_expected_output(fixture: UnitFixture, tmp_path: Path):
     assert migrated == list(fixture.changes)
     if not fixture.changes:
         assert {"left"} == {result.status for result in results if result.status != "untouched"}
+    assert_adds_up(results)
 
 
 @every_migration

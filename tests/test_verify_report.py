@@ -13,12 +13,14 @@ from pathlib import Path
 import click
 import pytest
 
+from amp_migrate.report.document import CURVES_STYLE
 from amp_migrate.verify.comparison import Comparison, Line, Section, Side
 from amp_migrate.verify.record import Backward, Failure, Record, Scaler, Step
 from amp_migrate.verify.report import facts, html, plot, series, text
-from amp_migrate.verify.report.style import COLOURS
+from amp_migrate.verify.report.panels import panels
+from amp_migrate.verify.report.style import COLOURS, RC_PARAMS
 
-pytest.importorskip("matplotlib")
+matplotlib = pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of what it cannot draw
 
 GAN = ((0,), (1,))
@@ -380,7 +382,7 @@ def test_page_knows_the_colours_of_the_figure():
     light, dark = files("amp_migrate.verify.report").joinpath("page.css").read_text("utf-8").split("@media screen", 1)
     shared = re.findall(r"--([\w-]+): (#\w+)", light)
     assert {name: colour for name, colour in shared if name in COLOURS}.items() <= COLOURS.items()
-    assert COLOURS.keys() <= set(re.findall(r"--([\w-]+): #", dark))
+    assert COLOURS.keys() <= set(re.findall(r"--([\w-]+): #", dark + CURVES_STYLE))
 
 
 # The figure
@@ -389,6 +391,28 @@ def test_page_knows_the_colours_of_the_figure():
 @pytest.mark.parametrize(("kind", "panels"), [("same", 4), ("nan", 4), ("gan", 4), ("gpu", 6), ("import error", 0)])
 def test_panels(kind: str, panels: int):
     assert len(svgs(kind)) == panels
+
+
+def test_what_hardly_moves_is_drawn_flat():
+    one = comparison("same")
+    noise = [7.6293945e-05 + 1e-11 * (number % 2) for number in range(1000)]
+    runs = {
+        name: dataclasses.replace(
+            run,
+            steps=[
+                dataclasses.replace(step, grad_norm=norm if step.applied else None)
+                for step, norm in zip(run.steps, noise, strict=False)
+            ],
+        )
+        for name, run in one.runs.items()
+    }
+    with matplotlib.rc_context(RC_PARAMS):
+        drawn = plot._figure(panels(dataclasses.replace(one, runs=runs)))
+        drawn.canvas.draw()
+    (axes,) = (axes for axes in drawn.axes if axes.get_title("left") == "Gradient norm, as applied")
+    low, high = axes.get_ylim()
+    assert high - low == pytest.approx(0.02 * 7.63e-05, rel=0.01)
+    assert "+" not in axes.yaxis.get_offset_text().get_text()
 
 
 def test_figure_names_its_curves():

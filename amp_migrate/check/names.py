@@ -67,34 +67,31 @@ def _never_set(after: Facts, before: Facts) -> Iterator[Violation]:
 
 
 def _read_of_self(facts: Facts) -> Iterator[tuple[str, cst.Attribute]]:
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement):
-            if isinstance(part, cst.Attribute) and isinstance(part.value, cst.Name) and part.value.value == "self":
-                yield part.attr.value, part
+    for part, _ in facts.tree.every(cst.Attribute):
+        if isinstance(part.value, cst.Name) and part.value.value == "self":
+            yield part.attr.value, part
 
 
 def _names_elsewhere(facts: Facts) -> Iterator[tuple[str, cst.CSTNode]]:
     for variable in facts.names.all_variables():
         yield from ((binding.path, binding.node) for binding in variable.bindings if binding.path is not None)
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement):
-            module = facts.names.dotted(part.value) if isinstance(part, cst.Attribute) else None
-            if isinstance(part, cst.Attribute) and module is not None:
-                yield f"{module}.{part.attr.value}", part
+    for part, _ in facts.tree.every(cst.Attribute):
+        module = facts.names.dotted(part.value)
+        if module is not None:
+            yield f"{module}.{part.attr.value}", part
 
 
 def _unresolved(facts: Facts) -> dict[tuple[str, str], cst.Name]:
     """The names that neither their file nor Python defines, by file; star imports may."""
     found: dict[tuple[str, str], cst.Name] = {}
-    for statement in facts.tree.all_statements():
+    for part, statement in facts.tree.every(cst.Name):
         if isinstance(statement.node, (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal)):
             continue
-        for part in facts.tree.expressions(statement):
-            if isinstance(part, cst.Name) and not facts.tree.is_label(part):
-                variable = facts.names.variable_at(part)
-                unbound = variable is None or not variable.bindings
-                if unbound and part.value not in _ALWAYS_THERE:
-                    found.setdefault((facts.file_of(part).path, part.value), part)
+        if not facts.tree.is_label(part):
+            variable = facts.names.variable_at(part)
+            unbound = variable is None or not variable.bindings
+            if unbound and part.value not in _ALWAYS_THERE:
+                found.setdefault((facts.file_of(part).path, part.value), part)
     return found
 
 

@@ -263,12 +263,10 @@ class Scalers:
 
 
 def _creations(facts: Facts) -> Iterator[cst.Call]:
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement):
-            if isinstance(part, cst.Call):
-                module, _, name = (facts.names.dotted(part.func) or "").rpartition(".")
-                if module and name in _SCALERS:
-                    yield part
+    for part, _ in facts.tree.every(cst.Call):
+        module, _, name = (facts.names.dotted(part.func) or "").rpartition(".")
+        if module and name in _SCALERS:
+            yield part
 
 
 def _is_disabled(creation: cst.Call) -> bool:

@@ -8,6 +8,7 @@ import sys
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from amp_migrate import __version__
 
@@ -22,6 +23,16 @@ class _WithDefault(click.Group):
         if args and args[0] not in _COMMANDS and args[0] != "--version":
             args = ["migrate", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The first word may be a command, a path, or an option of `migrate`. Paths come first: where the words that
+        follow match, bash shows these.
+        """
+        migrate = self.get_command(ctx, "migrate")
+        assert migrate is not None
+        options = migrate.shell_complete(click.Context(migrate, ctx, "migrate", resilient_parsing=True), incomplete)
+        paths = [] if incomplete.startswith("-") else [CompletionItem(incomplete, type="file")]
+        return [*paths, *super().shell_complete(ctx, incomplete), *options]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from amp_migrate.cli.completion import codes
+
 
 @click.command()
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=codes)
 def explain(code: str | None) -> None:
     """Say what a code means, why it matters, and what to do; without a code, list all.
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from amp_migrate.report.diff import coloured, unified_diff
+from amp_migrate.report.diff import coloured
 from amp_migrate.report.model import Report
+from amp_migrate.report.parts import diff_for_people
 from amp_migrate.report.text import finding_lines, unit_lines
 from amp_migrate.result import Result
 
@@ -49,7 +50,7 @@ def _show(unit: Sequence[Result]) -> None:
         click.echo(line, err=True)
     for result in unit:
         if result.changed:
-            click.echo(coloured(unified_diff(result.path, result.source, result.output)), nl=False)
+            click.echo(coloured(diff_for_people(result)), nl=False)
 
 
 def _explain(unit: Sequence[Result]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
-import math
 import os
 import shlex
 import shutil
@@ -14,11 +13,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from amp_migrate.config import ConfigError, config_for
 from amp_migrate.options import Options
+from amp_migrate.selection import Selection
 from amp_migrate.verify.errors import NotComparableError, NoTorchError
 
 if TYPE_CHECKING:
@@ -140,7 +141,21 @@ def _pair(
         raise NotComparableError(f"{script} is a folder: name the script that trains")
     if not script.is_file():
         raise NotComparableError(f"{script} does not exist")
-    return migrated_pair(script, before_args, after_args, Options())
+    return migrated_pair(script, before_args, after_args, _options(script))
+
+
+def _options(script: Path) -> Options:
+    """What `amp-migrate SCRIPT` would do: the settings of the project count."""
+    try:
+        config = config_for([script])
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    return Options(
+        api=config.api,
+        dtype=config.dtype or "float16",
+        selection=Selection(config.select, config.ignore),
+        torch=config.torch,
+    )
 
 
 def _require_writable(file: Path | None) -> None:
@@ -179,22 +194,13 @@ class _Progress:
             click.echo(f"\r\033[K{text}", nl=False, err=True)
 
 
-def _without_nan(data: Any) -> Any:
-    """JSON has no NaN and no infinity: null."""
-    if isinstance(data, dict):
-        return {name: _without_nan(value) for name, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_without_nan(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
 def _report(comparison: Comparison, json_file: Path | None, html_file: Path | None, plot_file: Path | None) -> None:
     from amp_migrate.verify.report import html, plot, text
 
     for line in text.lines(comparison, colour=sys.stdout.isatty()):
         click.echo(line)
     if json_file is not None:
-        json_file.write_text(json.dumps(_without_nan(comparison.as_json()), indent=1), encoding="utf-8")
+        json_file.write_text(json.dumps(comparison.as_json(), indent=1), encoding="utf-8")
     if html_file is not None:
         html_file.write_text(html.page(comparison), encoding="utf-8", errors="xmlcharrefreplace")
     if plot_file is not None:

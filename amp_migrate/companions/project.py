@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeGuard
 
@@ -19,6 +20,7 @@ from amp_migrate.companions.stage import Stage, migrate_companions, not_migrated
 from amp_migrate.companions.table import APEX_ONLY, COMPANIONS, canonical, family, words_in
 from amp_migrate.files.bindings import imported, stars_of
 from amp_migrate.files.helpers import Helpers
+from amp_migrate.processes import Died
 from amp_migrate.result import Result
 from amp_migrate.sources.screen import IMPORTS_APEX
 from amp_migrate.units.index import Unit
@@ -32,15 +34,28 @@ def migrate_all_companions(results: Mapping[Path, Result], workspace: Workspace)
     words = frozenset(word for file in index.holding(APEX_ONLY) for word in words_in(index.source(file)))
     waiting = [path for path, result in results.items() if real(result.path) in used]
     kept: dict[str, str] = {}
+
+    def size(path: Path) -> int:
+        return len(results[path].output)
+
     while True:
-        stages = {real(path): _stage(results[path], workspace, kept, words) for path in waiting}
+        workspace.workers.progress.begin("other parts of apex", sum(map(size, waiting)))
+        work = partial(_stage, results, workspace, dict(kept), words)
+        made = workspace.workers.map(work, waiting, size)
+        stages = {
+            real(path): not_migrated(results[path], str(stage)) if isinstance(stage, Died) else stage
+            for path, stage in zip(waiting, made, strict=True)
+        }
         more = dict(_kept_by_others(used, stages))
         if more.keys() <= kept.keys():
             return {**results, **{path: stages[real(path)].result for path in waiting}}
         kept |= more
 
 
-def _stage(result: Result, workspace: Workspace, kept: Mapping[str, str], words: frozenset[str]) -> Stage:
+def _stage(
+    results: Mapping[Path, Result], workspace: Workspace, kept: Mapping[str, str], words: frozenset[str], path: Path
+) -> Stage:
+    result = results[path]
     file, index = real(result.path), workspace.index()
     users = {name: index.users_of(name, file, Unit((file,), {})) for name in _names_of_apex(result.output)}
     surroundings = Surroundings(

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from difflib import SequenceMatcher
 
+from amp_migrate.companions.count import count_uses
 from amp_migrate.companions.decisions import Surroundings
 from amp_migrate.companions.plan import plan_companions
 from amp_migrate.companions.table import COMPANIONS, family, words_in
@@ -22,6 +23,7 @@ from amp_migrate.result import Result
 from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import COMPANIONS as COMPANIONS_FORM
 from amp_migrate.selection import PLAIN
+from amp_migrate.written import written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +39,7 @@ def migrate_companions(result: Result, name: str, elsewhere: Elsewhere, surround
 
     A file that the first stage has refused keeps all of Apex, unless that was about a plain loop.
     """
+    result = dataclasses.replace(result, companions=(count_uses(result.source),) * 2)
     if result.status in ("left", "error") and result.form != PLAIN:
         return Stage(result, {family(path): "its mixed precision is not migrated" for path in COMPANIONS})
     try:
@@ -59,7 +62,7 @@ def migrate_companions(result: Result, name: str, elsewhere: Elsewhere, surround
     line_before = _lines_before(result.source, result.output)
     findings = [*plan.findings, *(now_unused(facts, after) if after is not facts else ())]
     findings = [dataclasses.replace(one, line=line_before(one.line)) for one in findings]
-    return Stage(_with(result, after.modules[0].bytes, findings), plan.stays)
+    return Stage(_with(result, written(after.modules[0]).bytes, findings), plan.stays)
 
 
 def not_migrated(result: Result, problem: str) -> Stage:
@@ -78,7 +81,10 @@ def _with(result: Result, output: bytes, findings: list[Finding]) -> Result:
         status = "left"
     findings_of_both = tuple(sorted({*result.findings, *said.values()}))
     form = result.form or (COMPANIONS_FORM if status != "untouched" else "")
-    return dataclasses.replace(result, output=output, status=status, findings=findings_of_both, form=form)
+    companions = (result.companions[0], count_uses(output))
+    return dataclasses.replace(
+        result, output=output, status=status, findings=findings_of_both, form=form, companions=companions
+    )
 
 
 def _lines_before(source: bytes, output: bytes) -> Callable[[int], int]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from amp_migrate.facts.calls import Calls
 from amp_migrate.facts.conditions import Conditions
@@ -17,6 +16,7 @@ from amp_migrate.facts.source_file import SourceFile
 from amp_migrate.facts.tree import Class, Function, Tree
 from amp_migrate.facts.values import Values
 from amp_migrate.findings import Finding
+from amp_migrate.written import written
 
 
 class Facts:
@@ -24,11 +24,9 @@ class Facts:
 
     def __init__(self, files: Sequence[SourceFile], elsewhere: Elsewhere | None = None) -> None:
         self.elsewhere = elsewhere or Nowhere()
-        self._texts: dict[cst.CSTNode, str] = {}
         self.tree = Tree([file.module for file in files])
         self.files = dict(zip(self.tree.roots, files, strict=True))
         self._quotes: dict[Function, str] = {}
-        self._positions: dict[Function, Mapping[cst.CSTNode, CodeRange]] = {}
         self.names = Names(self.tree, files, self.elsewhere)
         self.objects = Objects(self.tree, self.names)
         self.values = Values(self.tree, self.names, self.objects)
@@ -60,9 +58,7 @@ class Facts:
 
     def text(self, node: cst.CSTNode) -> str:
         """The source of a node, exactly as written."""
-        if node not in self._texts:
-            self._texts[node] = self.file_of(node).module.code_for_node(node)
-        return self._texts[node]
+        return written(self.file_of(node).module).text(node)
 
     def place(self, variable: Variable) -> tuple[str, str, str]:
         """A variable by file, function or class, and name: the same before and after a migration."""
@@ -77,9 +73,10 @@ class Facts:
         """The quotation mark that the file around a node mostly uses; without strings, that of the whole unit."""
         root = self.tree.root_of(node)
         if root not in self._quotes:
-            own = _without_docstrings(self.files[root].module.code)
-            code = own if "'" in own or '"' in own else "".join(_without_docstrings(one.code) for one in self.modules)
-            self._quotes[root] = "'" if code.count("'") > code.count('"') else '"'
+            own = _without_docstrings(written(self.files[root].module).code)
+            if "'" not in own and '"' not in own:
+                own = "".join(_without_docstrings(written(module).code) for module in self.modules)
+            self._quotes[root] = "'" if own.count("'") > own.count('"') else '"'
         return self._quotes[root]
 
     def line(self, node: cst.CSTNode) -> int:
@@ -93,13 +90,7 @@ class Facts:
         return self._place(node)[1]
 
     def _place(self, node: cst.CSTNode) -> tuple[int, int]:
-        root = self.tree.root_of(node)
-        if root not in self._positions:
-            # Positions cost twice the parse, so they are computed only when there is something to report.
-            wrapper = MetadataWrapper(self.files[root].module, unsafe_skip_copy=True)
-            self._positions[root] = wrapper.resolve(PositionProvider)
-        position = self._positions[root].get(node)
-        return (position.start.line, position.start.column) if position is not None else (1, 0)
+        return written(self.file_of(node).module).place(node)
 
     def finding(self, node: cst.CSTNode, code: str, message: str) -> Finding:
         """A finding about the line of a node."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -172,12 +173,15 @@ class Callables(ABC):
 
     def bases(self, owner: Class) -> list[Class]:
         """The base classes of `owner` that are defined in the unit."""
-        found = []
-        for base in owner.node.bases:
-            binding = self._only_binding(base.value)
-            parent = self.tree.class_at.get(binding.node) if binding is not None else None
-            if parent is not None and parent is not owner:
-                found.append(parent)
+        return self._bases[owner]
+
+    @cached_property
+    def _bases(self) -> dict[Class, list[Class]]:
+        found: dict[Class, list[Class]] = {}
+        for owner in self.tree.classes:
+            bindings = [self._only_binding(base.value) for base in owner.node.bases]
+            parents = [self.tree.class_at.get(binding.node) for binding in bindings if binding is not None]
+            found[owner] = [parent for parent in parents if parent is not None and parent is not owner]
         return found
 
     def ancestors(self, owner: Class) -> set[Class]:
@@ -192,6 +196,13 @@ class Callables(ABC):
 
     def root_class(self, owner: Class) -> Class:
         """The top of the hierarchy of a class inside the unit; instances are known by it."""
+        return self._roots[owner]
+
+    @cached_property
+    def _roots(self) -> dict[Class, Class]:
+        return {owner: self._root_above(owner) for owner in self.tree.classes}
+
+    def _root_above(self, owner: Class) -> Class:
         seen = {owner}
         while parents := [parent for parent in self.bases(owner) if parent not in seen]:
             owner = parents[0]
@@ -223,10 +234,17 @@ class Callables(ABC):
     def _methods(self, owner: Class, name: str) -> set[Function]:
         """The methods of a name in the class that instances are known by, and in all below it."""
         return {
-            cls.methods[name]
-            for cls in self.tree.classes
-            if name in cls.methods and (cls is owner or self.root_class(cls) is owner)
+            cls.methods[name] for cls in self._defining.get(name, ()) if cls is owner or self.root_class(cls) is owner
         }
+
+    @cached_property
+    def _defining(self) -> dict[str, list[Class]]:
+        """The classes that define a method of a name."""
+        found: dict[str, list[Class]] = {}
+        for owner in self.tree.classes:
+            for name in owner.methods:
+                found.setdefault(name, []).append(owner)
+        return found
 
 
 def _is_super(node: cst.BaseExpression) -> bool:

@@ -49,8 +49,13 @@ class Variable:
     @property
     def import_path(self) -> str | None:
         """The resolved name that the variable is imported from, where all its imports agree."""
-        paths = {binding.path for binding in self.bindings if binding.kind == "import"}
-        return paths.pop() if len(paths) == 1 else None
+        path: str | None = None
+        for binding in self.bindings:
+            if binding.kind == "import":
+                if path is not None and path != binding.path:
+                    return None
+                path = binding.path
+        return path
 
 
 @dataclasses.dataclass(eq=False)
@@ -97,6 +102,7 @@ class Names:
         self._paths = {root: file.path for root, file in zip(tree.roots, files, strict=True)}
         self._roots = {file.name: root for root, file in zip(tree.roots, files, strict=True)}
         self._from_packages: dict[tuple[Function, str], Variable | None] = {}
+        self._dotted: dict[cst.CSTNode, str | None] = {}  # what everybody asks, of the same nodes again and again
         self._stores: set[cst.CSTNode] = set()
         self._variable_at: dict[cst.CSTNode, Variable] = {}
         self._pending: list[tuple[cst.Name, Scope]] = []
@@ -126,14 +132,19 @@ class Names:
 
     def dotted(self, node: cst.CSTNode) -> str | None:
         """The full resolved name of an imported thing: `nn.Linear` -> `torch.nn.Linear`."""
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            return None
+        if node not in self._dotted:
+            self._dotted[node] = self._resolved(node)
+        return self._dotted[node]
+
+    def _resolved(self, node: cst.Name | cst.Attribute) -> str | None:
         if isinstance(node, cst.Name):
             variable = self.variable_at(node)
             return self.followed(variable.import_path) if variable is not None else None
-        if isinstance(node, cst.Attribute):
-            base = self.dotted(node.value)
-            member = self.elsewhere.member(base, node.attr.value) if base is not None else None
-            return self.followed(self._attribute(member)) if member is not None else None
-        return None
+        base = self.dotted(node.value)
+        member = self.elsewhere.member(base, node.attr.value) if base is not None else None
+        return self.followed(self._attribute(member)) if member is not None else None
 
     def followed(self, path: str | None) -> str | None:
         """A resolved name, through the imports of it in other files: `compat.amp` -> `apex.amp`."""
@@ -174,8 +185,10 @@ class Names:
     def source(self, variable: Variable) -> Variable:
         """The variable of the unit that an imported one stands for; every other one itself."""
         seen = {variable}
-        while variable.import_path is not None and all(binding.kind == "import" for binding in variable.bindings):
-            found = self.variable_behind(variable.import_path)
+        while (path := variable.import_path) is not None:
+            if any(binding.kind != "import" for binding in variable.bindings):
+                break
+            found = self.variable_behind(path)
             if found is None or found in seen:
                 break
             seen.add(found)
@@ -317,7 +330,7 @@ class Names:
         elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             kind = "def" if isinstance(node, cst.FunctionDef) else "class"
             self._bind(scope, node.name, Binding(kind, node, statement))
-        for part in self.tree.expressions(statement):
+        for part in self.tree.expressions(statement) if isinstance(node, cst.Match) else ():
             if isinstance(part, (cst.MatchAs, cst.MatchStar)) and part.name is not None:
                 self._bind(scope, part.name, Binding("match", part, statement))
         self._visit_reads(node, scope, statement)

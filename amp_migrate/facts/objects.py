@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import libcst as cst
@@ -79,7 +79,7 @@ class Objects(Callables):
         self._open: dict[Question, int] = {}  # the questions that are being answered, with their depths
         self._depends_on = _NO_QUESTION  # the outermost open question that was cut on the way to the current one
         self._drafts_depend_on = _NO_QUESTION  # the same for all drafts
-        calls = list(_calls(tree))
+        calls = list(tree.every(cst.Call))
         for call, statement in calls:
             if self.function_named(call.func) is None:
                 self._stores.keep_arguments(call, statement)
@@ -456,14 +456,6 @@ class Objects(Callables):
                     if arg is not None:
                         values.append(arg.value)
         return values
-
-
-def _calls(tree: Tree) -> Iterator[tuple[cst.Call, Statement]]:
-    """Every call of the unit, with the statement that holds it."""
-    for statement in tree.all_statements():
-        for part in tree.expressions(statement):
-            if isinstance(part, cst.Call):
-                yield part, statement
 
 
 def _overlap(one: Object, other: Object) -> bool:

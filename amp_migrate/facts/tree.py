@@ -8,11 +8,16 @@ function and class that hold the statement.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property, lru_cache
+from itertools import chain
+from typing import TypeVar
 
 import libcst as cst
 
+_Node = TypeVar("_Node", bound=cst.CSTNode)
+_Value = TypeVar("_Value")
+_NO_NODES = frozenset((type(None), str, bool, int, cst.MaybeSentinel))
 _NOT_SYNTAX = frozenset(
     "lpar rpar comma semicolon leading_lines lines_after_decorators header footer trailing_whitespace "
     "indent equal lbracket rbracket lbrace rbrace dot colon first_colon second_colon star "
@@ -34,10 +39,11 @@ def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The syntactic children of `node`, whitespace and punctuation left out."""
     for name in _syntax_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
+        kind = type(value)
+        if kind is tuple or kind is list:
+            yield from value
+        elif kind not in _NO_NODES:  # asking for the abstract class CSTNode would cost a third of every analysis
             yield value
-        elif isinstance(value, (list, tuple)):
-            yield from (item for item in value if isinstance(item, cst.CSTNode))
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -216,16 +222,17 @@ class Tree:
     """Parents, statements, functions and classes of some modules; `roots` are the modules as functions."""
 
     def __init__(self, modules: Sequence[cst.Module]) -> None:
-        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
-        self.functions: list[Function] = []
-        self.classes: list[Class] = []
-        self.statements: dict[cst.CSTNode, Statement] = {}
-        self._holder: dict[cst.CSTNode, Statement] = {}
-        self.function_at: dict[cst.CSTNode, Function] = {}
-        self.class_at: dict[cst.CSTNode, Class] = {}
-        self._root_at: dict[cst.CSTNode, Function] = {}
-        self._expressions: dict[Statement, list[cst.CSTNode]] = {}
-        self.roots = [self._add_module(module) for module in modules]
+        self._parts = [_grown(module) for module in modules]
+        self.roots = [part.root for part in self._parts]
+        self.functions = [function for part in self._parts for function in part.functions]
+        self.classes = [owner for part in self._parts for owner in part.classes]
+        self.parents = _together(part.parents for part in self._parts)
+        self.statements = _together(part.statements for part in self._parts)
+        self.function_at = _together(part.function_at for part in self._parts)
+        self.class_at = _together(part.class_at for part in self._parts)
+        self._holder = _together(part.holder for part in self._parts)
+        self._root_at: dict[cst.CSTNode, Function] = {part.root.node: part.root for part in self._parts}
+        self._part_of = {part.root: part for part in self._parts}
 
     def statement_of(self, node: cst.CSTNode) -> Statement:
         """The statement whose own expressions hold `node` (a compound statement for its header)."""
@@ -261,22 +268,73 @@ class Tree:
 
     def all_statements(self) -> Iterator[Statement]:
         """Every statement of the modules, function bodies included, in source order of their blocks."""
-        for function in self.functions:
-            for statement in function.body.statements:
-                yield from statement.descendants()
+        return chain.from_iterable(part.all_statements for part in self._parts)
+
+    def every(self, kind: type[_Node]) -> Iterator[tuple[_Node, Statement]]:
+        """Every node of a class of nodes that stands in an expression, with its statement, in their order."""
+        for part in self._parts:
+            for node, statement in part.by_kind.get(kind, ()):
+                assert isinstance(node, kind)
+                yield node, statement
 
     def expressions(self, statement: Statement) -> Sequence[cst.CSTNode]:
         """Every node that belongs to the statement itself: not to its blocks, not to nested functions."""
+        return self._part_of[statement.function.root].expressions(statement)
+
+
+@lru_cache(maxsize=64)  # as many as are parsed: a module is a part of many units, and is never changed in place
+def _grown(module: cst.Module) -> _ModuleTree:
+    return _ModuleTree(module)
+
+
+def _together(parts: Iterable[dict[cst.CSTNode, _Value]]) -> dict[cst.CSTNode, _Value]:
+    together: dict[cst.CSTNode, _Value] = {}
+    for part in parts:
+        together |= part  # this asks no node for its hash again
+    return together
+
+
+class _ModuleTree:
+    """The same of one module, whatever others it is looked at with."""
+
+    def __init__(self, module: cst.Module) -> None:
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.functions: list[Function] = []
+        self.classes: list[Class] = []
+        self.statements: dict[cst.CSTNode, Statement] = {}
+        self.holder: dict[cst.CSTNode, Statement] = {}
+        self.function_at: dict[cst.CSTNode, Function] = {}
+        self.class_at: dict[cst.CSTNode, Class] = {}
+        self._expressions: dict[Statement, list[cst.CSTNode]] = {}
+        self.root = self._add_module(module)
+
+    def expressions(self, statement: Statement) -> Sequence[cst.CSTNode]:
         found = self._expressions.get(statement)
         if found is None:  # everybody asks for them, for every statement
             found = [node for part in _own_parts(statement.node) for node in walk(part)]
             self._expressions[statement] = found
         return found
 
+    @cached_property
+    def all_statements(self) -> list[Statement]:
+        return [
+            statement
+            for function in self.functions
+            for outer in function.body.statements
+            for statement in outer.descendants()
+        ]
+
+    @cached_property
+    def by_kind(self) -> Mapping[type[cst.CSTNode], Sequence[tuple[cst.CSTNode, Statement]]]:
+        found: dict[type[cst.CSTNode], list[tuple[cst.CSTNode, Statement]]] = {}
+        for statement in self.all_statements:
+            for node in self.expressions(statement):
+                found.setdefault(type(node), []).append((node, statement))
+        return found
+
     def _add_module(self, module: cst.Module) -> Function:
         root = Function(module, None)
         self.functions.append(root)
-        self._root_at[module] = root
         root.body = Block(root, None, "body", module)
         self._fill(root.body, module.body, None)
         return root
@@ -295,7 +353,7 @@ class Tree:
         statement = Statement(node, line, block, len(block.statements))
         block.statements.append(statement)
         self.statements[node] = statement
-        self._holder[node] = statement
+        self.holder[node] = statement
         for part in _own_parts(node):
             self._relate(part, node, statement)
         if isinstance(node, cst.FunctionDef):
@@ -340,7 +398,7 @@ class Tree:
         stack = [part]
         while stack:
             current = stack.pop()
-            self._holder[current] = statement
+            self.holder[current] = statement
             for child in children(current):
                 self.parents[child] = current
                 stack.append(child)

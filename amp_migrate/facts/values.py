@@ -47,12 +47,11 @@ class Values:
         self.objects = objects
         self.options: dict[str, CommandLineOption] = {}
         self._asked: set[cst.BaseExpression] = set()
-        for statement in tree.all_statements():
-            for part in tree.expressions(statement):
-                if isinstance(part, cst.Call) and called_name(part) in ("add_argument", "add_arg"):
-                    option = _option(part)
-                    if option is not None:
-                        self.options[option.name] = option
+        for part, _ in tree.every(cst.Call):
+            if called_name(part) in ("add_argument", "add_arg"):
+                option = _option(part)
+                if option is not None:
+                    self.options[option.name] = option
 
     def constant(self, node: cst.BaseExpression) -> object:
         """The value of a literal, or of a name that is bound once to a literal; else UNKNOWN."""

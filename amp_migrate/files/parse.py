@@ -11,6 +11,7 @@ from io import BytesIO
 import libcst as cst
 
 from amp_migrate.findings import Finding
+from amp_migrate.written import written
 
 
 class Unparsable(Exception):
@@ -32,8 +33,8 @@ def parse(source: bytes) -> cst.Module:
         message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)
         line = _line_of_tokenizer_error(text, message)
         raise Unparsable(Finding("", line, "AMP991", f"LibCST cannot parse this file: {message}")) from error
-    if module.bytes != source:
-        line = _first_difference(source, module.bytes)
+    if written(module).bytes != source:
+        line = _first_difference(source, written(module).bytes)
         raise Unparsable(Finding("", line, "AMP992", "parsed and written back, this line would not be the same"))
     return module
 

@@ -229,11 +229,10 @@ class Parameters:
     def _optimizers_that_grow(self) -> ObjectSet:
         """Optimizers that get parameter groups added somewhere."""
         grown: set[Object] = set()
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
-                    if part.func.attr.value == "add_param_group":
-                        grown |= self.facts.objects.objects(part.func.value)
+        for part, _ in self.facts.tree.every(cst.Call):
+            if isinstance(part.func, cst.Attribute):
+                if part.func.attr.value == "add_param_group":
+                    grown |= self.facts.objects.objects(part.func.value)
         return frozenset(grown)
 
 

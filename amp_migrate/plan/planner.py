@@ -351,10 +351,9 @@ class _Planner:
     def _free_name(self, *candidates: str) -> str:
         """The first of the names that the file uses for nothing else."""
         taken = {name for name, _ in self.facts.objects.all_stores()}
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Name) and self._is_taken(part):
-                    taken.add(part.value)
+        for part, _ in self.facts.tree.every(cst.Name):
+            if self._is_taken(part):
+                taken.add(part.value)
         return next((name for name in candidates if name not in taken), f"amp_{candidates[0]}")
 
     def _is_taken(self, name: cst.Name) -> bool:

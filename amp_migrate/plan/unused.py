@@ -41,12 +41,7 @@ def _flag(node: cst.CSTNode) -> str:
 
 
 def _attributes_read(facts: Facts) -> set[str]:
-    return {
-        part.attr.value
-        for statement in facts.tree.all_statements()
-        for part in facts.tree.expressions(statement)
-        if isinstance(part, cst.Attribute)
-    }
+    return {part.attr.value for part, _ in facts.tree.every(cst.Attribute)}
 
 
 def _functions(facts: Facts) -> Iterator[tuple[tuple[str, str, int], Function]]:

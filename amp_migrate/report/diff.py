@@ -23,10 +23,9 @@ def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
     return b"diff --git " + old + b" " + new + b"\n" + body
 
 
-def coloured(diff: bytes) -> str:
+def coloured(diff: str) -> str:
     """The diff with terminal colours, for people only."""
-    text = diff.decode("utf-8", errors="replace")
-    return "".join(_coloured_line(line) for line in text.splitlines(keepends=True))
+    return "".join(_coloured_line(line) for line in diff.splitlines(keepends=True))
 
 
 def _coloured_line(line: str) -> str:
@@ -54,11 +53,15 @@ def repository_path(path: str) -> str:
     if path == "-":
         return "stdin.py"
     real = Path(os.path.realpath(path))  # a link's content is in what it points to
-    root = next((folder for folder in real.parents if os.path.exists(folder / ".git")), Path.cwd())
     try:
-        return Path(os.path.relpath(real, root)).as_posix()
+        return Path(os.path.relpath(real, repository_of(real))).as_posix()
     except ValueError:
         return real.as_posix()  # another drive
+
+
+def repository_of(real: Path) -> Path:
+    """The root of the repository that holds a file; elsewhere the current folder."""
+    return next((folder for folder in real.parents if os.path.exists(folder / ".git")), Path.cwd())
 
 
 def _quoted(name: str) -> bytes:

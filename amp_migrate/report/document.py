@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
+from importlib.resources import files
+
+# How the figures and verdicts of `verify` look, on each of the two pages that show them.
+CURVES_STYLE = files(__package__).joinpath("curves.css").read_text(encoding="utf-8")
 
 # The policy makes the browser refuse whatever an escape that was forgotten might let in.
 _DOCUMENT = """<!DOCTYPE html>
@@ -20,6 +25,11 @@ _DOCUMENT = """<!DOCTYPE html>
 </body>
 </html>
 """
+
+
+def prose(text: str) -> str:
+    """A sentence of ours as HTML: what stands in backquotes is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def document(title: str, style: str, body: str) -> str:

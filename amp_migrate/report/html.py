@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from difflib import SequenceMatcher
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from pathlib import PurePosixPath
+from pathlib import Path
+from urllib.parse import quote
 
+from amp_migrate import __version__
 from amp_migrate.findings import Finding
-from amp_migrate.report.colours import coloured_lines
-from amp_migrate.report.diff import repository_path
-from amp_migrate.report.document import document
-from amp_migrate.report.hunks import text_of
+from amp_migrate.report.diff import repository_of, repository_path
+from amp_migrate.report.document import CURVES_STYLE, document, prose
+from amp_migrate.report.file_section import Run, Section
+from amp_migrate.report.file_tree import Leaf, file_tree
 from amp_migrate.report.model import Report
 from amp_migrate.report.text import summary
 from amp_migrate.report.wording import severity
@@ -20,152 +23,156 @@ from amp_migrate.result import Result, Status
 from amp_migrate.rules import RULES
 from amp_migrate.selection import TITLES
 
-_CONTEXT = 3  # lines around a change
-_STATUS: dict[Status, str] = {
+STATUS: dict[Status, str] = {
     "migrated": "migrated",
     "left": "left alone",
     "error": "not processed",
-    "untouched": "nothing to do",
+    "untouched": "nothing to migrate",
 }
+_FOLDED = 50  # files from which on a page begins with their names alone
+_SEVERITIES = ("error", "warning", "note")
+_VERIFY = (
+    "<p>No run of <code>amp-migrate verify</code> is shown here. "
+    "<code>amp-migrate verify SCRIPT --json FILE.json</code> keeps one; the next page that is written beside that file "
+    "has its curves.</p>"
+)
 
 
-def render(report: Report) -> str:
-    """The totals, the tree of files, and for each file with something to say its findings and its diff."""
-    told = [result for result in report.results if result.status != "untouched" or result.findings]
-    names = {result.path: f"f{number}" for number, result in enumerate(told)}
-    parts = [_header(report), _forms(report), _tree(report, names)]
-    parts += [_file(result, names[result.path]) for result in told]
-    parts.append(_beside(report.beside))
-    style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    return document("amp-migrate", style, "\n".join(filter(None, parts)))
+def render(report: Report, runs: Mapping[str, Sequence[Run]] | None = None) -> str:
+    """The totals, the findings by code, the tree of files, and a section for each file with something to say.
+
+    `runs` has what `verify` found, by the path of the script.
+    """
+    runs = runs or {}
+    told = [one for one in report.results if one.status != "untouched" or one.findings or one.path in runs]
+    anchors = {result.path: _anchor(result.path) for result in told}
+    leaves = {result.path: Leaf(anchors[result.path], _classes(result), STATUS[result.status]) for result in told}
+    sections = [
+        Section(result, leaves[result.path], anchors, runs.get(result.path, ())).render(is_open=len(told) <= _FOLDED)
+        for result in told
+    ]
+    repositories = {repository_of(Path(os.path.realpath(result.path))).name for result in report.results}
+    title = f"amp-migrate: {', '.join(sorted(repositories))}" if repositories else "amp-migrate"
+    parts = [
+        '<a class="skip" href="#files">To the files</a>',
+        f"<header>\n<h1>{escape(title)}</h1>\n{_totals(report, told)}\n</header>",
+        _forms(report),
+        _runs(runs, anchors),
+        _codes(report, anchors),
+        '<div class="columns">',
+        f'<nav aria-label="Files"><h2>Files</h2>{file_tree(report.results, leaves)}</nav>',
+        '<main id="files">',
+        *sections,
+        _beside(report.beside),
+        "</main>\n</div>",
+        f"<footer>{'' if runs else _VERIFY}<p>amp-migrate {__version__}</p></footer>",
+    ]
+    style = CURVES_STYLE + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    return document(title, style, "\n".join(filter(None, parts)))
 
 
-def _header(report: Report) -> str:
+def _anchor(path: str) -> str:
+    """What a link to a file says: the same in the next report."""
+    return quote(repository_path(path), errors="surrogateescape")
+
+
+def _classes(result: Result) -> str:
+    """What the filters of the page ask for."""
+    look = any(severity(finding) != "note" for finding in result.findings)
+    return f"{result.status} look" if look else result.status
+
+
+# -- totals -------------------------------------------------------------------------------------------------
+
+
+def _totals(report: Report, told: list[Result]) -> str:
+    """How many files came to what, each counted once; each number shows its files and no others."""
     first, *_ = summary(report)
     counts = report.files()
-    tiles = "".join(
-        f'<li class="{status}"><b>{counts[status]:,}</b> {_STATUS[status]}</li>' for status in _STATUS if counts[status]
-    )
+    looks = sum("look" in _classes(result).split() for result in told)
+    tiles = [_tile("all", len(report.results), "files", checked=True)]
+    tiles += [_tile(status, counts[status], STATUS[status]) for status in STATUS if counts[status]]
+    tiles += [_tile("look", looks, "to look at")] if looks else []
     ignored = f"<p>{report.ignored} findings are ignored, as asked.</p>" if report.ignored else ""
-    return f"<header>\n<h1>amp-migrate</h1>\n<p>{escape(first)}</p>\n<ul>{tiles}</ul>\n{ignored}</header>"
+    legend = "<legend>Show the files that are</legend>"
+    return f"<p>{escape(first)}</p>\n<fieldset>{legend}{''.join(tiles)}</fieldset>\n{ignored}"
+
+
+def _tile(name: str, count: int, words: str, *, checked: bool = False) -> str:
+    radio = f'<input type="radio" name="show" id="show-{name}"{" checked" if checked else ""}>'
+    return f'<label class="tile {name}">{radio}<b>{count:,}</b> {words}</label>'
 
 
 def _forms(report: Report) -> str:
     """Every use that was found is in one of the columns."""
+    sums: Counter[str] = Counter()
     rows = []
     for form, tally in report.forms():
-        cells = "".join(f"<td>{tally.units[status]}</td><td>{tally.uses[status]}</td>" for status in tally.units)
-        total = sum(tally.uses.values())
-        rows.append(f"<tr><th>{form} {escape(TITLES[form])}</th>{cells}<td>{total}</td></tr>")
+        sums.update(tally.uses)
+        cells = "".join(
+            f"<td>{_number(tally.units[one])}</td><td>{_number(tally.uses[one])}</td>" for one in tally.uses
+        )
+        title = f'<th scope="row"><small>{form}</small> {escape(TITLES[form])}</th>'
+        rows.append(f"<tr>{title}{cells}<td>{sum(tally.uses.values()):,}</td></tr>")
     if not rows:
         return ""
-    head = "".join(f'<th colspan="2">{_STATUS[status]}</th>' for status in ("migrated", "left", "error"))
-    units = "<th>units</th><th>uses</th>" * 3
+    statuses: tuple[Status, ...] = ("migrated", "left", "error")
+    head = "".join(f'<th scope="colgroup" colspan="2" class="{one}">{STATUS[one]}</th>' for one in statuses)
+    columns = '<th scope="col">units</th><th scope="col">uses</th>' * len(statuses) + '<th scope="col">uses</th>'
+    foot = "".join(f"<td></td><td>{_number(sums[one])}</td>" for one in statuses)
     return (
-        f'<table class="forms"><thead><tr><th></th>{head}<th>found</th></tr><tr><th></th>{units}<th>uses</th></tr>'
-        f"</thead><tbody>{''.join(rows)}</tbody></table>"
+        "<section><h2>What was found</h2>"
+        "<p>Every use that was found is migrated, or left alone for a reason that is said at its file, or could not be "
+        "processed and needs a hand.</p>"
+        f'<div class="wide"><table class="forms"><thead><tr><td></td>{head}<th scope="col">found</th></tr>'
+        f"<tr><td></td>{columns}</tr></thead><tbody>{''.join(rows)}</tbody>"
+        f'<tfoot><tr><th scope="row">all</th>{foot}<td>{sums.total():,}</td></tr></tfoot></table></div></section>'
     )
 
 
-# -- the tree -----------------------------------------------------------------------------------------------
+def _number(count: int) -> str:
+    return f"{count:,}" if count else '<span class="zero">0</span>'
 
 
-def _tree(report: Report, names: dict[str, str]) -> str:
-    """Folders with what is in them; files with nothing to do are counted only."""
-    root: dict[str, object] = {}
-    for result in report.results:
-        folder = root
-        *above, name = PurePosixPath(repository_path(result.path)).parts
-        for part in above:
-            inner = folder.setdefault(f"{part}/", {})
-            assert isinstance(inner, dict)
-            folder = inner
-        folder[name] = result
-    return f"<nav><h2>Files</h2>{_folder(root, names)}</nav>"
+def _runs(runs: Mapping[str, Sequence[Run]], anchors: Mapping[str, str]) -> str:
+    """Where the curves are."""
+    rows = "".join(
+        f'<li><a href="#{anchors[path]}">{escape(repository_path(path))}</a>: '
+        f"{escape(', '.join(run.verdict for run in found))}</li>"
+        for path, found in sorted(runs.items())
+    )
+    said = "<p>What <code>amp-migrate verify</code> found; the curves are at the files.</p>"
+    return f"<section><h2>Trained and compared</h2>{said}<ul>{rows}</ul></section>" if rows else ""
 
 
-def _folder(folder: dict[str, object], names: dict[str, str]) -> str:
-    rows, quiet = [], 0
-    for name, content in sorted(folder.items(), key=lambda item: (not item[0].endswith("/"), item[0])):
-        if isinstance(content, dict):
-            told = sum(one.path in names for one in _results_in(content))
-            inner = _folder(content, names)
-            head = f"<summary>{escape(name)} <small>{told or ''}</small></summary>"
-            rows.append(f"<li><details{' open' if told else ''}>{head}{inner}</details></li>")
-        elif isinstance(content, Result) and content.path in names:
-            link = f'<a href="#{names[content.path]}">{escape(name)}</a>'
-            rows.append(f'<li class="{content.status}">{link} <small>{_STATUS[content.status]}</small></li>')
-        else:
-            quiet += 1
-    if quiet:
-        rows.append(f"<li><small>{quiet} with nothing to do</small></li>")
-    return f"<ul>{''.join(rows)}</ul>"
+# -- findings -----------------------------------------------------------------------------------------------
 
 
-def _results_in(folder: dict[str, object]) -> Iterator[Result]:
-    for content in folder.values():
-        if isinstance(content, dict):
-            yield from _results_in(content)
-        elif isinstance(content, Result):
-            yield content
-
-
-# -- a file -------------------------------------------------------------------------------------------------
-
-
-def _file(result: Result, name: str) -> str:
-    what = f" {TITLES[result.form]}" if result.form else ""
-    title = f"<code>{escape(repository_path(result.path))}</code>"
-    head = f"{title} <small>{_STATUS[result.status]}{escape(what)}</small>"
-    parts = [_unit(result), _findings(result.findings), _diff(result) if result.changed else ""]
-    body = "\n".join(filter(None, parts))
-    return f'<details class="file {result.status}" id="{name}" open><summary>{head}</summary>\n{body}</details>'
-
-
-def _unit(result: Result) -> str:
-    if len(result.unit) < 2:
+def _codes(report: Report, anchors: Mapping[str, str]) -> str:
+    """Each code once, with its explanation and all of its places."""
+    by_code: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        by_code.setdefault(finding.code, []).append(finding)
+    if not by_code:
         return ""
-    others = "".join(
-        f"<li><code>{escape(repository_path(path))}</code>{escape(f': {reason}' if reason else '')}</li>"
-        for path, reason in result.unit
-    )
-    return f"<details><summary>a unit of {len(result.unit)} files</summary><ul>{others}</ul></details>"
-
-
-def _findings(findings: Iterable[Finding]) -> str:
+    order = sorted(by_code, key=lambda code: (_SEVERITIES.index(severity(by_code[code][0])), code))
     rows = []
-    for finding in findings:
-        rule = RULES[finding.code]
-        place = f"cell {finding.cell[0]}, line {finding.cell[1]}" if finding.cell else f"line {finding.line}"
+    for code in order:
+        found, rule = by_code[code], RULES[code]
+        places = "".join(f"<li>{_place(one, anchors)}</li>" for one in found)
+        head = f"<b>{code}</b> {prose(rule.title)} <small>{len(found):,}</small>"
         rows.append(
-            f'<li class="{severity(finding)}"><details><summary><b>{finding.code}</b> {place}: '
-            f"{escape(finding.message)}</summary><p>{escape(rule.why)}</p><p>To do: {escape(rule.what_to_do)}</p>"
-            "</details></li>"
+            f'<li class="{severity(found[0])}"><details><summary>{head}</summary>'
+            f"<p>{prose(rule.why)}</p><p>To do: {prose(rule.what_to_do)}</p>"
+            f'<ul class="places">{places}</ul></details></li>'
         )
-    return f'<ul class="findings">{"".join(rows)}</ul>' if rows else ""
+    return f'<section><h2>Findings by code</h2><ul class="findings codes">{"".join(rows)}</ul></section>'
 
 
-def _diff(result: Result) -> str:
-    """Both sides beside each other, with some lines around each change."""
-    before, after = text_of(result.source), text_of(result.output)
-    left, right = coloured_lines(before), coloured_lines(after)
-    rows: list[str] = []
-    matcher = SequenceMatcher(None, before.split("\n"), after.split("\n"), autojunk=False)
-    for number, group in enumerate(matcher.get_grouped_opcodes(_CONTEXT)):
-        if number:
-            rows.append('<tr class="gap"><td colspan="4">⋯</td></tr>')
-        for tag, first, last, start, end in group:
-            for offset in range(max(last - first, end - start)):
-                rows.append(
-                    f'<tr class="{tag}">{_side(left, first + offset, last)}{_side(right, start + offset, end)}</tr>'
-                )
-    return f'<table class="diff"><tbody>{"".join(rows)}</tbody></table>'
-
-
-def _side(lines: list[str], index: int, end: int) -> str:
-    if index >= end:
-        return '<td></td><td class="none"></td>'
-    return f"<td>{index + 1}</td><td><pre>{lines[index]}</pre></td>"
+def _place(finding: Finding, anchors: Mapping[str, str]) -> str:
+    where = f"cell {finding.cell[0]}:{finding.cell[1]}" if finding.cell else finding.line
+    text = f"{escape(repository_path(finding.path))}:{where}"
+    return f'<a href="#{anchors[finding.path]}">{text}</a>' if finding.path in anchors else f"<code>{text}</code>"
 
 
 def _beside(findings: tuple[Finding, ...]) -> str:
@@ -173,7 +180,7 @@ def _beside(findings: tuple[Finding, ...]) -> str:
         return ""
     rows = "".join(
         f'<li class="{severity(one)}"><code>{escape(repository_path(one.path))}:{one.line}</code> <b>{one.code}</b> '
-        f"{escape(one.message)}<br><small>{escape(RULES[one.code].what_to_do)}</small></li>"
+        f"{prose(one.message)}<br><small>{prose(RULES[one.code].what_to_do)}</small></li>"
         for one in findings
     )
     return f'<section><h2>Beside the code</h2><ul class="findings">{rows}</ul></section>'

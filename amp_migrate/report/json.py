@@ -44,6 +44,7 @@ def _file(result: Result) -> dict[str, Any]:
         "status": result.status,
         "form": result.form,
         "uses": result.sites,
+        "companions": {"found": result.companions[0], "left": result.companions_left},
         "unit": [{"path": path, "reason": reason} for path, reason in result.unit],
         "findings": [_finding(one) for one in result.findings],
         "diff": diff,

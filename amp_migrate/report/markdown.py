@@ -6,8 +6,9 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from amp_migrate.report.diff import repository_path, unified_diff
+from amp_migrate.report.diff import repository_path
 from amp_migrate.report.model import Report
+from amp_migrate.report.parts import diff_for_people
 from amp_migrate.report.text import summary
 from amp_migrate.report.wording import severity
 from amp_migrate.result import Result
@@ -48,7 +49,7 @@ def _summary(report: Report) -> Iterator[str]:
 
 
 def _folded(result: Result) -> str:
-    diff = unified_diff(result.path, result.source, result.output).decode("utf-8", "replace")
+    diff = diff_for_people(result)
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", diff)), 3)
     name = _escaped(repository_path(result.path))
     added = sum(line.startswith("+") and not line.startswith("+++") for line in diff.splitlines())

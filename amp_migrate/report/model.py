@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import get_args
 
 from amp_migrate.findings import Finding
 from amp_migrate.result import Result, Status
-from amp_migrate.selection import TITLES
+from amp_migrate.selection import COMPANIONS, TITLES
+
+_WORST_LAST: tuple[Status, ...] = ("untouched", "migrated", "left", "error")
 
 
 @dataclasses.dataclass(frozen=True)
 class Tally:
     """What became of one source form: units by status, and the files and uses in them."""
 
-    units: Mapping[str, int]
-    files: Mapping[str, int]
-    uses: Mapping[str, int]
+    units: dict[str, int]
+    files: dict[str, int]
+    uses: dict[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,19 +63,37 @@ class Report:
         return {status: counts[status] for status in get_args(Status)}
 
     def forms(self) -> Iterator[tuple[str, Tally]]:
-        """The source forms that were found, by their codes."""
+        """The source forms that were found, by their codes. A file that has companions beside one counts for both."""
         for form in TITLES:
-            own = [unit for unit in self.units() if any(result.form == form for result in unit)]
-            if own:
-                yield form, _tally(own)
+            if form == COMPANIONS:
+                tally = _tally_of_companions(self.results)
+            else:
+                tally = _tally([unit for unit in self.units() if any(result.form == form for result in unit)])
+            if any(tally.units.values()):
+                yield form, tally
 
 
 def _tally(found: list[list[Result]]) -> Tally:
-    units, files, uses = (dict.fromkeys(("migrated", "left", "error"), 0) for _ in range(3))
+    """A unit counts as the worst of its files."""
+    tally = Tally(*({"migrated": 0, "left": 0, "error": 0} for _ in range(3)))
     for unit in found:
         own = [result for result in unit if result.form]
-        status = own[0].status
-        units[status] += 1
-        files[status] += len(own)
-        uses[status] += sum(result.sites for result in own)
-    return Tally(units, files, uses)
+        tally.units[max((result.status for result in own), key=_WORST_LAST.index)] += 1
+        for result in own:
+            tally.files[result.status] += 1
+            tally.uses[result.status] += result.sites
+    return tally
+
+
+def _tally_of_companions(results: tuple[Result, ...]) -> Tally:
+    """File by file, as they are migrated; a file in which some use of them stays is one that is left."""
+    tally = Tally(*({"migrated": 0, "left": 0, "error": 0} for _ in range(3)))
+    for result in results:
+        if result.form == COMPANIONS or result.companions[0]:
+            found, left = result.companions[0], result.companions_left
+            status = "error" if result.status == "error" else "left" if left or not result.changed else "migrated"
+            tally.units[status] += 1
+            tally.files[status] += 1
+            tally.uses["migrated"] += max(0, found - left)
+            tally.uses["error" if status == "error" else "left"] += min(found, left)
+    return tally

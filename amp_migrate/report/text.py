@@ -25,7 +25,7 @@ def report_lines(report: Report, verbose: int = 0) -> Iterator[str]:
         for result in unit:
             if verbose and result.status == "untouched":
                 yield f"{result.path}: nothing to migrate"
-            if verbose > 1 and result.plan:
+            if result.plan:
                 yield f"{result.path}: {result.plan}"
     yield from finding_lines(report.beside)
     yield from summary(report)
@@ -84,12 +84,19 @@ def summary(report: Report) -> Iterator[str]:
 def _counts(tally: Tally) -> str:
     """Units, files and uses of one source form: those migrated, and the others."""
     words = {"migrated": "migrated", "left": "left alone", "error": "not processed"}
-    return ", ".join(
+    parts = [
         f"{_number(tally.units[status], 'unit')} {word} "
         f"({_files(tally.files[status])}, {_number(tally.uses[status], 'use')})"
         for status, word in words.items()
         if tally.units[status]
-    )
+    ]
+    # Of companions one may go and another stay, in the same file.
+    parts += [
+        f"{_number(tally.uses[status], 'use')} there {word}"
+        for status, word in words.items()
+        if tally.uses[status] and not tally.units[status]
+    ]
+    return ", ".join(parts)
 
 
 def _number(count: int, what: str) -> str:

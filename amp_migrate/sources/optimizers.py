@@ -16,12 +16,7 @@ _PARAMETERS = frozenset("parameters named_parameters".split())
 def find_optimizers(facts: Facts) -> list[tuple[Statement, cst.Call]]:
     """Every call that makes an optimizer which some statement steps, with the statement that holds it."""
     stepped = _stepped(facts)
-    return [
-        (statement, call)
-        for statement in facts.tree.all_statements()
-        for call in facts.tree.expressions(statement)
-        if isinstance(call, cst.Call) and _makes_one_of(facts, call, stepped)
-    ]
+    return [(statement, call) for call, statement in facts.tree.every(cst.Call) if _makes_one_of(facts, call, stepped)]
 
 
 def parameters_of(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -54,11 +49,10 @@ def _returned(facts: Facts, statements: list[Statement]) -> Iterator[cst.CSTNode
 def _stepped(facts: Facts) -> ObjectSet:
     """What `x.step()` is called on: optimizers, and schedulers."""
     found: set[Object] = set()
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement):
-            if isinstance(part, cst.Call) and called_name(part) == "step" and isinstance(part.func, cst.Attribute):
-                found |= facts.objects.objects(part.func.value)
-                found |= facts.objects.elements(part.func.value)
+    for part, _ in facts.tree.every(cst.Call):
+        if called_name(part) == "step" and isinstance(part.func, cst.Attribute):
+            found |= facts.objects.objects(part.func.value)
+            found |= facts.objects.elements(part.func.value)
     return frozenset(found)
 
 

@@ -13,9 +13,10 @@ _BACKWARD = re.compile(rb"\.backward\s*\(")
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
 _NATIVE = re.compile(rb"^[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|GradScaler\()", re.MULTILINE)
 _DEFINED = re.compile(rb"^(?:class|def)[ \t]+(\w+)", re.MULTILINE)
-_FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
+IS_FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
 HALF_MODEL = re.compile(rb"\.half\(\)|\bnetwork_to_half\b|\bFP16(?:Model|_Module)\b")
-_NATIVE_AMP = re.compile(rb"\b(?:autocast|GradScaler|custom_fwd|custom_bwd)\b")
+NATIVE_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
+_NATIVE_AMP = re.compile(rb"\b(?:%s)\b" % "|".join(NATIVE_NAMES).encode())
 
 
 def line_of_apex_import(source: bytes) -> int | None:
@@ -27,7 +28,7 @@ def line_of_apex_import(source: bytes) -> int | None:
 def may_train(source: bytes) -> bool:
     """False for files with neither apex.fp16_utils nor a backward, without a word of a GPU, or with native AMP."""
     trains = b"backward" in source and _BACKWARD.search(source) is not None
-    if not trains and (b"fp16" not in source.lower() or _FP16_UTILS.search(source) is None):
+    if not trains and (b"fp16" not in source.lower() or IS_FP16_UTILS.search(source) is None):
         return False
     return _GPU.search(source) is not None and _NATIVE.search(source) is None
 

@@ -47,11 +47,10 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
 
 
 def _state_calls(facts: Facts) -> Iterator[tuple[cst.Call, Statement, cst.BaseExpression]]:
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement):
-            if isinstance(part, cst.Call) and called_name(part) in ("state_dict", "load_state_dict"):
-                if isinstance(part.func, cst.Attribute):
-                    yield part, statement, part.func.value
+    for part, statement in facts.tree.every(cst.Call):
+        if called_name(part) in ("state_dict", "load_state_dict"):
+            if isinstance(part.func, cst.Attribute):
+                yield part, statement, part.func.value
 
 
 def _place_in_dict(facts: Facts, state: cst.BaseExpression) -> cst.DictElement | cst.Arg | cst.Assign | None:
@@ -94,10 +93,5 @@ def _string_index(node: cst.Subscript) -> str | None:
 
 def _free_key(facts: Facts) -> str:
     """A key that the unit uses for nothing else (a StandardScaler is saved as "scaler", too)."""
-    taken = {
-        literal_value(part)
-        for statement in facts.tree.all_statements()
-        for part in facts.tree.expressions(statement)
-        if isinstance(part, cst.SimpleString) and "scaler" in source_key(part)
-    }
+    taken = {literal_value(part) for part, _ in facts.tree.every(cst.SimpleString) if "scaler" in source_key(part)}
     return next(key for key in ("scaler", "grad_scaler", "amp_scaler", "amp_grad_scaler") if key not in taken)

@@ -172,6 +172,8 @@ class Index:
         nothing to do with it; base classes and the functions in `given` do have to do with it. Files that use each
         other, and that no others do, are one program; the first counts as its script.
         """
+        if len(unit.files) == 1:
+            return {unit.files[0]: unit.files}
         nodes = {Node(file.resolve(), name.partition(".")[0]) for file, name in given}
         used = {file: self._used_inside(file, unit, nodes) for file in unit.files}
         largest = {files: file for file, files in reversed(used.items()) if not any(map(files.__lt__, used.values()))}

@@ -22,6 +22,7 @@ from amp_migrate.files.neighbours import NeighbourCast, casts_that_need_apex, lo
 from amp_migrate.files.torch_version import api_for
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
+from amp_migrate.processes import Died
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import FP16_UTILS, HALF, PLAIN
@@ -68,19 +69,22 @@ def migrate_units(
     Only files of the workspace's `sources` are changed, unless `whole_units` are asked for: a unit that would need
     others is left alone. So is one with files that are `taken`, which belong to a unit of another source form.
     """
+    workers = workspace.workers
+    workers.progress.begin("apex.amp" if tie is APEX_AMP else "training", _size(workspace, seeds))
+    pieces = workspace.apart(seeds) if workers.count > 1 and len(seeds) > 1 else [seeds]
     units = _Units(workspace, options, tie, taken, whole_units)
     results: dict[Path, Result] = {}
-    # A unit that was refused may have grown into files of another one, which is migrated: that one has the last word.
-    for done in sorted(units.done(seeds), key=lambda done: not done.attempt.reasons):
-        if any(RULES[reason.code].kind == "silence" for reason in done.attempt.reasons):
-            continue
-        for result in units.allowed(done.attempt).results:
-            path = workspace.given.get(real(result.path))
-            if path is None and whole_units:
-                path = Path(result.path)
-            if path is not None and (path not in results or result.status != "untouched"):
-                results[path] = result
+    for piece, made in zip(pieces, workers.map(units.results, pieces, partial(_size, workspace)), strict=True):
+        results |= {file: _died(file, workspace) for file in piece} if isinstance(made, Died) else made
     return results
+
+
+def _size(workspace: Workspace, files: Iterable[Path]) -> int:
+    return sum(len(workspace.sources[file]) for file in files)
+
+
+def _died(file: Path, workspace: Workspace) -> Result:
+    return _failed(Input(str(file), "", workspace.sources[file]), str(Died()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,12 +114,30 @@ class _Units:
         self._cast_for_others: set[Path] = set()
         self.index = workspace.index(tie)
 
+    def results(self, seeds: list[Path]) -> dict[Path, Result]:
+        """The results of some files, and of those that belong to them."""
+        results: dict[Path, Result] = {}
+        # A unit that was refused may have grown into files of another one that is migrated: that has the last word.
+        for done in sorted(self.done(seeds), key=lambda done: not done.attempt.reasons):
+            if any(RULES[reason.code].kind == "silence" for reason in done.attempt.reasons):
+                continue
+            for result in self.allowed(done.attempt).results:
+                path = self.workspace.given.get(real(result.path))
+                if path is None and self.whole_units:
+                    path = Path(result.path)
+                if path is not None and (path not in results or result.status != "untouched"):
+                    results[path] = result
+        return results
+
     def done(self, seeds: list[Path]) -> list[_Done]:
         """What came of the units of some files, each unit with all that it needs."""
         waiting = self._units(seeds)
         done: list[_Done] = []
+        sizes: dict[Path, int] = {}
         while waiting:
             unit = waiting.pop(0)
+            sizes.update({file: len(self.index.source(file)) for file in unit.files})
+            self.workspace.workers.progress.reached(sum(sizes.values()))
             if any(other.attempt.changed and set(unit.files) <= set(other.unit.files) for other in done):
                 continue  # a larger unit that is migrated has grown over it
             one = self._migrated(unit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +35,7 @@ class Sources:
         self._sources = dict(contents)
         self.tie = tie
         self._summaries: dict[Path, Summary] = {}
+        self._referring: dict[tuple[Node, bool], list[Node]] = {}
         self._nodes_of: dict[frozenset[str], frozenset[Node]] = {}
 
     @property
@@ -101,11 +102,16 @@ class Sources:
         ways = [self._way(origin, seen | {node}) for origin in self.referred(node) if origin not in seen]
         return [node, *(one for way in ways for one in way)] if any(ways) else []
 
-    def referring(self, node: Node, *, loosely: bool = False) -> Iterator[Node]:
+    def referring(self, node: Node, *, loosely: bool = False) -> Sequence[Node]:
         """Everything that refers to a name of a local module, one step far.
 
         Loosely, annotations count as well, and so does a package used as a value, for the names that it passes on.
         """
+        if (node, loosely) not in self._referring:  # each attempt to migrate a unit asks again
+            self._referring[node, loosely] = list(self._found_referring(node, loosely=loosely))
+        return self._referring[node, loosely]
+
+    def _found_referring(self, node: Node, *, loosely: bool) -> Iterator[Node]:
         wanted = {node}
         if loosely or self.definition(node) is not None:
             wanted.add(Node(node.file, ""))

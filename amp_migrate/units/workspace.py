@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
 from amp_migrate.files.torch_version import declared_torch, oldest_torch
+from amp_migrate.processes import Workers
 from amp_migrate.units.index import Index
+from amp_migrate.units.islands import islands
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.universe import universe_of
 
 
 class Workspace:
     """`named` are the files and folders that were asked for, `sources` the files in them, as they were given; `torch`
-    is the oldest one to be supported, None where the projects of the files say it.
+    is the oldest one to be supported, None where the projects of the files say it. `workers` do what takes long.
 
     Nothing else is read before an index is asked for.
     """
 
-    def __init__(self, named: list[Path], sources: Mapping[Path, bytes], torch: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        named: list[Path],
+        sources: Mapping[Path, bytes],
+        torch: tuple[int, int] | None = None,
+        workers: Workers | None = None,
+    ) -> None:
         self.sources = sources
+        self.workers = workers or Workers()
         self._torch = torch
         self._named = named
         self._indexes: dict[str, Index] = {}
@@ -48,6 +57,10 @@ class Workspace:
     def given(self) -> dict[Path, Path]:
         """How each of the sources was given, by the file itself."""
         return {real(path): path for path in self.sources}
+
+    def apart(self, files: Iterable[Path]) -> list[list[Path]]:
+        """Some of the sources, apart where they cannot have to do with each other."""
+        return islands(files, {file: self.index().source(file) for file in self._universe})
 
     @cached_property
     def _contents(self) -> dict[Path, bytes]:

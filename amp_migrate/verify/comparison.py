@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, Literal
 
 from amp_migrate.verify.record import Record
+from amp_migrate.verify.version import Version
+
+TOOL = "amp-migrate verify"
+JSON_VERSION = 1  # raised where a key changes its meaning or goes; new keys may come at any time
 
 Verdict = Literal["same", "different", "not comparable"]
 Status = Literal["ok", "different", "warning", "note", "not compared"]
@@ -47,6 +52,7 @@ class Side:
     script: str  # as the user named it
     args: tuple[str, ...]
     output: str  # the file that holds what the script printed
+    version: Version = dataclasses.field(default_factory=Version)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,5 +77,56 @@ class Comparison:
         return [line for section in self.sections for line in section.lines]
 
     def as_json(self) -> dict[str, Any]:
-        """Data for `--json`: everything, the records included."""
-        return dataclasses.asdict(self)
+        """Data for `--json`: what it is, and everything, the records included. JSON has no NaN and no infinity: null,
+        and "Infinity" with its sign.
+        """
+        data: dict[str, Any] = _without_nan(dataclasses.asdict(self))
+        return {"tool": TOOL, "version": JSON_VERSION, **data}
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> Comparison:
+        """From what `as_json` gives. Raises KeyError, TypeError and the like for other data."""
+        sections = [Section(one["title"], tuple(Line(**line) for line in one["lines"])) for one in data["sections"]]
+        return cls(
+            data["verdict"],
+            data["reason"],
+            _side(data["before"]),
+            _side(data["after"]),
+            data["device"],
+            tuple(sections),
+            {name: _record(record) for name, record in data["runs"].items()},
+            tuple(data["notes"]),
+            data["command"],
+        )
+
+
+def _side(data: dict[str, Any]) -> Side:
+    return Side(**{**data, "args": tuple(data["args"]), "version": Version(**data["version"])})
+
+
+def _record(data: dict[str, Any]) -> Record:
+    """Losses, and norms of steps that were made, are there in every record: what is null was NaN."""
+    record = Record.of(_with_infinities(data))
+    for backward in record.backwards:
+        backward.loss = math.nan if backward.loss is None else backward.loss
+    for step in record.steps:
+        step.grad_norm = math.nan if step.applied and step.grad_norm is None else step.grad_norm
+    return record
+
+
+def _without_nan(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _without_nan(value) for name, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_without_nan(value) for value in data]
+    if isinstance(data, float) and not math.isfinite(data):
+        return None if math.isnan(data) else "Infinity" if data > 0 else "-Infinity"
+    return data
+
+
+def _with_infinities(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _with_infinities(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_with_infinities(value) for value in data]
+    return float(data) if data in ("Infinity", "-Infinity") else data

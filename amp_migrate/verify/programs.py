@@ -16,6 +16,7 @@ from amp_migrate.rules import RULES
 from amp_migrate.verify.errors import NotComparableError
 from amp_migrate.verify.mirror import Mirror, is_copied_whole
 from amp_migrate.verify.notebook import notebook_source
+from amp_migrate.verify.version import Version, version_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Program:
     folder: Path  # the working directory
     changed: dict[Path, bytes]
     rounding: tuple[str, ...] = ()
+    version: Version = dataclasses.field(default_factory=Version)
 
     def mirrors(self, place: Path) -> list[Mirror]:
         """Fresh mirrors, in the empty folder `place`, of the project and of the working directory."""
@@ -71,9 +73,10 @@ def migrated_pair(
         raise NotComparableError(
             f"{script.name}: there is nothing to migrate; --before and --after compare two scripts that exist"
         )
-    before = Program("original", runnable, before_args, folder, changed)
     rounding = rounding_in(finding for result in results for finding in result.findings)
-    return before, Program("migrated", runnable, after_args, folder, changed_after, rounding)
+    versions = [version_of(script, runnable, one, set(changed_after) - {runnable}) for one in (changed, changed_after)]
+    before = Program("original", runnable, before_args, folder, changed, version=versions[0])
+    return before, Program("migrated", runnable, after_args, folder, changed_after, rounding, versions[1])
 
 
 def rounding_in(findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -110,7 +113,8 @@ def existing_pair(
         if not absolute.is_file():
             raise NotComparableError(f"{absolute} does not exist")
         runnable, changed = _as_script(absolute)
-        programs.append(Program(title, runnable, args, folder, changed))
+        version = version_of(absolute, runnable, changed)
+        programs.append(Program(title, runnable, args, folder, changed, version=version))
     return programs[0], programs[1]
 
 

@@ -129,7 +129,7 @@ class _Session:
 
     def _side(self, program: Program) -> Side:
         script = min(str(program.script), os.path.relpath(program.script), key=len)
-        return Side(program.title, script, program.args, str(self._runner.output(program.title)))
+        return Side(program.title, script, program.args, str(self._runner.output(program.title)), program.version)
 
     def _run_pair(self, original: Trial, migrated: Trial) -> dict[str, list[Record]]:
         """Both as they are, under the first conditions that work for both."""

@@ -61,10 +61,9 @@ def plan_logits(facts: Facts) -> Logits:
 
 def _criteria(facts: Facts) -> Iterator[tuple[Statement, cst.Call]]:
     """Every `nn.BCELoss(...)`."""
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement):
-            if isinstance(part, cst.Call) and called_name(part) == _LOSS and isinstance(part.func, cst.Attribute):
-                yield statement, part
+    for part, statement in facts.tree.every(cst.Call):
+        if called_name(part) == _LOSS and isinstance(part.func, cst.Attribute):
+            yield statement, part
 
 
 class _Planner:
@@ -92,10 +91,8 @@ class _Planner:
         return Logits(sigmoids, [self.criterion], probabilities)
 
     def _calls(self) -> Iterator[cst.Call]:
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call):
-                    yield part
+        for part, _ in self.facts.tree.every(cst.Call):
+            yield part
 
     def _means(self, node: cst.BaseExpression, origins: set[cst.Call]) -> bool:
         if not isinstance(node, (cst.Name, cst.Attribute)):

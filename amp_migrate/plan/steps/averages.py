@@ -30,10 +30,7 @@ class Averages:
     def _summing(self) -> set[Function]:
         """The modules in which something is summed over processes."""
         return {
-            statement.function.root
-            for statement in self.facts.tree.all_statements()
-            for part in self.facts.tree.expressions(statement)
-            if isinstance(part, cst.Call) and called_name(part) in SUMS
+            statement.function.root for part, statement in self.facts.tree.every(cst.Call) if called_name(part) in SUMS
         }
 
     def are_made_by(self, functions: Collection[Function]) -> bool:

@@ -38,7 +38,4 @@ def refuse_hidden_training(facts: Facts, found: Recognition, roles: Roles, train
 def _calls_below(facts: Facts, functions: Set[Function]) -> Iterator[cst.Call]:
     """The calls in some functions and in all that they call, in the order of the files."""
     below = functions | {reached for function in functions for reached in facts.calls.reachable(function)}
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement) if statement.function in below else ():
-            if isinstance(part, cst.Call):
-                yield part
+    return (call for call, statement in facts.tree.every(cst.Call) if statement.function in below)

@@ -80,11 +80,10 @@ def _is_of_form(facts: Facts, site: cst.CSTNode) -> bool:
 
 
 def _unknown(facts: Facts) -> Iterator[tuple[cst.CSTNode, str]]:
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement):
-            path = unknown_copy(facts, part.func) if isinstance(part, cst.Call) else None
-            if path is not None:
-                yield part, path
+    for call, _ in facts.tree.every(cst.Call):
+        path = unknown_copy(facts, call.func)
+        if path is not None:
+            yield call, path
 
 
 __all__ = ["recognise"]

@@ -98,11 +98,10 @@ class Casts:
     # -- modules ----------------------------------------------------------------------------------------
 
     def _module_casts(self) -> Iterator[tuple[Statement, cst.Call]]:
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and self._casts_to_half(part):
-                    if self.modules.is_module(part.func.value):
-                        yield statement, part
+        for part, statement in self.facts.tree.every(cst.Call):
+            if isinstance(part.func, cst.Attribute) and self._casts_to_half(part):
+                if self.modules.is_module(part.func.value):
+                    yield statement, part
 
     def _casts_to_half(self, call: cst.Call) -> bool:
         name = called_name(call)
@@ -194,11 +193,10 @@ class Casts:
 
     def _default_types(self) -> Iterator[Statement]:
         """`torch.set_default_tensor_type(torch.cuda.HalfTensor)`: every module is made in half."""
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and called_name(part) in _DEFAULTS:
-                    if any(self._half_name(arg.value) for arg in part.args):
-                        yield statement
+        for part, statement in self.facts.tree.every(cst.Call):
+            if called_name(part) in _DEFAULTS:
+                if any(self._half_name(arg.value) for arg in part.args):
+                    yield statement
 
     def _statement(self, statement: Statement) -> None:
         if isinstance(statement.node, (cst.Import, cst.ImportFrom)):

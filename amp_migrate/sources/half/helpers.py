@@ -199,10 +199,8 @@ def _uses(variable: Variable, attributes: Mapping[str, list[cst.Attribute]]) -> 
 def _attributes(facts: Facts) -> dict[str, list[cst.Attribute]]:
     """Every attribute of the unit, by its name."""
     found: dict[str, list[cst.Attribute]] = {}
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement):
-            if isinstance(part, cst.Attribute):
-                found.setdefault(part.attr.value, []).append(part)
+    for part, _ in facts.tree.every(cst.Attribute):
+        found.setdefault(part.attr.value, []).append(part)
     return found
 
 

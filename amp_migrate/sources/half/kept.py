@@ -25,10 +25,7 @@ class Kept:
         self.facts = facts
         self._trains: dict[Function, bool] = {}
         self._backwards = {
-            statement.function
-            for statement in facts.tree.all_statements()
-            for part in facts.tree.expressions(statement)
-            if isinstance(part, cst.Call) and called_name(part) == "backward"
+            statement.function for part, statement in facts.tree.every(cst.Call) if called_name(part) == "backward"
         }
 
     def is_kept(self, cast: cst.Call) -> bool:

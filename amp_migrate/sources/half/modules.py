@@ -90,23 +90,21 @@ class Modules:
         )
 
     def _used_as_modules(self) -> Iterator[cst.BaseExpression]:
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
-                    if part.func.attr.value in _OF_MODULES:
-                        yield part.func.value
+        for part, _ in self.facts.tree.every(cst.Call):
+            if isinstance(part.func, cst.Attribute):
+                if part.func.attr.value in _OF_MODULES:
+                    yield part.func.value
 
     def _applied_to(self) -> ObjectSet:
         """The parameters of the functions that `apply` of some object runs on every module of it."""
         found: set[Object] = set()
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and called_name(part) == "apply" and len(part.args) == 1:
-                    function = self.facts.objects.function_named(part.args[0].value)
-                    if function is not None and function.parameters:
-                        variable = self.facts.names.variable_at(function.parameters[-1].name)
-                        if variable is not None:
-                            found |= self.facts.objects.variable_objects(variable)
+        for part, _ in self.facts.tree.every(cst.Call):
+            if called_name(part) == "apply" and len(part.args) == 1:
+                function = self.facts.objects.function_named(part.args[0].value)
+                if function is not None and function.parameters:
+                    variable = self.facts.names.variable_at(function.parameters[-1].name)
+                    if variable is not None:
+                        found |= self.facts.objects.variable_objects(variable)
         return frozenset(found)
 
     def _objects(self, nodes: Iterator[cst.BaseExpression]) -> ObjectSet:

@@ -39,12 +39,9 @@ class ScaledLoss:
 
 def scaled_losses(facts: Facts) -> Iterator[ScaledLoss]:
     """Every backward of a loss that is multiplied by a power whose exponent its class moves."""
-    for statement in facts.tree.all_statements():
+    for call, statement in facts.tree.every(cst.Call):
         owner = statement.function.owner
-        for call in facts.tree.expressions(statement) if owner is not None else ():
-            if not isinstance(call, cst.Call) or called_name(call) != "backward":
-                continue
-            assert owner is not None and isinstance(call.func, cst.Attribute)
+        if owner is not None and called_name(call) == "backward" and isinstance(call.func, cst.Attribute):
             for power in _factors(facts, call.func.value):
                 exponent = power.right
                 if isinstance(exponent, cst.Attribute) and _is_moved(facts, exponent, owner):

@@ -45,11 +45,10 @@ class Scaling:
     def lower(self) -> None:
         """Take the factors out of the losses. Raises Refusal for a half of which the other is missing."""
         found: set[Hashable] = set()
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and called_name(part) == "backward":
-                    key = self._scaled_backward(statement, part)
-                    found |= {key} if key is not None else set()
+        for part, statement in self.facts.tree.every(cst.Call):
+            if called_name(part) == "backward":
+                key = self._scaled_backward(statement, part)
+                found |= {key} if key is not None else set()
         for key, node in self.divisors.items():
             if key not in found:
                 message = f"gradients are divided by {self.facts.text(node)}, and no loss is multiplied by it"

@@ -139,11 +139,10 @@ class Training:
         return any(len(found) == 2 for found in arms.values())
 
     def _backwards(self) -> Iterator[Backward]:
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and self._is_backward(part):
-                    optimizers = self._optimizers_beside(statement.function)
-                    yield Backward(statement, part, part.func.value, optimizers, arguments=list(part.args))
+        for part, statement in self.facts.tree.every(cst.Call):
+            if isinstance(part.func, cst.Attribute) and self._is_backward(part):
+                optimizers = self._optimizers_beside(statement.function)
+                yield Backward(statement, part, part.func.value, optimizers, arguments=list(part.args))
 
     def _is_backward(self, call: cst.Call) -> bool:
         if called_name(call) != "backward":

@@ -109,10 +109,8 @@ class Devices:
     # -- moves ------------------------------------------------------------------------------------------
 
     def _moves(self) -> Iterator[Move]:
-        for statement in self.facts.tree.all_statements():
-            for call in self.facts.tree.expressions(statement):
-                if isinstance(call, cst.Call):
-                    yield from self._move(call, statement)
+        for call, statement in self.facts.tree.every(cst.Call):
+            yield from self._move(call, statement)
 
     def _move(self, call: cst.Call, statement: Statement) -> Iterator[Move]:
         func, name = call.func, called_name(call)

@@ -52,12 +52,6 @@ class _Finder:
         self.optimizers = optimizers
         self.losses = losses
 
-    def _calls(self) -> Iterator[tuple[cst.Call, Statement]]:
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call):
-                    yield part, statement
-
     # -- whose code it is -------------------------------------------------------------------------------
 
     def test(self) -> Refusal | None:
@@ -178,7 +172,7 @@ class _Finder:
         for call in self.optimizers.built:
             if called_name(call) == "LBFGS":
                 return Refusal("AMP953", call, "LBFGS evaluates the loss several times in one step")
-        for call, _ in self._calls():
+        for call, _ in self.facts.tree.every(cst.Call):
             if called_name(call) in ("first_step", "second_step") and isinstance(call.func, cst.Attribute):
                 return Refusal("AMP953", call, f"{self.facts.text(call)} makes two backwards for one step")
         return None
@@ -186,7 +180,7 @@ class _Finder:
     # -- numbers ----------------------------------------------------------------------------------------
 
     def double(self) -> Refusal | None:
-        for call, _ in self._calls():
+        for call, _ in self.facts.tree.every(cst.Call):
             name = called_name(call)
             asked = any(self._is_double(arg.value) for arg in call.args)
             if name in ("set_default_dtype", "set_default_tensor_type") and asked:
@@ -206,7 +200,7 @@ class _Finder:
                 return Refusal(
                     "AMP955", call, f"{self.facts.text(call.func)} preconditions with second-order statistics"
                 )
-        for call, statement in self._calls():
+        for call, statement in self.facts.tree.every(cst.Call):
             if not any(_is_true(arg, "create_graph") for arg in call.args):
                 continue
             if called_name(call) == "backward":
@@ -227,14 +221,14 @@ class _Finder:
         return any(word in body for word in (".norm(", "linalg.norm", "pow(2)", "** 2", "**2", "square(", "torch.sum("))
 
     def hidden_penalty(self) -> Refusal | None:
-        for call, _ in self._calls():
+        for call, _ in self.facts.tree.every(cst.Call):
             name = called_name(call).lower()
             if "penalty" in name and "grad" in name and not self.facts.objects.candidates(call):
                 return Refusal("AMP968", call, f"{self.facts.text(call.func)} is not in the files at hand")
         return None
 
     def shared_processes(self) -> Refusal | None:
-        for call, _ in self._calls():
+        for call, _ in self.facts.tree.every(cst.Call):
             if called_name(call) == "share_memory" and isinstance(call.func, cst.Attribute):
                 return Refusal("AMP956", call, f"{self.facts.text(call)} lets several processes train the same weights")
         return None
@@ -242,7 +236,7 @@ class _Finder:
     # -- gradients of other things ----------------------------------------------------------------------
 
     def hooks(self) -> Refusal | None:
-        for call, _ in self._calls():
+        for call, _ in self.facts.tree.every(cst.Call):
             if called_name(call) in _HOOKS and isinstance(call.func, cst.Attribute) and not self._is_blind(call):
                 return Refusal("AMP958", call, f"{self.facts.text(call.func)} looks at gradients during the backward")
         return None
@@ -268,12 +262,11 @@ class _Finder:
 
     def other_gradients(self) -> Refusal | None:
         """`x.grad` of an input: it stays scaled, since only the optimizer's gradients are unscaled."""
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Attribute) and part.attr.value == "grad":
-                    dotted = self.facts.names.dotted(part) or ""
-                    if not dotted.startswith("torch.") and not self._is_parameter(part.value):
-                        return Refusal("AMP958", part, f"{self.facts.text(part)} is no gradient of a parameter")
+        for part, _ in self.facts.tree.every(cst.Attribute):
+            if part.attr.value == "grad":
+                dotted = self.facts.names.dotted(part) or ""
+                if not dotted.startswith("torch.") and not self._is_parameter(part.value):
+                    return Refusal("AMP958", part, f"{self.facts.text(part)} is no gradient of a parameter")
         return None
 
     def _is_parameter(self, node: cst.BaseExpression) -> bool:

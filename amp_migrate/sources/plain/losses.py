@@ -20,7 +20,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, Slice, backward_slice, own_reads, path_of, reads
 from amp_migrate.facts.objects import ObjectSet
-from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, children, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.forwards import is_no_grad
@@ -42,12 +42,11 @@ class Loss:
 def find_losses(facts: Facts) -> list[Loss]:
     """Every `loss.backward(...)` and `torch.autograd.backward(loss, ...)` of the unit."""
     found = []
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement):
-            if isinstance(part, cst.Call) and called_name(part) == "backward" and isinstance(part.func, cst.Attribute):
-                loss = _read(facts, part, part.func, statement)
-                if loss is not None:
-                    found.append(loss)
+    for part, statement in facts.tree.every(cst.Call):
+        if called_name(part) == "backward" and isinstance(part.func, cst.Attribute):
+            loss = _read(facts, part, part.func, statement)
+            if loss is not None:
+                found.append(loss)
     return found
 
 
@@ -200,7 +199,7 @@ class Behind:
 def _with_graph(node: cst.CSTNode, paths: Iterator[Path] | list[Path]) -> Iterator[Path]:
     """The paths that are not only read to be detached."""
     detached = Counter(path for part in _detached(node) for path in reads(part))
-    yield from (Counter(paths) - detached).elements()
+    yield from (Counter(paths) - detached).elements() if detached else paths
 
 
 def _detached(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -211,7 +210,7 @@ def _detached(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         if _cuts(current):
             yield current
         elif not isinstance(current, cst.BaseSuite):
-            waiting.extend(current.children)
+            waiting.extend(children(current))
 
 
 def _cuts(node: cst.CSTNode) -> bool:

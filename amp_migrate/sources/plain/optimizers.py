@@ -103,9 +103,8 @@ class Optimizers:
         """X in `X.train()`: all that the only optimizer of a unit can have, where its parameters are out of sight."""
         return [
             part.func.value
-            for statement in self.facts.tree.all_statements()
-            for part in self.facts.tree.expressions(statement)
-            if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and called_name(part) == "train"
+            for part, _ in self.facts.tree.every(cst.Call)
+            if isinstance(part.func, cst.Attribute) and called_name(part) == "train"
             if not part.args and isinstance(part.func.value, (cst.Name, cst.Attribute))
             if self.facts.text(part.func.value) != "self"
         ]
@@ -114,15 +113,12 @@ class Optimizers:
     def _with_parameters(self) -> ObjectSet:
         """What has a method that only models have, or is a variable that is called."""
         found: set[Object] = set()
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if not isinstance(part, cst.Call):
-                    continue
-                if isinstance(part.func, cst.Name):
-                    found |= {one for one in self.facts.objects.objects(part.func) if one.kind in _VALUES}
-                elif isinstance(part.func, cst.Attribute):
-                    if called_name(part) in ("train", "parameters", "named_parameters"):
-                        found |= self.facts.objects.objects(part.func.value)
+        for call, _ in self.facts.tree.every(cst.Call):
+            if isinstance(call.func, cst.Name):
+                found |= {one for one in self.facts.objects.objects(call.func) if one.kind in _VALUES}
+            elif isinstance(call.func, cst.Attribute):
+                if called_name(call) in ("train", "parameters", "named_parameters"):
+                    found |= self.facts.objects.objects(call.func.value)
         return frozenset(found)
 
     def _collected(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
@@ -138,13 +134,10 @@ class Optimizers:
                 yield from (arg.value for arg in call.args)
 
     def _constructions(self) -> Iterator[cst.Call]:
-        for statement in self.facts.tree.all_statements():
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and any(
-                    one.origin is part or one.kind == "instance" for one in self.facts.objects.objects(part)
-                ):
-                    if self._builds(part):
-                        yield part
+        for call, _ in self.facts.tree.every(cst.Call):
+            if any(one.origin is call or one.kind == "instance" for one in self.facts.objects.objects(call)):
+                if self._builds(call):
+                    yield call
 
     def _is_optimizer(self, one: Object) -> bool:
         if one.kind == "instance" and isinstance(one.origin, Class):
@@ -217,7 +210,6 @@ def _names_optimizer(path: str) -> bool:
 
 
 def _step_calls(facts: Facts) -> Iterator[tuple[cst.Call, Statement]]:
-    for statement in facts.tree.all_statements():
-        for part in facts.tree.expressions(statement):
-            if isinstance(part, cst.Call) and called_name(part) == "step" and isinstance(part.func, cst.Attribute):
-                yield part, statement
+    for part, statement in facts.tree.every(cst.Call):
+        if called_name(part) == "step" and isinstance(part.func, cst.Attribute):
+            yield part, statement

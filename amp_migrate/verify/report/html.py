@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 
-from amp_migrate.report.document import document
+from amp_migrate.report.document import CURVES_STYLE, document
 from amp_migrate.verify.comparison import Comparison, Line, Section, Verdict
 from amp_migrate.verify.report.facts import failures, rows
 from amp_migrate.verify.report.plot import svgs
@@ -24,14 +24,41 @@ def page(comparison: Comparison) -> str:
         _header(comparison),
         _failures(comparison),
         _compared(comparison),
-        _figure(comparison),
+        _part("How they trained", _panels(comparison)),
         _verdicts(comparison),
         _notes(comparison),
-        _part("How to reproduce", f"<pre>{escape(comparison.command)}</pre>") if comparison.command else "",
+        _part("How to reproduce", _command(comparison)),
     ]
     title = f"{comparison.verdict}: {comparison.before.script} - amp-migrate verify"
-    style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    style = CURVES_STYLE + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     return document(title, style, "\n".join(filter(None, parts)))
+
+
+def section(comparison: Comparison) -> str:
+    """What a page about a whole repository says of a run; it needs CURVES_STYLE."""
+    lines = _lines(comparison)
+    parts = [
+        f"<h4>verify: {_HEADLINES[comparison.verdict].lower()}</h4>\n<p>{escape(comparison.reason)}</p>",
+        _command(comparison),
+        _panels(comparison),
+        f"<details><summary>verdict, line by line</summary>\n{lines}</details>" if lines else "",
+    ]
+    return _run(_class(comparison.verdict), parts)
+
+
+def stale_section(comparison: Comparison) -> str:
+    """The same for a run of other code than the page is about: nothing of what it showed."""
+    said = "<p>The code has changed since: this file, or a module that it imports. The curves are not shown.</p>"
+    return _run("stale", ["<h4>verify: ran another version</h4>", said, _command(comparison)])
+
+
+def _run(name: str, parts: Iterable[str]) -> str:
+    content = "\n".join(filter(None, parts))
+    return f'<section class="verify {name}">\n{content}\n</section>'
+
+
+def _command(comparison: Comparison) -> str:
+    return f"<pre>{escape(comparison.command)}</pre>" if comparison.command else ""
 
 
 def _header(comparison: Comparison) -> str:
@@ -60,18 +87,24 @@ def _fact(label: str, before: str, after: str) -> str:
     return f'<th scope="row">{escape(label)}</th>{values}'
 
 
-def _figure(comparison: Comparison) -> str:
-    """Each panel is a picture of its own, so that a phone can show them below each other."""
+def _panels(comparison: Comparison) -> str:
+    """Each is a picture of its own, so that a phone can show them below each other."""
     try:
         content = "\n".join(svgs(comparison))
     except ModuleNotFoundError:  # no reason to lose the rest after a long run
-        return _part("How they trained", "<p>The figure needs matplotlib: pip install amp-migrate[verify]</p>")
-    return _part("How they trained", f'<div class="figure">\n{content}\n</div>' if content else "")
+        return "<p>The figure needs matplotlib: pip install amp-migrate[verify]</p>"
+    return f'<div class="figure">\n{content}\n</div>' if content else ""
 
 
 def _verdicts(comparison: Comparison) -> str:
-    head = "".join(_cell("th", name) for name in ("Check", "Status", "Measured", "Threshold", "Meaning"))
-    return _part("Verdict, line by line", _table("verdicts", head, map(_section, comparison.sections)))
+    return _part("Verdict, line by line", _lines(comparison))
+
+
+def _lines(comparison: Comparison) -> str:
+    """The last column has no name where nothing stands in it."""
+    meaning = "Meaning" if any(line.text for line in comparison.lines()) else ""
+    head = "".join(_cell("th", name) for name in ("Check", "Status", "Measured", "Threshold", meaning) if name)
+    return _table("verdicts", head, map(_section, comparison.sections))
 
 
 def _section(section: Section) -> str:
@@ -110,7 +143,7 @@ def _body(lines: Iterable[str]) -> str:
 
 
 def _cell(kind: str, text: str, name: str = "") -> str:
-    attribute = f' class="{name}"' if name else ""
+    attribute = f' class="{escape(name)}"' if name else ""
     return f"<{kind}{attribute}>{escape(text)}</{kind}>"
 
 

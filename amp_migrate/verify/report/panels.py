@@ -21,6 +21,7 @@ Panel = Callable[["Axes"], None]
 
 _FEW = 20  # points; so few get a marker each, since a single one makes no line
 _NO_DIFFERENCE = 1e-7  # float32's resolution; the axis is linear from 0 to here, logarithmic above
+_LEAST_RANGE = 0.02  # of the largest value: what an axis shows at least
 _COSTS = (
     "original",
     "migrated",
@@ -101,7 +102,17 @@ def _values(title: str, what: Literal["losses", "grad_norms"], groups: list[_Gro
             values += [value for _, value in points if math.isfinite(value)]
     if values and min(values) > 0 and max(values) > 30 * min(values):  # one and a half decades
         axes.set_yscale("log")
+    elif values:
+        _widen(axes, min(values), max(values))
     axes.legend()
+
+
+def _widen(axes: Axes, lowest: float, highest: float) -> None:
+    """What hardly moves is drawn as a line that hardly moves, not as noise that fills the panel."""
+    least = _LEAST_RANGE * max(abs(lowest), abs(highest))
+    if highest - lowest < least:
+        middle = (lowest + highest) / 2
+        axes.set_ylim(middle - least / 2, middle + least / 2)
 
 
 def _difference(groups: list[_Group], axes: Axes) -> None:

@@ -52,6 +52,7 @@ RC_PARAMS: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,  # "+7.62939e-5" above an axis is read by nobody
     "grid.color": COLOURS["grid"],
     "text.color": COLOURS["ink"],
     "xtick.color": COLOURS["muted"],

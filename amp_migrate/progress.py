@@ -1,0 +1,57 @@
+"""How far a migration is: on a terminal, if it takes long enough that somebody would wonder."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import click
+
+_SECONDS_OF_PATIENCE = 1.0
+
+
+class Progress:
+    """Counts the bytes of source that are done, stage by stage. This one shows nothing."""
+
+    def begin(self, what: str, size: int) -> None:
+        """A stage: what is migrated now, in all so many bytes."""
+
+    def reached(self, size: int) -> None:
+        """So many of them are done; never fewer than before."""
+
+    def show(self) -> None:
+        """Draw it, if it is time to."""
+
+    def end(self) -> None:
+        """Leave nothing on the terminal."""
+
+
+class Bar(Progress):
+    """A bar on standard error. In a forked process it does nothing: the result says that a piece is done."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._owner = os.getpid()
+        self._bar = click.progressbar(length=1, file=sys.stderr, show_eta=False, width=30)
+        self._is_shown = False
+
+    def begin(self, what: str, size: int) -> None:
+        self._bar.label = what
+        self._bar.length = max(size, 1)
+        self._bar.pos = 0
+        self.show()
+
+    def reached(self, size: int) -> None:
+        self._bar.pos = min(max(self._bar.pos, size), self._bar.length or 0)
+        self.show()
+
+    def show(self) -> None:
+        if os.getpid() == self._owner and time.monotonic() - self._begun > _SECONDS_OF_PATIENCE:
+            self._is_shown = True
+            self._bar.render_progress()
+
+    def end(self) -> None:
+        if self._is_shown:
+            click.echo("\r\033[K\033[?25h", nl=False, err=True)  # nothing is left of it, and the cursor is back
+            self._is_shown = False
