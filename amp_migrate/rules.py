@@ -303,7 +303,7 @@ _RULES = (
         "attention",
         "mixed precision did something else here",
         "the program without mixed precision is the specification of the migrated one",
-        "compare both arms, and put in by hand what you miss",
+        "compare both, and put in by hand what you miss",
     ),
     Rule(
         "AMP164",
