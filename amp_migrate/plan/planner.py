@@ -12,7 +12,6 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.names import Variable
-from amp_migrate.facts.paths import Decide
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.options import Options
