@@ -14,6 +14,7 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.placement import StepPlan
+from amp_migrate.selection import APEX_AMP
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _HALF_WEIGHTS = ("O2", "O3")
@@ -29,7 +30,7 @@ def _clips_of_half_weights(facts: Facts, found: Recognition, roles: Roles, decid
     which had their gradients by then.
     """
     trains = [setup for setup in found.setups if setup.optimizers]
-    if not trains or not all(setup.level in _HALF_WEIGHTS for setup in trains):
+    if found.form != APEX_AMP or not trains or not all(setup.level in _HALF_WEIGHTS for setup in trains):
         return
     scaled = [backward.statement for backward in found.backwards]
     for statement in facts.tree.all_statements():
