@@ -11,7 +11,6 @@ from pathlib import Path
 from amp_migrate.files.discover import find_files
 from amp_migrate.files.mentions import mentions
 from amp_migrate.files.neighbours import local_modules
-from amp_migrate.files.write import write_atomically
 from amp_migrate.findings import Finding
 from amp_migrate.marks import marked
 from amp_migrate.notebooks import Notebooks
@@ -134,16 +133,6 @@ def migrate_source(source: bytes, options: Options) -> Result:
         result = native_result(source, options)
     (wished,) = as_wished([result], options)
     return wished
-
-
-def write_result(result: Result) -> Result:
-    """Write a migrated file in place; the Result of a failure instead."""
-    try:
-        write_atomically(Path(result.path), result.output)
-    except OSError as error:
-        finding = Finding(result.path, 1, "AMP993", error.strerror or str(error))
-        return dataclasses.replace(result, status="error", findings=(finding,), output=result.source)
-    return result
 
 
 def _migrated(workspace: Workspace, options: Options, *, whole_units: bool = False) -> dict[Path, Result]:

@@ -1076,6 +1076,13 @@ _RULES = (
         "open it in Jupyter and save it again; `jupyter nbconvert --to notebook --inplace` converts older formats",
     ),
     Rule(
+        "AMP995",
+        "error",
+        "the file changed while it was worked on",
+        "an editor or another program wrote it after it was read; what would be written knows nothing of that",
+        "run again",
+    ),
+    Rule(
         "AMP999",
         "error",
         "internal error",
