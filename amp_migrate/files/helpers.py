@@ -16,6 +16,7 @@ from amp_migrate.averaging import only_averages
 from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.bindings import called_name
 from amp_migrate.files.imports import canonical, member, module_name, split
+from amp_migrate.files.read import read_if_there
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
 _MOST_NAMES = 400
@@ -49,11 +50,11 @@ class Helpers:
     def source_of(self, resolved: str) -> bytes | None:
         """The file that defines the function, class or variable, None where it is not found."""
         for file, _ in _definitions(resolved):
-            return file.read_bytes()
+            return read_if_there(file)
         found = split(resolved)
         if found is None or not found[1].isidentifier():
             return None
-        source = found[0].read_bytes()
+        source = read_if_there(found[0])
         return source if re.search(rb"^%s\s*=" % found[1].encode(), source, re.MULTILINE) else None
 
     def package_behind(self, module: str, name: str) -> str | None:
@@ -241,8 +242,8 @@ def _exported(file: Path) -> frozenset[str] | None:
 @cache
 def _parsed(file: Path) -> ast.Module:
     try:
-        return ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):
+        return ast.parse(read_if_there(file))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module([], [])
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from amp_migrate.files.bindings import imported, stars_of
 from amp_migrate.files.imports import canonical, split
+from amp_migrate.files.read import read_regular
 
 _MOST_FILES = 400
 # Registrations of torch's own functions mean the file that makes them: they go with it, or it is refused.
@@ -42,7 +43,7 @@ def local_modules(path: Path, source: bytes) -> Iterator[tuple[Path, bytes]]:
                 continue
             seen.add(file)
             try:
-                found = file.read_bytes()
+                found = read_regular(file)
             except OSError:
                 continue
             yield file, found
