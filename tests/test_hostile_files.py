@@ -58,10 +58,10 @@ def test_links_that_leave_the_folder_are_followed_only_by_name(tmp_path):
 def test_two_hard_links_are_two_files(tmp_path):
     """Each is replaced as a whole, and they are no longer one: a file that was not asked for stays."""
     (tmp_path / "train.py").write_bytes(SCRIPT)
-    os.link(tmp_path / "train.py", tmp_path / "copy.py")
+    os.link(tmp_path / "train.py", tmp_path / "twin.py")
     assert run("train.py", "--write", cwd=tmp_path).returncode == 0
     assert _MIGRATED in (tmp_path / "train.py").read_bytes()
-    assert (tmp_path / "copy.py").read_bytes() == SCRIPT
+    assert (tmp_path / "twin.py").read_bytes() == SCRIPT
 
 
 @pytest.mark.parametrize("named", [True, False])

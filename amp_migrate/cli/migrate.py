@@ -177,7 +177,8 @@ def migrate(
     if report is not None:
         _write_page(report, told)
     if output_format != "text":
-        click.echo(FORMATS[output_format](told), nl=False)
+        # Names that are no UTF-8 (their bytes are surrogates here) would end in what no program reads.
+        click.echo(FORMATS[output_format](told).encode("utf-8", "backslashreplace"), nl=False)
     if not quiet:
         _echo(report_lines(told, verbose) if output_format == "text" else summary(told))
     sys.exit(_exit_code(results, check=check))

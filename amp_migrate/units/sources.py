@@ -142,7 +142,7 @@ class Sources:
         return sorted(by_module & (self._holding_word(node.name) | self._indirect) | {node.file})
 
     def _holding_word(self, word: str) -> set[Path]:
-        return self._files_by_word.get(word.encode(), set())
+        return self._files_by_word.get(os.fsencode(word), set())
 
     @cached_property
     def _files_by_word(self) -> dict[bytes, set[Path]]:
