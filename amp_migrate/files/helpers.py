@@ -186,21 +186,34 @@ def _imports(file: Path) -> dict[str, str]:
     return found
 
 
-def _handed_on(file: Path, name: str, seen: frozenset[Path] = frozenset()) -> str | None:
-    """The resolved name that a star import of a module gives a name which the module imports itself."""
+def _handed_on(file: Path, name: str, known: dict[Path, str | None] | None = None) -> str | None:
+    """The resolved name that a star import of a module gives a name which the module imports itself.
+
+    `known` are the answers for modules on the way, None for those that are being asked: modules may import each other.
+    """
+    known = {} if known is None else known
+    if file not in known:
+        known[file] = None
+        known[file] = _bound_at_end(file, name, known)
+    return known[file]
+
+
+def _bound_at_end(file: Path, name: str, known: dict[Path, str | None]) -> str | None:
     exported = _exported(file)
-    if file in seen or name.startswith("_") or (exported is not None and name not in exported):
+    if name.startswith("_") or (exported is not None and name not in exported):
         return None
     found = None
     for node in _at_import(_parsed(file).body):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            found = _import_bound(file, node, name, seen | {file}) or found
+            found = _import_bound(file, node, name, known) or found
         elif isinstance(node, _Definition) and node.name == name:
             found = None
     return found
 
 
-def _import_bound(file: Path, node: ast.Import | ast.ImportFrom, name: str, seen: frozenset[Path]) -> str | None:
+def _import_bound(
+    file: Path, node: ast.Import | ast.ImportFrom, name: str, known: dict[Path, str | None]
+) -> str | None:
     """What one import gives a name."""
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -213,7 +226,7 @@ def _import_bound(file: Path, node: ast.Import | ast.ImportFrom, name: str, seen
             return member(module, alias.name)
     place = split(module)
     if node.names[0].name == "*" and place is not None and not place[1]:
-        return _handed_on(place[0], name, seen)
+        return _handed_on(place[0], name, known)
     return None
 
 
