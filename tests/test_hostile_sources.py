@@ -46,7 +46,6 @@ _NESTED = {
     "conjunction": b" and ".join([b"x"] * 3000),
     "calls": b"x" + b".f()" * 400,
     "subscripts": b"x" + b"[0]" * 600,
-    "lists": b"[" * 190 + b"]" * 190,
     "conditions": b" if x else ".join([b"x"] * 600),
     "calls that CPython does not parse": b"x" + b".f()" * 5000,
     "sum that CPython does not parse": b" + ".join([b"x"] * 6000),
@@ -65,6 +64,7 @@ def test_a_chain_of_3000_elifs(script):
 
 
 _MIGRATED_NESTS = {
+    "190 lists": b"y = " + b"[" * 190 + b"]" * 190 + b"\n",
     "90 functions": b"".join(b" " * depth + b"def f():\n" for depth in range(90)) + b" " * 90 + b"pass\n",
     "99 conditions": b"".join(b" " * depth + b"if x:\n" for depth in range(99)) + b" " * 99 + b"pass\n",
     "a chain of comparisons": b"y = " + b" < ".join([b"x"] * 3000) + b"\n",
