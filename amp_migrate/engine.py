@@ -10,6 +10,7 @@ from amp_migrate.check import check_module
 from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
+from amp_migrate.files.nesting import deepest
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.modernise import modernise
@@ -34,6 +35,8 @@ from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import MODERNISE, NATIVE, TITLES, Selection
 from amp_migrate.sources.forms import recognise
 from amp_migrate.written import written
+
+_DEEP = 100  # levels of syntax: whatever ends with less of them does so for another reason
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +71,13 @@ def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> O
 
     `elsewhere` is asked about functions and classes of other modules.
     """
+    try:
+        return _migrate(files, options, elsewhere)
+    except RecursionError:
+        return Outcome(_too_deep(files))
+
+
+def _migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
     parsed = []
     for file in files:
         try:
@@ -102,6 +112,16 @@ def modernise_and_check(
         return dataclasses.replace(untouched, status="error", findings=(Finding(file.path, 1, "AMP999", new[0]),))
     output = written(after.modules[0]).bytes
     return Result(file.path, file.source, output, "migrated", findings, len(modern.sites), form=MODERNISE)
+
+
+def _too_deep(files: Sequence[Input]) -> list[Result]:
+    """Nobody writes code that is nested so deeply, or hundreds of functions that call each other; but programs do."""
+    depths = {file: deepest(file.source) for file in files}
+    file = max(depths, key=depths.__getitem__)
+    depth, line = depths[file]
+    nested = f"the code is nested too deeply to be analysed: {depth} levels"
+    finding = Finding(file.path, line, "AMP991", nested if depth > _DEEP else "its calls go too deep to be analysed")
+    return [_unparsed(other, file, finding) for other in files]
 
 
 def _unparsed(file: Input, broken: Input, finding: Finding) -> Result:

@@ -48,6 +48,8 @@ def native_result(source: bytes, options: Options) -> Result:
 def _result(file: Input, torch: tuple[int, int] | None, options: Options, elsewhere: Elsewhere) -> Result:
     try:
         return modernise_and_check(file, torch, options.selection, elsewhere)
+    except RecursionError:  # nested too deeply: as little our business as what does not parse
+        return Result(file.path, file.source, file.source, "untouched")
     except Exception as error:  # a bug of ours must not cost the user the other files
         return _failed(file.path, file.source, error)
 

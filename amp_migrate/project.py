@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import os
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 from amp_migrate.files.discover import find_files
 from amp_migrate.files.mentions import mentions
 from amp_migrate.files.neighbours import local_modules
-from amp_migrate.files.write import write_atomically
+from amp_migrate.files.read import read_if_there, read_regular
 from amp_migrate.findings import Finding
 from amp_migrate.marks import marked
 from amp_migrate.notebooks import Notebooks
@@ -49,9 +50,15 @@ def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | No
     unreadable: dict[Path, Result] = {}
     for file in files:
         try:
-            contents[file] = file.read_bytes()
+            content = read_regular(file)
         except OSError as error:
             unreadable[file] = _failed(file, error)
+            continue
+        if _trains_in_utf16(content):
+            finding = Finding(str(file), 1, "AMP990", "the file is in UTF-16, which Python does not read")
+            unreadable[file] = Result(str(file), content, content, "error", (finding,))
+        else:
+            contents[file] = content
     results = dict(zip(contents, _results(named, contents, options, workers or Workers()), strict=True))
     results |= zip(unreadable, as_wished(unreadable.values(), options), strict=True)
     yield from (results[file] for file in files)
@@ -70,6 +77,14 @@ def _results(named: list[Path], contents: Mapping[Path, bytes], options: Options
         yield notebooks.result(file, marked(result) if options.partial else result)
 
 
+def _trains_in_utf16(content: bytes) -> bool:
+    """True for a script that no byte search sees, as PowerShell writes them; others are nobody's business."""
+    if not content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return False
+    text = content.decode("utf-16", errors="replace").encode()
+    return any(may_hold(text) for _, may_hold in _TIES)
+
+
 def _is_excluded(file: Path, options: Options) -> bool:
     return options.exclude is not None and options.exclude.match(file)
 
@@ -86,7 +101,7 @@ def _still_imports_apex(folder: Path, outputs: dict[str, Result]) -> str | None:
     """The first place in the Python files below a folder that imports apex after the migration."""
     for file in find_files([folder]):
         result = outputs.get(os.path.realpath(file))
-        source = result.output if result is not None else file.read_bytes()
+        source = result.output if result is not None else read_if_there(file)
         line = line_of_apex_import(source)
         if line is not None:
             return f"{file}:{line}"
@@ -134,16 +149,6 @@ def migrate_source(source: bytes, options: Options) -> Result:
         result = native_result(source, options)
     (wished,) = as_wished([result], options)
     return wished
-
-
-def write_result(result: Result) -> Result:
-    """Write a migrated file in place; the Result of a failure instead."""
-    try:
-        write_atomically(Path(result.path), result.output)
-    except OSError as error:
-        finding = Finding(result.path, 1, "AMP993", error.strerror or str(error))
-        return dataclasses.replace(result, status="error", findings=(finding,), output=result.source)
-    return result
 
 
 def _migrated(workspace: Workspace, options: Options, *, whole_units: bool = False) -> dict[Path, Result]:

@@ -317,7 +317,7 @@ _RULES = (
         "attention",
         "mixed precision did something else here",
         "the program without mixed precision is the specification of the migrated one",
-        "compare both arms, and put in by hand what you miss",
+        "compare both, and put in by hand what you miss",
     ),
     Rule(
         "AMP164",
@@ -1088,6 +1088,13 @@ _RULES = (
         "a notebook cannot be read",
         "it is no JSON of nbformat 4, or not in UTF-8",
         "open it in Jupyter and save it again; `jupyter nbconvert --to notebook --inplace` converts older formats",
+    ),
+    Rule(
+        "AMP995",
+        "error",
+        "the file changed while it was worked on",
+        "an editor or another program wrote it after it was read; what would be written knows nothing of that",
+        "run again",
     ),
     Rule(
         "AMP999",

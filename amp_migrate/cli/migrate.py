@@ -20,7 +20,7 @@ from amp_migrate.findings import Finding
 from amp_migrate.options import Api, Dtype, Options
 from amp_migrate.processes import Workers, usable_cpus
 from amp_migrate.progress import Bar, Progress
-from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin, write_result
+from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin
 from amp_migrate.report import html
 from amp_migrate.report.diff import coloured, unified_diff
 from amp_migrate.report.formats import FORMATS
@@ -29,6 +29,7 @@ from amp_migrate.report.parts import diff_for_people
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
 from amp_migrate.selection import Selection, unknown_code
+from amp_migrate.writing import written
 
 # Trees are large and rarely garbage: Python's own 700 costs an eighth of the time.
 _OBJECTS_PER_COLLECTION = 50_000
@@ -160,9 +161,14 @@ def migrate(
     try:
         with _diffs(patch, shown=output_format == "text" and not write) as diffs:
             found = _found(paths, options, stdin_filename, touched, Workers(workers or usable_cpus(), progress))
-            for number, result in enumerate(as_chosen(list(found)) if interactive else found):
-                is_stdin = "-" in paths and number == 0
-                results.append(_handled(result, diffs, write=write, is_stdin=is_stdin))
+            for result in as_chosen(list(found)) if interactive else found:
+                results.append(result)
+                if result.changed and diffs is not None:
+                    _show(result, diffs)
+        if write:
+            from_stdin, files = (results[:1], results[1:]) if "-" in paths else ([], results)
+            _print_output(from_stdin)
+            results = [*from_stdin, *written(files)]
         beside = _beside(named, results, options, touched)
     except (KeyboardInterrupt, click.Abort):
         _echo(["interrupted", *summary(Report(tuple(results), written=write))])
@@ -171,7 +177,8 @@ def migrate(
     if report is not None:
         _write_page(report, told)
     if output_format != "text":
-        click.echo(FORMATS[output_format](told), nl=False)
+        # Names that are no UTF-8 (their bytes are surrogates here) would end in what no program reads.
+        click.echo(FORMATS[output_format](told).encode("utf-8", "backslashreplace"), nl=False)
     if not quiet:
         _echo(report_lines(told, verbose) if output_format == "text" else summary(told))
     sys.exit(_exit_code(results, check=check))
@@ -264,16 +271,11 @@ def _diffs(patch: Path | None, *, shown: bool) -> Iterator[BinaryIO | None]:
         yield file
 
 
-def _handled(result: Result, diffs: BinaryIO | None, *, write: bool, is_stdin: bool) -> Result:
-    """Shown, and written where that was asked for."""
-    if result.changed and diffs is not None:
-        _show(result, diffs)
-    if write and is_stdin:
+def _print_output(results: list[Result]) -> None:
+    """What `-` became, on standard output."""
+    for result in results:
         sys.stdout.buffer.write(result.output)
         sys.stdout.flush()
-    elif write and result.changed:
-        return write_result(result)
-    return result
 
 
 def _show(result: Result, diffs: BinaryIO) -> None:

@@ -88,9 +88,17 @@ def plan_imports(
         if companion is not None and (passed_on or _can_mean(facts, one.variable, companion)):
             module, _, name = companion.target.rpartition(".")
             plan.moves[one.alias] = module, name
-        else:
+        elif not _answers(one.statement):
             aliases.append(one.alias)
     return plan
+
+
+def _answers(statement: Statement) -> bool:
+    """True where a function tells by this import whether Apex is there: `try: import apex; return True`."""
+    attempt = statement.block.owner
+    if attempt is None or not isinstance(attempt.node, cst.Try):
+        return False
+    return any(isinstance(inner.node, cst.Return) for block in attempt.blocks for inner in block.statements)
 
 
 def _can_mean(facts: Facts, variable: Variable, companion: Companion) -> bool:

@@ -41,6 +41,9 @@ class Companions:
     stays: dict[str, str]
 
 
+_LEAVING = (cst.Return, cst.Raise, cst.Continue, cst.Break)
+
+
 def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) -> Companions:
     """Decide about one file of some facts."""
     imports = list(imports_of_apex(facts, root))
@@ -62,6 +65,10 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
         return _all_stay(facts, uses, refusal.node, "AMP942", refusal.message)
     edits = Edits()
     emit_cleanup(cleanup, edits)
+    other_way = _fallback_that_follows(facts, edits)
+    if other_way is not None:
+        message = "the arm with apex ends with a return, and what follows it does the same in another way"
+        return _all_stay(facts, uses, other_way, "AMP942", message)
     moved.emit(edits)
     writer = _Writer(facts, root, decisions, moved, gone, edits)
     findings = [*writer.rewrite(), *_collapsed(facts, collapses, edits), *_kept(facts, decisions)]
@@ -69,6 +76,17 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
         add_torch_import(facts, root, found, edits)
     stays = {one: kept[0][2] for one, kept in decisions.stays.items()}
     return Companions(edits, (*findings, *cleanup.findings), stays)
+
+
+def _fallback_that_follows(facts: Facts, edits: Edits) -> cst.CSTNode | None:
+    """`if has_apex: return fused(x)` before the lines for machines without Apex, which would never run any more."""
+    for node, arm in edits.kept_arms.items():
+        statement = facts.tree.statement_of(node)
+        kept = next((block for block in statement.blocks if block.arm == arm and block.statements), None)
+        if kept is not None and isinstance(kept.statements[-1].node, _LEAVING):
+            if statement is not statement.block.statements[-1]:
+                return node
+    return None
 
 
 def _stands_in(use: Use, imports: list[ApexImport]) -> bool:

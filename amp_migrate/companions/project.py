@@ -66,6 +66,8 @@ def _stage(
     )
     try:
         return migrate_companions(result, index.name_of(file), Helpers(), surroundings)
+    except RecursionError:
+        return not_migrated(result, "the code is nested too deeply to be analysed")
     except Exception as error:  # a bug of ours must not cost the user the rest of the file
         return not_migrated(result, f"{type(error).__name__}: {error}")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from difflib import SequenceMatcher
 
 from amp_migrate.companions.count import count_uses
 from amp_migrate.companions.decisions import Surroundings
@@ -18,6 +17,7 @@ from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding
+from amp_migrate.line_matcher import line_matcher
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.result import Result
 from amp_migrate.rewrite import edited, new_violations, without_unused
@@ -93,7 +93,7 @@ def _lines_before(source: bytes, output: bytes) -> Callable[[int], int]:
         return lambda line: line
     old, new = ([line.strip() for line in text.splitlines()] for text in (source, output))
     lines = {}
-    for _, first, end, new_first, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for _, first, end, new_first, new_end in line_matcher(old, new).get_opcodes():
         for offset in range(new_end - new_first):
             lines[new_first + offset + 1] = min(first + offset, max(first, end - 1)) + 1
     return lambda line: lines.get(line, line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -59,6 +60,10 @@ class Facts:
     def text(self, node: cst.CSTNode) -> str:
         """The source of a node, exactly as written."""
         return written(self.file_of(node).module).text(node)
+
+    def says(self, words: re.Pattern[str]) -> bool:
+        """True where some words stand in the text of a file, be it in a comment."""
+        return any(words.search(written(module).code) for module in self.modules)
 
     def place(self, variable: Variable) -> tuple[str, str, str]:
         """A variable by file, function or class, and name: the same before and after a migration."""

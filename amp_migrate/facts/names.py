@@ -488,10 +488,12 @@ def _first_name(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def _scope_of_read(name: cst.Name, scope: Scope, statement: Statement) -> Scope:
     """The body of a class does not see itself: in `amp = amp` the second one comes from outside."""
+    if not scope.is_class:
+        return scope
     node = statement.node
     targets = [target.target for target in node.targets] if isinstance(node, cst.Assign) else []
     sets = any(isinstance(target, cst.Name) and target.value == name.value for target in targets)
-    return scope.parent if scope.is_class and sets and scope.parent is not None else scope
+    return scope.parent if sets and scope.parent is not None else scope
 
 
 def _statement_scope(scope: Scope) -> Scope:

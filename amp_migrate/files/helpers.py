@@ -16,6 +16,7 @@ from amp_migrate.averaging import only_averages
 from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.bindings import called_name
 from amp_migrate.files.imports import canonical, member, module_name, modules_in, split
+from amp_migrate.files.read import read_if_there
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
 _MOST_NAMES = 400
@@ -53,11 +54,11 @@ class Helpers:
     def source_of(self, resolved: str) -> bytes | None:
         """The file that defines the function, class or variable, None where it is not found."""
         for file, _ in _definitions(resolved):
-            return file.read_bytes()
+            return read_if_there(file)
         found = split(resolved)
         if found is None or not found[1].isidentifier():
             return None
-        source = found[0].read_bytes()
+        source = read_if_there(found[0])
         return source if re.search(rb"^%s\s*=" % found[1].encode(), source, re.MULTILINE) else None
 
     def package_behind(self, module: str, name: str) -> str | None:
@@ -196,21 +197,34 @@ def _imports(file: Path) -> dict[str, str]:
     return found
 
 
-def _handed_on(file: Path, name: str, seen: frozenset[Path] = frozenset()) -> str | None:
-    """The resolved name that a star import of a module gives a name which the module imports itself."""
+def _handed_on(file: Path, name: str, known: dict[Path, str | None] | None = None) -> str | None:
+    """The resolved name that a star import of a module gives a name which the module imports itself.
+
+    `known` are the answers for modules on the way, None for those that are being asked: modules may import each other.
+    """
+    known = {} if known is None else known
+    if file not in known:
+        known[file] = None
+        known[file] = _bound_at_end(file, name, known)
+    return known[file]
+
+
+def _bound_at_end(file: Path, name: str, known: dict[Path, str | None]) -> str | None:
     exported = _exported(file)
-    if file in seen or name.startswith("_") or (exported is not None and name not in exported):
+    if name.startswith("_") or (exported is not None and name not in exported):
         return None
     found = None
     for node in _at_import(_parsed(file).body):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            found = _import_bound(file, node, name, seen | {file}) or found
+            found = _import_bound(file, node, name, known) or found
         elif isinstance(node, _Definition) and node.name == name:
             found = None
     return found
 
 
-def _import_bound(file: Path, node: ast.Import | ast.ImportFrom, name: str, seen: frozenset[Path]) -> str | None:
+def _import_bound(
+    file: Path, node: ast.Import | ast.ImportFrom, name: str, known: dict[Path, str | None]
+) -> str | None:
     """What one import gives a name."""
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -223,7 +237,7 @@ def _import_bound(file: Path, node: ast.Import | ast.ImportFrom, name: str, seen
             return member(module, alias.name)
     place = split(module)
     if node.names[0].name == "*" and place is not None and not place[1]:
-        return _handed_on(place[0], name, seen)
+        return _handed_on(place[0], name, known)
     return None
 
 
@@ -252,8 +266,8 @@ def _exported(file: Path) -> frozenset[str] | None:
 @cache
 def _parsed(file: Path) -> ast.Module:
     try:
-        return ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError):
+        return ast.parse(read_if_there(file))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module([], [])
 
 

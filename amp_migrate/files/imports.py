@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from amp_migrate.files.read import read_if_there
+
 _QUOTED = re.compile(rb"""["']([^"'\n]+)["']""")
 # Packages whose names decide what we do, and a submodule that only they have: a copy in the project is still them.
 _HALLMARKS = {"apex": "amp", "torch": "nn"}
@@ -165,19 +167,12 @@ def _added_to_path(folder: str) -> tuple[str, ...]:
     scripts = [Path(folder, name) for name in sorted(_names(folder)) if name.endswith(".py")]
     said: set[str] = set()
     for script in scripts:
-        source = _content(script)
+        source = read_if_there(script)
         if b"sys.path" in source:
             said.update(word for text in _QUOTED.findall(source) for word in text.decode("utf-8", "replace").split("/"))
     near = [Path(folder), Path(folder).parent] if ".git" not in _names(folder) else [Path(folder)]
     found = (str(base / name) for base in near for name in sorted(said & _names(str(base))))
     return tuple(one for one in found if os.path.isdir(one))
-
-
-def _content(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return b""
 
 
 def _folders_above(folder: Path) -> Iterator[Path]:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amp_migrate.files.discover import files_below
+from amp_migrate.files.read import read_if_there
 from amp_migrate.files.requirements import declares_requirements, remarks, requirements, without_comments
 from amp_migrate.findings import Finding
 
@@ -180,9 +181,6 @@ def _line(text: str, offset: int) -> int:
 
 def _text(file: Path) -> str:
     """The file as text; PowerShell's `pip freeze > requirements.txt` writes UTF-16, and pip reads it."""
-    try:
-        content = file.read_bytes()
-    except OSError:
-        return ""
+    content = read_if_there(file)
     utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return content.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")

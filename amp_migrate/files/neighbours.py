@@ -12,6 +12,7 @@ from pathlib import Path
 
 from amp_migrate.files.bindings import imported, stars_of
 from amp_migrate.files.imports import canonical, split
+from amp_migrate.files.read import read_regular
 from amp_migrate.vocabulary import UNARY_MODULES as MODULES
 
 _MOST_FILES = 400
@@ -70,7 +71,7 @@ def local_modules(path: Path, source: bytes) -> Iterator[tuple[Path, bytes]]:
                 continue
             seen.add(file)
             try:
-                found = file.read_bytes()
+                found = read_regular(file)
             except OSError:
                 continue
             yield file, found

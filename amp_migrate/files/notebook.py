@@ -11,8 +11,9 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 from typing import NamedTuple
+
+from amp_migrate.line_matcher import line_matcher
 
 _MARK = "__amp_migrate_cell_{}__"
 _MASK = "__amp_migrate_line_{}__"
@@ -162,7 +163,7 @@ class Notebook:
         if not after:
             return "[]"
         new: list[str] = []
-        for tag, first, last, start, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        for tag, first, last, start, end in line_matcher(before, after).get_opcodes():
             if tag == "equal":
                 new += elements[first:last]
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import re
 import tokenize
 from functools import lru_cache
@@ -12,6 +13,8 @@ import libcst as cst
 
 from amp_migrate.findings import Finding
 from amp_migrate.written import written
+
+_ALONE = re.compile(rb"\r(?!\n)")
 
 
 class Unparsable(Exception):
@@ -29,12 +32,13 @@ def parse(source: bytes) -> cst.Module:
     _check_syntax(source, text)
     try:
         module = cst.parse_module(source)
+        output = written(module).bytes
     except (cst.ParserSyntaxError, SyntaxError, UnicodeError) as error:
         message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)
         line = _line_of_tokenizer_error(text, message)
         raise Unparsable(Finding("", line, "AMP991", f"LibCST cannot parse this file: {message}")) from error
-    if written(module).bytes != source:
-        line = _first_difference(source, written(module).bytes)
+    if output != source:
+        line = _first_difference(source, output)
         raise Unparsable(Finding("", line, "AMP992", "parsed and written back, this line would not be the same"))
     return module
 
@@ -43,17 +47,33 @@ def _decode(source: bytes) -> str:
     try:
         encoding, _ = tokenize.detect_encoding(BytesIO(source).readline)
     except SyntaxError as error:
-        raise Unparsable(Finding("", 1, "AMP990", str(error.msg))) from error
+        both = source.startswith(codecs.BOM_UTF8)
+        message = "a byte order mark of UTF-8 and another encoding are declared" if both else str(error.msg)
+        raise Unparsable(Finding("", 1, "AMP990", message)) from error
     try:
         return source.decode(encoding)
     except UnicodeDecodeError as error:
         line = source.count(b"\n", 0, error.start) + 1
         message = f"byte 0x{source[error.start]:02x} is not valid {encoding}"
         raise Unparsable(Finding("", line, "AMP990", message)) from error
+    except (LookupError, UnicodeError) as error:
+        raise Unparsable(Finding("", 1, "AMP990", f"{encoding} is no encoding of text: {error}")) from error
+
+
+def _check_characters(source: bytes) -> None:
+    """Raise Unparsable for what the parsers take for something else."""
+    if b"\0" in source:
+        line = source.count(b"\n", 0, source.index(b"\0")) + 1
+        raise Unparsable(Finding("", line, "AMP991", "source code cannot contain null bytes"))
+    alone = _ALONE.search(source)
+    if alone is not None:
+        line = source.count(b"\n", 0, alone.start()) + 1
+        raise Unparsable(Finding("", line, "AMP992", "a carriage return without a line feed ends this line"))
 
 
 def _check_syntax(source: bytes, text: str) -> None:
     """Raise Unparsable in CPython's words, at its line. It goes first: too deep a nesting would crash LibCST."""
+    _check_characters(source)
     try:
         ast.parse(source)
     except TabError as found:

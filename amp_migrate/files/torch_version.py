@@ -11,6 +11,7 @@ import re
 from importlib import metadata
 from pathlib import Path
 
+from amp_migrate.files.read import read_if_there
 from amp_migrate.options import Api
 
 FIRST_WITH_TORCH_AMP = (2, 3)
@@ -88,7 +89,4 @@ def _pair(version: str) -> tuple[int, int]:
 
 
 def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return read_if_there(file).decode("utf-8", errors="replace")

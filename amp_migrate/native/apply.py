@@ -178,6 +178,8 @@ class _Applier:
                 return _Output([], about_other_things(line.leading_lines))
             trailing = line.trailing_whitespace
             if trailing.comment is not None and isinstance(lines[-1], cst.SimpleStatementLine):
+                if trailing.whitespace.empty:  # the space before the comment was that of a semicolon
+                    trailing = trailing.with_changes(whitespace=cst.SimpleWhitespace("  "))
                 lines[-1] = lines[-1].with_changes(trailing_whitespace=trailing)
             return _Output([with_leading(lines[0], leading(line)), *lines[1:]])
         changed = self._expressions(statement.node)

@@ -12,10 +12,10 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.names import Variable
-from amp_migrate.facts.paths import Decide
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.options import Options
+from amp_migrate.plan.apex_bugs import is_dead, now_as_written
 from amp_migrate.plan.arms import Collapse, find_collapses
 from amp_migrate.plan.checkpoints import format_test
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
@@ -123,7 +123,7 @@ class _Planner:
         regions = [
             region
             for region in find_regions(self.facts, self.found, forwards, events)
-            if not _is_dead(region.first, decide)
+            if not is_dead(region.first, decide)
         ]
         for load in self.found.loads:
             load.format_test = format_test(self.facts, load)
@@ -177,6 +177,7 @@ class _Planner:
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)
         plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))
+        plan.findings.extend(now_as_written(self.facts, self.found, roles, steps, decide))
         return plan
 
     def _check_is_read(self, plan: TrainingPlan) -> None:
@@ -393,7 +394,7 @@ class _Planner:
         decide = _World(self.facts, plan.enabling).decide
         never_set_up = reached_without_setup(self.facts, self.found, firsts, decide)
         for found in evaluation.regions:
-            if _is_dead(found.region.first, decide):
+            if is_dead(found.region.first, decide):
                 continue
             if found.region.first in never_set_up:
                 left.append(found.region.first)
@@ -460,15 +461,6 @@ class _Planner:
                     if isinstance(part, cst.Call) and "clip_grad" in self.facts.text(part.func):
                         clips.append(part)
         return clips
-
-
-def _is_dead(statement: Statement, decide: Decide) -> bool:
-    """True in an arm that runs only while mixed precision is off."""
-    for outer in statement.path()[:-1]:
-        arm = statement.arm_of(outer.node) if isinstance(outer.node, cst.If) else None
-        if arm is not None and isinstance(outer.node, cst.If) and decide(outer.node.test) is (arm != "body"):
-            return True
-    return False
 
 
 def _by_function(statements: Iterable[Statement]) -> Users:

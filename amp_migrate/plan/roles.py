@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import walk
+from amp_migrate.facts.tree import Class, walk
 from amp_migrate.plan.model import Recognition
 
 # Methods of a model that run no forward.
@@ -110,7 +110,25 @@ class Roles:
     def _trained(self) -> Iterator[cst.BaseExpression]:
         """X in `SGD(list(model.parameters()) + list(X.parameters()))`: apex patched torch for all of them."""
         for one in self.optimizers:
-            yield from self.models_given(one)
+            for node in self.models_given(one):
+                yield node
+                yield from self._networks_around(node)
+
+    def _networks_around(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """`model` where an optimizer has the parameters of `model.head`: the script runs the whole network."""
+        while isinstance(node, (cst.Attribute, cst.Subscript)):
+            node = node.value
+            if any(self._is_network(one) for one in self.facts.objects.objects(node)):
+                yield node
+
+    def _is_network(self, one: Object) -> bool:
+        """True for an instance of a class of torch.nn, or of one derived from it in the unit."""
+        if isinstance(one.origin, cst.Call):
+            return self.facts.names.dotted(one.origin.func) == "torch.nn.Sequential"
+        if not isinstance(one.origin, Class):
+            return False
+        bases = [base.value for owner in self.facts.objects.ancestors(one.origin) for base in owner.node.bases]
+        return any((self.facts.names.dotted(base) or "").startswith("torch.nn.") for base in bases)
 
     def models_given(self, optimizer: Object) -> Iterator[cst.BaseExpression]:
         """The models whose parameters the call that builds an optimizer is given."""

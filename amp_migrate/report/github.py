@@ -22,7 +22,7 @@ def render(report: Report) -> str:
     """The annotations. Where the job has a summary, the report is added to it."""
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
-        with Path(summary).open("a", encoding="utf-8") as file:
+        with Path(summary).open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(markdown.render(report) + "\n")
     return "".join(f"{line}\n" for line in (*_changes(report), *_findings(report)))
 

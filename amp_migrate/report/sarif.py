@@ -6,6 +6,7 @@ https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -86,4 +87,4 @@ def _result(code: str, level: str, message: str, path: str, line: int) -> dict[s
 
 
 def _uri(path: str) -> str:
-    return quote(repository_path(path))
+    return quote(os.fsencode(repository_path(path)))  # bytes: not every name is UTF-8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -9,11 +10,14 @@ import libcst as cst
 from amp_migrate.facts import Facts
 
 _MODULES = ("torch.cuda.amp", "torch.amp", "torch.cpu.amp")
+_WORDS = re.compile(r"\bamp\b|autocast|GradScaler")  # one of them stands in every import of it
 _NAMES = ("torch.autocast", "torch.GradScaler")
 
 
 def native_amp(facts: Facts, *, and_imports: bool) -> Iterator[cst.Name | cst.Attribute]:
     """Where something of native AMP is used; with the imports of it, which nobody may use."""
+    if not facts.says(_WORDS):
+        return
     for statement in facts.tree.all_statements():
         if isinstance(statement.node, (cst.Import, cst.ImportFrom)) and not and_imports:
             continue

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import re
 
-IMPORTS_APEX = re.compile(rb"\b(?:from|import)[ \t]+apex\b|\bimport\b[^\n#]*\bapex\b|import_module\([^)]*apex")
+# Each `import` looks as far as the next one: a line with thousands of them is read once.
+IMPORTS_APEX = re.compile(
+    rb"\b(?:from|import)[ \t]+apex\b|\bimport\b(?:(?!\bimport\b)[^\n#])*\bapex\b"
+    rb"|import_module\((?:(?!import_module)[^)])*apex"
+)
 
 _BACKWARD = re.compile(rb"\.backward\s*\(")
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)

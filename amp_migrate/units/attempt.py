@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from difflib import SequenceMatcher
 from itertools import combinations
 
 from amp_migrate.engine import Outcome
 from amp_migrate.findings import Finding
+from amp_migrate.line_matcher import line_matcher
 from amp_migrate.result import Result, Status
 
 _WORST_LAST: tuple[Status, ...] = ("untouched", "migrated", "left", "error")
@@ -95,7 +95,7 @@ def _disagreements(programs: Mapping[str, Outcome]) -> Iterator[Finding]:
 def _edits(result: Result) -> set[tuple[int, int, bytes]]:
     """What a migration changes: the lines that go, counted from 0, and what comes in their place."""
     before, after = result.source.splitlines(keepends=True), result.output.splitlines(keepends=True)
-    changes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    changes = line_matcher(before, after).get_opcodes()
     return {(first, end, b"".join(after[j:k])) for kind, first, end, j, k in changes if kind != "equal"}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amp_migrate.files.imports import module_name, split
+from amp_migrate.files.read import read_if_there
 from amp_migrate.units.definition import Definition
 from amp_migrate.units.summary import Summary, summarise
 from amp_migrate.units.tie import Tie
@@ -141,7 +142,7 @@ class Sources:
         return sorted(by_module & (self._holding_word(node.name) | self._indirect) | {node.file})
 
     def _holding_word(self, word: str) -> set[Path]:
-        return self._files_by_word.get(word.encode(), set())
+        return self._files_by_word.get(os.fsencode(word), set())
 
     @cached_property
     def _files_by_word(self) -> dict[bytes, set[Path]]:
@@ -175,10 +176,7 @@ class Sources:
     def source(self, file: Path) -> bytes:
         """The content of a file, nothing where it cannot be read."""
         if file not in self._sources:
-            try:
-                self._sources[file] = file.read_bytes()
-            except OSError:
-                self._sources[file] = b""
+            self._sources[file] = read_if_there(file)
         return self._sources[file]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from amp_migrate.files.discover import find_files
 from amp_migrate.files.neighbours import local_modules
+from amp_migrate.files.read import read_if_there
 
 
 def universe_of(paths: Iterable[Path], contents: Mapping[Path, bytes] | None = None) -> list[Path]:
@@ -24,17 +25,10 @@ def universe_of(paths: Iterable[Path], contents: Mapping[Path, bytes] | None = N
     folders = {path.resolve() for path in given if path.is_dir()}
     alone = [path for path in given if folders.isdisjoint((path.resolve(), *path.resolve().parents))]
     loose = [path for path in alone if _repository(path) is None]
-    found |= {file.resolve() for path in loose for file in path.resolve().parent.glob("*.py")}
+    found |= {file.resolve() for path in loose for file in path.resolve().parent.glob("*.py") if file.is_file()}
     for file in _files(loose, known):
-        found |= {module for module, _ in local_modules(file, known[file] if file in known else _read(file))}
+        found |= {module for module, _ in local_modules(file, known[file] if file in known else read_if_there(file))}
     return sorted(found)
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return b""  # it is reported where it was asked for
 
 
 def _repository(path: Path) -> Path | None:

@@ -13,10 +13,12 @@ its paths:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TypeVar
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.paths import Decide
+from amp_migrate.plan.model import Backward
 from amp_migrate.plan.steps.events import Events, GradientUse, Step
 from amp_migrate.plan.steps.step_graph import StepGraph, step_roots
 from amp_migrate.plan.steps.unscales import Unscale, UnscalePlanner
@@ -27,7 +29,10 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass
 class StepPlan:
-    """What is written around the steps of one unit."""
+    """What is written around the steps of one unit.
+
+    `repeated` are the backwards that add to gradients of earlier ones of the same optimizer.
+    """
 
     unscales: list[Unscale] = dataclasses.field(default_factory=list)
     updates: list[Update] = dataclasses.field(default_factory=list)
@@ -35,6 +40,7 @@ class StepPlan:
     steps: list[Step] = dataclasses.field(default_factory=list)
     without_gradients: list[Step] = dataclasses.field(default_factory=list)
     configured: list[Step] = dataclasses.field(default_factory=list)
+    repeated: list[Backward] = dataclasses.field(default_factory=list)
 
 
 def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
@@ -57,7 +63,18 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         _extend(plan.steps, updates.steps)
         _extend(plan.without_gradients, updates.without_gradients)
         _extend(plan.configured, updates.configured)
+        _extend(plan.repeated, list(_repeated(graph, events)))
     return plan
+
+
+def _repeated(graph: StepGraph, events: Events) -> Iterator[Backward]:
+    """The backwards that are reached from one of the same optimizer, with no step and no zero_grad between."""
+    for members in graph.classes:
+        is_backward = graph.is_backward(members)
+        sources = [point for statement in events.backwards for point in graph.points([statement]) if is_backward(point)]
+        for point in graph.reached(sources, is_backward, graph.ends(members)):
+            if point.statement is not None:
+                yield from events.backwards[point.statement]
 
 
 def _extend(known: list[_T], found: list[_T]) -> None:

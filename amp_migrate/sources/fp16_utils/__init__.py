@@ -32,6 +32,7 @@ from amp_migrate.sources.fp16_utils.names import (
     OPTIMIZERS,
     form_name,
     is_of_apex,
+    may_hold_form,
     program_statements,
     unknown_copy,
 )
@@ -62,7 +63,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
 
 def _sites(facts: Facts) -> Iterator[cst.CSTNode]:
     """What is of the form by its name: calls of its classes and functions, and methods that only the wrapper has."""
-    for statement in program_statements(facts):
+    for statement in program_statements(facts) if may_hold_form(facts) else ():
         if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
             continue
         for part in facts.tree.expressions(statement):

@@ -42,8 +42,14 @@ KNOWN = OPTIMIZERS | MODEL_CASTS | HAND_LOOPS | HELPERS | SCALERS
 CLIPS = frozenset("clip_master_grads clip_fp32_grads".split())
 METHODS = CLIPS | {"update_master_grads", "inspect_master_grad_data"}
 
+_WORDS = re.compile("|".join(KNOWN | METHODS))
 _OWN_METHODS = METHODS | {"_update_scale", "_downscale_master", "_check_overflow", "_model_grads_to_master_grads"}
 _MASTERS = re.compile(rb"master|fp32_groups_flat|fp32_from_fp16|loss_scale")
+
+
+def may_hold_form(facts: Facts) -> bool:
+    """False only where nothing is of the form: no name of it is said, and no class wraps an optimizer."""
+    return facts.says(_WORDS) or any(map(is_wrapper, facts.tree.classes))
 
 
 def form_name(facts: Facts, node: cst.BaseExpression) -> str | None:

@@ -1,0 +1,73 @@
+"""What Apex computed otherwise than the script says, and native AMP computes as it says: findings (AMP163)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.paths import Decide
+from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.findings import Finding
+from amp_migrate.plan.model import Recognition
+from amp_migrate.plan.regions.forwards import own_calls
+from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.steps.placement import StepPlan
+from amp_migrate.selection import APEX_AMP
+from amp_migrate.vocabulary import GRADIENT_CLIPS
+
+_HALF_WEIGHTS = ("O2", "O3")
+
+
+def now_as_written(facts: Facts, found: Recognition, roles: Roles, steps: StepPlan, decide: Decide) -> list[Finding]:
+    """The findings for one unit, in a program where `decide` answers which arms run in mixed precision."""
+    return [*_clips_of_half_weights(facts, found, roles, decide), *_sums_of_the_handle(facts, found, steps)]
+
+
+def _clips_of_half_weights(facts: Facts, found: Recognition, roles: Roles, decide: Decide) -> Iterator[Finding]:
+    """`clip_grad_norm_(model.parameters(), 1.0)` after the `with`: under O2 the optimizer has parameters of its own,
+    which had their gradients by then.
+    """
+    trains = [setup for setup in found.setups if setup.optimizers]
+    if found.form != APEX_AMP or not trains or not all(setup.level in _HALF_WEIGHTS for setup in trains):
+        return
+    scaled = [backward.statement for backward in found.backwards]
+    for statement in facts.tree.all_statements():
+        if any(statement.inside(one) for one in scaled) or is_dead(statement, decide):
+            continue
+        for call in own_calls(facts, statement):
+            if called_name(call) in GRADIENT_CLIPS and call.args and _are_of_model(roles, call.args[0].value):
+                text, level = facts.text(call), trains[0].level
+                message = f"{text} clipped half gradients that the optimizer did not use under {level}; now it clips"
+                yield facts.finding(call, "AMP163", message)
+
+
+def _are_of_model(roles: Roles, node: cst.BaseExpression) -> bool:
+    """True for `model.parameters()`."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    return node.func.attr.value == "parameters" and roles.is_model(node.func.value)
+
+
+def _sums_of_the_handle(facts: Facts, found: Recognition, steps: StepPlan) -> Iterator[Finding]:
+    """The handle of `amp.init` divided all gradients that were there by the scale when one of its `with` ended.
+
+    An optimizer that it wraps (`optimizer.scale_loss(loss)`) kept those of earlier losses apart.
+    """
+    if any(called_name(setup.call) != "init" for setup in found.setups):
+        return
+    for backward in steps.repeated:
+        if len(backward.call.args) > 1:
+            text = facts.text(backward.call)
+            message = f"{text} divided the gradients of earlier backwards by the loss scale again; now they add up"
+            yield facts.finding(backward.call, "AMP163", message)
+
+
+def is_dead(statement: Statement, decide: Decide) -> bool:
+    """True in an arm that runs only while mixed precision is off."""
+    for outer in statement.path()[:-1]:
+        arm = statement.arm_of(outer.node) if isinstance(outer.node, cst.If) else None
+        if arm is not None and isinstance(outer.node, cst.If) and decide(outer.node.test) is (arm != "body"):
+            return True
+    return False
