@@ -181,6 +181,7 @@ class Reach:
     def _by_name(self, call: cst.Call) -> None:
         """What a text may mean that is put together when the script runs."""
         meant = possibly_meant(self.facts, call)
+        own = self.facts.tree.function_of(call)
         if meant is None:
             self.hidden.append(call)
         for name in meant or ():
@@ -191,7 +192,9 @@ class Reach:
                 if binding.node in self.facts.tree.class_at:
                     self._class(self.facts.tree.class_at[binding.node])
                 elif binding.node in self.facts.tree.function_at:
-                    self._makes(self.facts.tree.function_at[binding.node])
+                    maker = self.facts.tree.function_at[binding.node]
+                    if not maker.encloses(own):  # `eval(args.logger)` in `main()` is not main
+                        self._makes(maker)
             if module is None and variable is None and self.facts.elsewhere.is_there(name):
                 self.unread[name] = call
 
