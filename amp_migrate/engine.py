@@ -14,6 +14,7 @@ from amp_migrate.files.nesting import deepest
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.modernise import modernise
+from amp_migrate.module_text import module_text
 from amp_migrate.native.cleanup import emit_cleanup
 from amp_migrate.native.edits import Edits
 from amp_migrate.native.emit import emit
@@ -34,7 +35,6 @@ from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import MODERNISE, NATIVE, TITLES, Selection
 from amp_migrate.sources.forms import recognise
-from amp_migrate.written import written
 
 _DEEP = 100  # levels of syntax: whatever ends with less of them does so for another reason
 
@@ -110,7 +110,7 @@ def modernise_and_check(
     new = new_violations(after, before)
     if new:
         return dataclasses.replace(untouched, status="error", findings=(Finding(file.path, 1, "AMP999", new[0]),))
-    output = written(after.modules[0]).bytes
+    output = module_text(after.modules[0]).bytes
     return Result(file.path, file.source, output, "migrated", findings, len(modern.sites), form=MODERNISE)
 
 
@@ -170,7 +170,7 @@ class _Migration:
         plain = edited(self.facts, lower(lowering))
         files = []
         for file, own in zip(plain.files.values(), self.facts.files.values(), strict=True):
-            lines = lines_before(written(own.module).code, written(file.module).code)
+            lines = lines_before(module_text(own.module).code, module_text(file.module).code)
             lines = tuple(own.lines[line - 1] for line in lines) if own.lines else lines
             files.append(dataclasses.replace(file, lines=lines))
         self.facts = Facts(files, self.facts.elsewhere)
@@ -253,7 +253,7 @@ class _Migration:
         results = []
         for file, module in zip(self.files, after.modules, strict=True):
             own = tuple(finding for finding in findings if finding.path == file.path)
-            output = written(module).bytes
+            output = module_text(module).bytes
             changed = output != file.source
             status: Status = "migrated" if changed or self.sites[file.path] else "untouched"
             results.append(

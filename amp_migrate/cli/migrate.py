@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -21,7 +20,6 @@ from amp_migrate.options import Api, Dtype, Options
 from amp_migrate.processes import Workers, usable_cpus
 from amp_migrate.progress import Bar, Progress
 from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin
-from amp_migrate.report import html
 from amp_migrate.report.diff import coloured, unified_diff
 from amp_migrate.report.formats import FORMATS
 from amp_migrate.report.model import Report
@@ -30,9 +28,6 @@ from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
 from amp_migrate.selection import Selection, unknown_code
 from amp_migrate.writing import written
-
-# Trees are large and rarely garbage: Python's own 700 costs an eighth of the time.
-_OBJECTS_PER_COLLECTION = 50_000
 
 # `amp-migrate --help` is the help of this command.
 _OTHER_COMMANDS = """\b
@@ -126,7 +121,6 @@ def migrate(
     Exit codes: 0 nothing to do, shown or written; 1 something would change under --check; 2 a file could not
     be read, parsed or written, bad usage, or an internal error.
     """
-    gc.set_threshold(_OBJECTS_PER_COLLECTION)
     if write and check:
         raise click.UsageError("--write and --check exclude each other")
     if interactive and (check or "-" in paths):
@@ -186,6 +180,7 @@ def migrate(
 
 def _write_page(page: Path, report: Report) -> None:
     """With the curves of the runs whose results lie beside it."""
+    from amp_migrate.report import html
     from amp_migrate.verify.report.earlier import runs_beside
 
     runs, problems = runs_beside(page, report.results)

@@ -18,12 +18,12 @@ from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding
 from amp_migrate.line_matcher import line_matcher
+from amp_migrate.module_text import module_text
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.result import Result
 from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import COMPANIONS as COMPANIONS_FORM
 from amp_migrate.selection import PLAIN
-from amp_migrate.written import written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,7 @@ def migrate_companions(result: Result, name: str, elsewhere: Elsewhere, surround
     line_before = _lines_before(result.source, result.output)
     findings = [*plan.findings, *(now_unused(facts, after) if after is not facts else ())]
     findings = [dataclasses.replace(one, line=line_before(one.line)) for one in findings]
-    return Stage(_with(result, written(after.modules[0]).bytes, findings), plan.stays)
+    return Stage(_with(result, module_text(after.modules[0]).bytes, findings), plan.stays)
 
 
 def not_migrated(result: Result, problem: str) -> Stage:

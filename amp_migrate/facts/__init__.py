@@ -17,7 +17,7 @@ from amp_migrate.facts.source_file import SourceFile
 from amp_migrate.facts.tree import Class, Function, Tree
 from amp_migrate.facts.values import Values
 from amp_migrate.findings import Finding
-from amp_migrate.written import written
+from amp_migrate.module_text import module_text
 
 
 class Facts:
@@ -59,11 +59,11 @@ class Facts:
 
     def text(self, node: cst.CSTNode) -> str:
         """The source of a node, exactly as written."""
-        return written(self.file_of(node).module).text(node)
+        return module_text(self.file_of(node).module).text(node)
 
     def says(self, words: re.Pattern[str]) -> bool:
         """True where some words stand in the text of a file, be it in a comment."""
-        return any(words.search(written(module).code) for module in self.modules)
+        return any(words.search(module_text(module).code) for module in self.modules)
 
     def place(self, variable: Variable) -> tuple[str, str, str]:
         """A variable by file, function or class, and name: the same before and after a migration."""
@@ -78,9 +78,9 @@ class Facts:
         """The quotation mark that the file around a node mostly uses; without strings, that of the whole unit."""
         root = self.tree.root_of(node)
         if root not in self._quotes:
-            own = _without_docstrings(written(self.files[root].module).code)
+            own = _without_docstrings(module_text(self.files[root].module).code)
             if "'" not in own and '"' not in own:
-                own = "".join(_without_docstrings(written(module).code) for module in self.modules)
+                own = "".join(_without_docstrings(module_text(module).code) for module in self.modules)
             self._quotes[root] = "'" if own.count("'") > own.count('"') else '"'
         return self._quotes[root]
 
@@ -95,7 +95,7 @@ class Facts:
         return self._place(node)[1]
 
     def _place(self, node: cst.CSTNode) -> tuple[int, int]:
-        return written(self.file_of(node).module).place(node)
+        return module_text(self.file_of(node).module).place(node)
 
     def finding(self, node: cst.CSTNode, code: str, message: str) -> Finding:
         """A finding about the line of a node."""

@@ -282,7 +282,7 @@ class Tree:
         return self._part_of[statement.function.root].expressions(statement)
 
 
-@lru_cache(maxsize=64)  # as many as are parsed: a module is a part of many units, and is never changed in place
+@lru_cache(maxsize=24)  # as many as files.parse keeps: a module is a part of many units, and is never changed in place
 def _grown(module: cst.Module) -> _ModuleTree:
     return _ModuleTree(module)
 

@@ -12,7 +12,7 @@ from io import BytesIO
 import libcst as cst
 
 from amp_migrate.findings import Finding
-from amp_migrate.written import written
+from amp_migrate.module_text import module_text
 
 _ALONE = re.compile(rb"\r(?!\n)")
 
@@ -25,14 +25,14 @@ class Unparsable(Exception):
         self.finding = finding
 
 
-@lru_cache(maxsize=64)  # the scripts of a unit share files, and a unit may be tried several times
+@lru_cache(maxsize=24)  # a large unit: its scripts share files, and a unit may be tried several times
 def parse(source: bytes) -> cst.Module:
     """The module of a source file, exact to the byte. Raises Unparsable."""
     text = _decode(source)
     _check_syntax(source, text)
     try:
         module = cst.parse_module(source)
-        output = written(module).bytes
+        output = module_text(module).bytes
     except (cst.ParserSyntaxError, SyntaxError, UnicodeError) as error:
         message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)
         line = _line_of_tokenizer_error(text, message)

@@ -6,20 +6,21 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from amp_migrate.files.torch_version import declared_torch, oldest_torch
 from amp_migrate.processes import Workers
-from amp_migrate.units.index import Index
-from amp_migrate.units.islands import islands
 from amp_migrate.units.tie import APEX_AMP, Tie
-from amp_migrate.units.universe import universe_of
+
+if TYPE_CHECKING:
+    from amp_migrate.units.index import Index
 
 
 class Workspace:
     """`named` are the files and folders that were asked for, `sources` the files in them, as they were given; `torch`
     is the oldest one to be supported, None where the projects of the files say it. `workers` do what takes long.
 
-    Nothing else is read before an index is asked for.
+    Nothing else is read, or imported, before it is asked for: where no file is of interest, the start is most of the
+    time.
     """
 
     def __init__(
@@ -38,6 +39,8 @@ class Workspace:
     def index(self, tie: Tie = APEX_AMP) -> Index:
         """The units of the project by what ties them; raises FileNotFoundError for a named path that is gone."""
         if tie.title not in self._indexes:
+            from amp_migrate.units.index import Index
+
             self._indexes[tie.title] = Index(self._universe, self._contents, in_words, tie)
         return self._indexes[tie.title]
 
@@ -47,10 +50,14 @@ class Workspace:
 
     def declared_torch(self, file: Path | str) -> tuple[int, int] | None:
         """The oldest torch to be supported; (0, 0) without a lower bound, None where nothing says so."""
+        from amp_migrate.files.torch_version import declared_torch
+
         return self._torch or declared_torch(Path(file))
 
     def oldest_torch(self, file: Path) -> tuple[int, int] | None:
         """The oldest torch to be supported; where nothing says so, the one that is installed here."""
+        from amp_migrate.files.torch_version import oldest_torch
+
         return self._torch or oldest_torch(file)
 
     @cached_property
@@ -60,6 +67,8 @@ class Workspace:
 
     def apart(self, files: Iterable[Path]) -> list[list[Path]]:
         """Some of the sources, apart where they cannot have to do with each other."""
+        from amp_migrate.units.islands import islands
+
         return islands(files, {file: self.index().source(file) for file in self._universe})
 
     @cached_property
@@ -68,6 +77,8 @@ class Workspace:
 
     @cached_property
     def _universe(self) -> list[Path]:
+        from amp_migrate.units.universe import universe_of
+
         return universe_of(self._named, self._contents)
 
 

@@ -17,7 +17,7 @@ from libcst._nodes.internal import CodegenState  # what LibCST's own position pr
 _NEWLINE = re.compile(r"\r\n?|\n")
 
 
-class Written:
+class ModuleText:
     """A module as text. `code` is what stands in the file, without its encoding."""
 
     def __init__(self, module: cst.Module) -> None:
@@ -61,10 +61,10 @@ class Written:
         return [0, *(match.end() for match in _NEWLINE.finditer(self.code))]
 
 
-@lru_cache(maxsize=64)  # as many as are parsed
-def written(module: cst.Module) -> Written:
+@lru_cache(maxsize=24)  # as many as files.parse keeps: the files of a large unit
+def module_text(module: cst.Module) -> ModuleText:
     """The text of a module. It is known by itself: modules are never changed in place."""
-    return Written(module)
+    return ModuleText(module)
 
 
 class _Recording(CodegenState):
