@@ -11,8 +11,12 @@ from pathlib import Path
 
 from amp_migrate.files.imports import canonical, split
 
-_FROM = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|(?:[^\n\\;]|\\\r?\n)*)", re.MULTILINE)
-_IMPORT = re.compile(rb"^[ \t]*import[ \t]+((?:[^\n\\;]|\\\r?\n)*)", re.MULTILINE)
+_BLANK = rb"(?:[ \t]|\\\r?\n)"
+_REST = rb"(?:[^\n\\;]|\\\r?\n)*"  # of the line, and of those that continue it
+_FROM = re.compile(
+    rb"(?:^|[;:])[ \t]*from%s+([.\w]+)%s+import%s*(\([^)]*\)|%s)" % (_BLANK, _BLANK, _BLANK, _REST), re.MULTILINE
+)
+_IMPORT = re.compile(rb"(?:^|[;:])[ \t]*import%s+(%s)" % (_BLANK, _REST), re.MULTILINE)
 _COMMENT = re.compile(rb"#[^\n]*")
 _NAME = re.compile(rb"[.\w]+")
 
