@@ -107,20 +107,23 @@ _IMPORTS = {
     "continued": "from package \\\n    import second\n",
     "behind others": "import os; import other\n",
     "behind a condition": "try: import other\nexcept ImportError: pass\n",
+    "from a folder": "from folder import second\n",
     "a star": "from other import *\n",
 }
 
 
 @pytest.mark.parametrize("imports", _IMPORTS.values(), ids=_IMPORTS)
 def test_files_that_import_each_other_stay_together(tmp_path, imports):
-    written = {"train.py": imports, "other.py": "", "package/__init__.py": "", "package/second.py": "", "far.py": ""}
+    written = {"train.py": imports, "other.py": "", "package/__init__.py": "", "package/second.py": ""}
+    written |= {"folder/second.py": "", "far.py": ""}
     contents = {}
     for name, text in written.items():
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
         contents[file.resolve()] = text.encode()
-    other = tmp_path / ("package/second.py" if "second" in imports else "other.py")
+    behind = [name for name in ("package", "folder") if name in imports]
+    other = tmp_path / (f"{behind[0]}/second.py" if behind else "other.py")
     seeds = [tmp_path / "train.py", other, tmp_path / "far.py"]
     assert islands(seeds, contents) == [seeds[:2], seeds[2:]]
 

@@ -5,8 +5,9 @@ They are found by words, over all files of a project: that costs a hundredth of 
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from amp_migrate.files.imports import canonical, split
@@ -26,9 +27,10 @@ def islands(seeds: Iterable[Path], contents: Mapping[Path, bytes]) -> list[list[
 
     `contents` has all files of the project, by their resolved paths.
     """
+    folders = {os.fsencode(name) for folder in {file.parent for file in contents} for name in folder.parts}
     roots: dict[Path, Path] = {}
     for file, source in contents.items():
-        for imported in {*_imported(file, source), file.parent / "__init__.py"}:
+        for imported in {*_imported(file, source, folders), file.parent / "__init__.py"}:
             if imported in contents:
                 roots[_root(imported, roots)] = _root(file, roots)
     found: dict[Path, list[Path]] = {}
@@ -45,18 +47,22 @@ def _root(file: Path, roots: dict[Path, Path]) -> Path:
     return file
 
 
-def _imported(file: Path, source: bytes) -> Iterator[Path]:
-    for dotted in {name.decode("utf-8", "replace") for name in _names(source)}:
-        known = split(canonical(file, dotted))
-        if known is not None:
-            yield known[0]
-
-
-def _names(source: bytes) -> Iterator[bytes]:
-    """What is imported: every module, and every name in one, which may be a module, too."""
+def _imported(file: Path, source: bytes, folders: Container[bytes]) -> Iterator[Path]:
+    """The files behind the imports of one; `folders` are the names of all folders."""
     for module, names in _FROM.findall(source):
-        yield module
-        dot = b"" if module.endswith(b".") else b"."
-        yield from (module + dot + name for name in _NAME.findall(_COMMENT.sub(b"", names)))
+        found = _file_of(file, module)
+        if found is not None:
+            yield found
+        first = module.partition(b".")[0]
+        if found.name == "__init__.py" if found is not None else first in folders or not first:
+            dot = b"" if module.endswith(b".") else b"."  # of a package, and of a folder, a name may be a module
+            parts = (_file_of(file, module + dot + name) for name in _NAME.findall(_COMMENT.sub(b"", names)))
+            yield from filter(None, parts)
     for names in _IMPORT.findall(source):
-        yield from (part.split()[0] for part in _COMMENT.sub(b"", names).split(b",") if part.split())
+        modules = (part.split()[0] for part in _COMMENT.sub(b"", names).split(b",") if part.split())
+        yield from filter(None, (_file_of(file, module) for module in modules))
+
+
+def _file_of(file: Path, module: bytes) -> Path | None:
+    known = split(canonical(file, module.decode("utf-8", "replace")))
+    return known[0] if known is not None else None
