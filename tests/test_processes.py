@@ -136,9 +136,9 @@ def _on_a_terminal(*arguments: str) -> str:
     import pty
 
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "amp_migrate", *arguments], stdout=subprocess.DEVNULL, stderr=theirs
-    )
+    impatient = "import amp_migrate.progress as progress; progress._SECONDS_OF_PATIENCE = 0\n"
+    command = [sys.executable, "-c", impatient + "from amp_migrate.cli import main\nmain()", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     seen = b""
     try:

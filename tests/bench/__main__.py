@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ def bench(folder: Path, runs: int) -> None:
 
 def _measured(folder: Path, files: list[Path], hits: list[Path], temporary: Path, runs: int) -> Iterator[str]:
     python = sys.executable
-    starts = side_by_side({"click": [python, "-c", "import click"], "version": _tool("--version")}, max(runs, 5))
+    starts = side_by_side({"click": [python, "-c", "import click"], "version": _tool("--version")}, 5 * runs)
     yield _ratio("--version, wall", starts["version"].wall, "import click", starts["click"].wall, 2)
 
     empty = temporary / "nothing"
@@ -63,7 +64,7 @@ def _measured(folder: Path, files: list[Path], hits: list[Path], temporary: Path
         "import": [python, "-c", _PARSE],
         "two": _tool(str(folder), "-q", "-W2"),
     }
-    torchfix = shutil.which("torchfix", path=f"{Path(python).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    torchfix = shutil.which("torchfix")
     if torchfix is not None:
         commands["torchfix"] = [torchfix, "--select", "ALL", str(folder)]
     cost = side_by_side(commands, runs)
@@ -94,10 +95,13 @@ def _machine() -> str:
 
 
 def _version(name: str) -> str:
+    """The version of a package, or of a program: TorchFix needs an older LibCST, and an environment of its own."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+        program = shutil.which(name)
+        said = subprocess.run([program, "--version"], capture_output=True, text=True) if program else None
+        return said.stdout.strip() if said is not None else "not there"
 
 
 def _megabytes(files: list[Path]) -> float:
