@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from amp_migrate.averaging import only_averages
 from amp_migrate.facts.elsewhere import Nowhere
+from amp_migrate.files.averaging import only_averages
 from amp_migrate.files.bindings import called_name
 from amp_migrate.files.imports import canonical, member, module_name, modules_in, split
 from amp_migrate.files.read import read_if_there

@@ -10,9 +10,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from amp_migrate.averaging import SUMS, only_averages, sums_over_processes
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.files.averaging import SUMS, only_averages, sums_over_processes
 from amp_migrate.findings import Refusal
 
 _GRADIENTS = re.compile(r"\.grad\b|\bgrads?\b|\bgradients\b")
