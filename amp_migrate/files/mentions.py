@@ -49,6 +49,7 @@ _CLONE = re.compile(
 _LAUNCH = re.compile(
     rf"\bpython[\d.]*\s[^\n;&|`]*?-m\s+(?P<by>torch\.distributed\.launch|apex\.parallel\.multiproc){_ARGUMENTS}"
 )
+_LONGEST_LINE = 5_000  # an image in a document, a file that a tool has packed: our patterns would go back and forth
 _WORDS = ("apex", "torch.distributed.launch")
 # A word of its own: no option, path, file name or image. What else is called Apex lacks the words beside it.
 _WORD = re.compile(r"(?<![\w./-])apex(?![\w-])|nvidia(?:\.github\.io/|[/-])apex", re.IGNORECASE)
@@ -180,7 +181,11 @@ def _line(text: str, offset: int) -> int:
 
 
 def _text(file: Path) -> str:
-    """The file as text; PowerShell's `pip freeze > requirements.txt` writes UTF-16, and pip reads it."""
+    """The file as text, without lines that nobody wrote.
+
+    PowerShell's `pip freeze > requirements.txt` writes UTF-16, and pip reads it.
+    """
     content = read_if_there(file)
     utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return content.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")
+    text = content.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")
+    return "\n".join(line if len(line) <= _LONGEST_LINE else "" for line in text.split("\n"))
