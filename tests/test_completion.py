@@ -34,7 +34,7 @@ def ask(line: str, shell: str = "bash") -> list[str]:
         ("amp-migrate ver", ["file,ver", "plain,verify"]),
         ("amp-migrate src/", ["file,src/"]),
         ("amp-migrate . src/", ["file,src/"]),
-        ("amp-migrate --w", ["plain,--write"]),
+        ("amp-migrate --w", ["plain,--write", "plain,--workers"]),
         ("amp-migrate --ver", ["plain,--version", "plain,--verbose"]),
         ("amp-migrate . --sel", ["plain,--select"]),
         ("amp-migrate --api ", ["plain,torch.cuda.amp", "plain,torch.amp"]),

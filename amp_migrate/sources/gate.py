@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 from amp_migrate.sources.screen import IS_FP16_UTILS, NATIVE_NAMES, may_hold_native_amp, may_train
 
+_NATIVE = frozenset((*NATIVE_NAMES, "amp"))
+
 
 def trains(source: bytes) -> bool:
     """False for a file with neither a call of `backward` nor a word of apex.fp16_utils, and as `may_train` says."""
@@ -34,6 +36,8 @@ def _is_backward(node: ast.AST) -> bool:
 
 
 def _is_native(node: ast.AST) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return "amp" in (node.module or "").split(".")
     if isinstance(node, ast.alias):
-        return node.name.rpartition(".")[2] in NATIVE_NAMES or node.name == "*"
-    return getattr(node, "attr", getattr(node, "id", None)) in NATIVE_NAMES
+        return not _NATIVE.isdisjoint(node.name.split(".")) or node.name == "*"
+    return getattr(node, "attr", getattr(node, "id", None)) in _NATIVE
