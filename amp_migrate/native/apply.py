@@ -17,6 +17,7 @@ from amp_migrate.native.comments import (
     after_statement,
     join,
     leading,
+    own_indent,
     split_footer,
     split_leading,
     with_leading,
@@ -91,7 +92,7 @@ class _Applier:
         for wrap in self._wraps.get(block, []):
             inside = [one for one in outputs if wrap.first.index <= one.last and one.index <= wrap.last.index]
             at = outputs.index(inside[0])
-            outputs[at : at + len(inside)] = [self._wrapped(wrap, inside)]
+            outputs[at : at + len(inside)] = [self._wrapped(wrap, inside, block)]
         lines, pending = self._sequence(outputs)
         if lines and block is not self.root.body and not outputs[0].lines:
             first = [line for line in leading(lines[0]) if line.comment is not None]
@@ -128,7 +129,7 @@ class _Applier:
             outputs.append(output)
         return outputs
 
-    def _wrapped(self, wrap: Wrap, outputs: list[_Output]) -> _Output:
+    def _wrapped(self, wrap: Wrap, outputs: list[_Output], block: Block) -> _Output:
         lines, pending = self._sequence(outputs)
         if wrap.tail is not None:
             lines.append(self._parse(wrap.tail))
@@ -136,8 +137,10 @@ class _Applier:
         assert isinstance(header, cst.With)
         above = leading(lines[0])
         lines[0] = with_leading(lines[0], [])
-        lines = [_shifted(line, self.original.default_indent, deeper=True) for line in lines]
-        header = header.with_changes(body=cst.IndentedBlock(body=lines), leading_lines=above)
+        indent = own_indent(block)  # that of its neighbours: a file may be indented in several ways
+        lines = [_shifted(line, indent, deeper=True) for line in lines]
+        body = cst.IndentedBlock(body=lines, indent=None if indent == self.original.default_indent else indent)
+        header = header.with_changes(body=body, leading_lines=above)
         return _Output([header], pending, outputs[0].index, outputs[-1].last)
 
     # -- small statements -------------------------------------------------------------------------------
@@ -185,13 +188,16 @@ class _Applier:
         changed = self._expressions(statement.node)
         assert isinstance(changed, cst.BaseSmallStatement)
         line = line.with_changes(body=[changed])
-        if any(part in self.edits.expressions for part in walk(statement.node)):
+        if self._last_line(changed) != self._last_line(statement.node):
             line = _without_trailing_blanks(line)
         if before:
             above, own = split_leading(leading(line))
             before[0] = with_leading(before[0], above)
             line = line.with_changes(leading_lines=own)
         return _Output([*before, line, *after])
+
+    def _last_line(self, node: cst.CSTNode) -> str:
+        return self.original.code_for_node(node).rpartition("\n")[2]
 
     def _as_line(self, line: cst.CSTNode) -> cst.SimpleStatementLine:
         """A suite (`if x: y`) as a line of its own, for when it has to stand alone."""
@@ -258,7 +264,7 @@ class _Applier:
         if not lines:
             return _Output([], rest)
         header = block.node.header if isinstance(block.node, cst.IndentedBlock) else None
-        lines = [_shifted(line, self.original.default_indent, deeper=False) for line in lines]
+        lines = [_shifted(line, own_indent(block), deeper=False) for line in lines]
         lines = [_with_header_comment(lines[0], header), *lines[1:]]
         own = [line for line in leading(lines[0]) if line.comment is not None]
         lines[0] = with_leading(lines[0], [*node.leading_lines, *own])

@@ -86,14 +86,16 @@ def indentation(tree: Tree, block: Block) -> str:
     current: Block | None = block
     while current is not None:
         if isinstance(current.node, cst.IndentedBlock):
-            own = current.node.indent
-            text = (own if own is not None else _default_indent(block)) + text
+            text = own_indent(current) + text
         owner = tree.owner_of(current)
         current = owner.block if owner is not None else None
     return text
 
 
-def _default_indent(block: Block) -> str:
+def own_indent(block: Block) -> str:
+    """How much deeper the statements of a block are than its header; at the top of a file, what is usual in it."""
+    if isinstance(block.node, cst.IndentedBlock) and block.node.indent is not None:
+        return block.node.indent
     module = block.function.root.node
     assert isinstance(module, cst.Module)
     return module.default_indent
