@@ -12,14 +12,17 @@ from pathlib import Path
 
 from amp_migrate.files.imports import canonical, split
 
-_BLANK = rb"(?:[ \t]|\\\r?\n)"
-_REST = rb"(?:[^\n\\;]|\\\r?\n)*"  # of the line, and of those that continue it
-_FROM = re.compile(
-    rb"(?:^|[;:])[ \t]*from%s+([.\w]+)%s+import%s*(\([^)]*\)|%s)" % (_BLANK, _BLANK, _BLANK, _REST), re.MULTILINE
+_GAP = rb"(?:[ \t\f]|\\\r?\n)*"
+_LINE = rb"(?:[^\r\n\\;]|\\\r?\n)*"
+# Wherever the words stand, texts and comments too: what is connected without need costs a little time, the opposite
+# may cost a unit one of its files.
+_IMPORT = re.compile(
+    rb"\bfrom\b%(gap)s([.\w\x80-\xff]+)%(gap)simport\b%(gap)s(\((?:[\w\x80-\xff\s,\\]|#[^\r\n]*)*\)|%(line)s)"
+    rb"|\bimport\b(%(line)s)" % {b"gap": _GAP, b"line": _LINE}
 )
-_IMPORT = re.compile(rb"(?:^|[;:])[ \t]*import%s+(%s)" % (_BLANK, _REST), re.MULTILINE)
-_COMMENT = re.compile(rb"#[^\n]*")
-_NAME = re.compile(rb"[.\w]+")
+_LINE_OF_COMMENT = re.compile(rb"^[ \t]*#[^\r\n]*", re.MULTILINE)
+_COMMENT = re.compile(rb"#[^\r\n]*")
+_NAME = re.compile(rb"[.\w\x80-\xff]+")
 
 
 def islands(seeds: Iterable[Path], contents: Mapping[Path, bytes]) -> list[list[Path]]:
@@ -49,18 +52,22 @@ def _root(file: Path, roots: dict[Path, Path]) -> Path:
 
 def _imported(file: Path, source: bytes, folders: Container[bytes]) -> Iterator[Path]:
     """The files behind the imports of one; `folders` are the names of all folders."""
-    for module, names in _FROM.findall(source):
-        found = _file_of(file, module)
-        if found is not None:
-            yield found
-        first = module.partition(b".")[0]
-        if found.name == "__init__.py" if found is not None else first in folders or not first:
-            dot = b"" if module.endswith(b".") else b"."  # of a package, and of a folder, a name may be a module
-            parts = (_file_of(file, module + dot + name) for name in _NAME.findall(_COMMENT.sub(b"", names)))
-            yield from filter(None, parts)
-    for names in _IMPORT.findall(source):
-        modules = (part.split()[0] for part in _COMMENT.sub(b"", names).split(b",") if part.split())
-        yield from filter(None, (_file_of(file, module) for module in modules))
+    for module, names, modules in _IMPORT.findall(_LINE_OF_COMMENT.sub(b"", source)):
+        listed = (_NAME.search(part) for part in _COMMENT.sub(b"", modules).split(b","))
+        found = [_file_of(file, one[0]) for one in listed if one is not None]
+        if module:
+            found += _from(file, module, _NAME.findall(_COMMENT.sub(b"", names)), folders)
+        yield from filter(None, found)
+
+
+def _from(file: Path, module: bytes, names: list[bytes], folders: Container[bytes]) -> Iterator[Path | None]:
+    """`from module import names`: of a package, and of a folder, a name may be a module."""
+    found = _file_of(file, module)
+    yield found
+    first = module.partition(b".")[0]
+    if found.name == "__init__.py" if found is not None else first in folders or not first:
+        dot = b"" if module.endswith(b".") else b"."
+        yield from (_file_of(file, module + dot + name) for name in names)
 
 
 def _file_of(file: Path, module: bytes) -> Path | None:

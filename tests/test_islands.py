@@ -1,0 +1,57 @@
+"""Which files are apart: an import that is overlooked would migrate the two halves of a unit in different processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amp_migrate.units.islands import islands
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import helper",
+        "import os; import helper",
+        "import os, \\\n    helper as h",
+        "if True: import helper",
+        "try: from helper import step\nexcept ImportError: pass",
+        "from helper import (step,  # one ) of them\n)",
+        "from \\\n    helper import step",
+        "from.helper import step",
+        "from . import (  # the helper (ours)\n    helper\n)",
+        "from . import helper as h, other",
+        "# from other import (\n#     step,\n# )\nfrom helper import step\n",
+        "x = 1  # from other import (\nfrom helper import step\nprint()\n",
+        "x = 'from nothing import ('\nfrom helper import *",
+        "def main():\n    \tfrom helper import step",
+        "\ufefffrom helper import step",
+        "\x0cimport helper",
+        "import os\rimport helper\r",
+        "import os\r\nimport os, \\\r\n    helper\r\n",
+    ],
+)
+def test_an_import_connects_however_it_is_written(tmp_path: Path, source: str) -> None:
+    files = {tmp_path / "train.py": source.encode(), tmp_path / "helper.py": b"def step(): pass\n"}
+    assert _islands(files) == [["train.py", "helper.py"]]
+
+
+def test_a_module_of_another_letter(tmp_path: Path) -> None:
+    files = {tmp_path / "train.py": "import größe\n".encode(), tmp_path / "größe.py": b""}
+    assert _islands(files) == [["train.py", "größe.py"]]
+
+
+def test_a_name_of_a_module_is_no_module_of_that_name(tmp_path: Path) -> None:
+    files = {
+        tmp_path / "train.py": b"from models import utils\n",
+        tmp_path / "models.py": b"utils = None\n",
+        tmp_path / "utils.py": b"",
+    }
+    assert _islands(files) == [["train.py", "models.py"], ["utils.py"]]
+
+
+def _islands(files: dict[Path, bytes]) -> list[list[str]]:
+    for file, source in files.items():
+        file.write_bytes(source)
+    return [[file.name for file in island] for island in islands(files, files)]
