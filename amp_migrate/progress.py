@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
+from contextlib import suppress
 
 import click
 
@@ -47,9 +49,17 @@ class Bar(Progress):
         self.show()
 
     def show(self) -> None:
-        if os.getpid() == self._owner and time.monotonic() - self._begun > _SECONDS_OF_PATIENCE:
+        is_time = time.monotonic() - self._begun > _SECONDS_OF_PATIENCE
+        if is_time and os.getpid() == self._owner and self._fits():
             self._is_shown = True
             self._bar.render_progress()
+
+    def _fits(self) -> bool:
+        """A bar that goes on in the next row would be drawn below itself, again and again."""
+        columns = shutil.get_terminal_size().columns
+        with suppress(OSError):  # standard error is a terminal: standard output may be a file
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns or columns
+        return len(self._bar.format_progress_line()) < columns
 
     def end(self) -> None:
         if self._is_shown:

@@ -150,7 +150,7 @@ def migrate(
     )
     _check_existence(named)
     touched = _touched(since, named)
-    progress = Progress() if quiet or not sys.stderr.isatty() else Bar()
+    progress = Bar() if not quiet and _draws() else Progress()
     results: list[Result] = []
     try:
         with _diffs(patch, shown=output_format == "text" and not write) as diffs:
@@ -176,6 +176,11 @@ def migrate(
     if not quiet:
         _echo(report_lines(told, verbose) if output_format == "text" else summary(told))
     sys.exit(_exit_code(results, check=check))
+
+
+def _draws() -> bool:
+    """True where standard error is a terminal that can go back in a line; editors have some that cannot."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _write_page(page: Path, report: Report) -> None:

@@ -1,0 +1,31 @@
+"""The bar on a terminal: nothing of it is left, however narrow the terminal is."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import pytest
+
+from amp_migrate import progress
+
+pty = pytest.importorskip("pty")
+
+
+@pytest.mark.parametrize(("columns", "is_drawn"), [(80, True), (20, False)])
+def test_a_bar_is_drawn_in_one_row_or_not_at_all(columns: int, is_drawn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with open(theirs, "w", buffering=1) as terminal:
+        monkeypatch.setattr(progress, "_SECONDS_OF_PATIENCE", -1.0)
+        monkeypatch.setattr("sys.stderr", terminal)
+        bar = progress.Bar()
+        bar.begin("other parts of apex", 10)
+        bar.reached(5)
+        bar.end()
+        print("end", file=terminal)
+        written = os.read(ours, 10_000)
+    os.close(ours)
+    assert (b"#" in written) is is_drawn
+    assert written.endswith(b"\033[?25hend\r\n" if is_drawn else b"end\r\n")
