@@ -28,6 +28,8 @@ from amp_migrate.units.islands import islands
         "def main():\n    \tfrom helper import step",
         "\ufefffrom helper import step",
         "\x0cimport helper",
+        "helper = importlib.import_module('helper')",
+        'step = __import__( "helper").step',
         "import os\rimport helper\r",
         "import os\r\nimport os, \\\r\n    helper\r\n",
     ],

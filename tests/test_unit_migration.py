@@ -375,3 +375,19 @@ class TestPrecisionOfOthers:
         script = PLAIN_SCRIPT.format("model.half()\nfor _ in range(3):")
         results = project({"trainer.py": PLAIN_TRAINER, "main.py": script})
         assert not any(result.form == PLAIN and result.changed for result in results.values())
+
+
+@pytest.mark.parametrize("by_name", ['import_module("helper")', '__import__("helper")'])
+def test_whoever_imports_by_a_name_in_quotes_gets_the_new_argument_or_nobody_does(tmp_path: Path, by_name: str) -> None:
+    step = (
+        "def step(loss, optimizer):\n    with amp.scale_loss(loss, optimizer) as scaled:\n        scaled.backward()\n"
+    )
+    train = SETUP + "for x, y in batches:\n    step(torch.nn.functional.mse_loss(model(x), y), optimizer)\n"
+    (tmp_path / "helper.py").write_text(IMPORTS + step + "    optimizer.step()\n")
+    (tmp_path / "train.py").write_text(IMPORTS + "from helper import step\n" + train)
+    (tmp_path / "other.py").write_text(
+        f"{IMPORTS}from importlib import import_module\nhelper = {by_name}\nstep = helper.step\n{train}"
+    )
+    forget()
+    results = migrate_project([tmp_path])
+    assert {result.status for result in results} == {"left"}, [result.findings for result in results]

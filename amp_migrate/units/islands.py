@@ -20,6 +20,7 @@ _IMPORT = re.compile(
     rb"\bfrom\b%(gap)s([.\w\x80-\xff]+)%(gap)simport\b%(gap)s(\((?:[\w\x80-\xff\s,\\]|#[^\r\n]*)*\)|%(line)s)"
     rb"|\bimport\b(%(line)s)" % {b"gap": _GAP, b"line": _LINE}
 )
+_BY_NAME = re.compile(rb"""(?:\bimport_module|__import__)\s*\(\s*[a-zA-Z]*["']+([.\w\x80-\xff]+)""")
 _LINE_OF_COMMENT = re.compile(rb"^[ \t]*#[^\r\n]*", re.MULTILINE)
 _COMMENT = re.compile(rb"#[^\r\n]*")
 _NAME = re.compile(rb"[.\w\x80-\xff]+")
@@ -58,6 +59,7 @@ def _imported(file: Path, source: bytes, folders: Container[bytes]) -> Iterator[
         if module:
             found += _from(file, module, _NAME.findall(_COMMENT.sub(b"", names)), folders)
         yield from filter(None, found)
+    yield from filter(None, (_file_of(file, module) for module in _BY_NAME.findall(source)))
 
 
 def _from(file: Path, module: bytes, names: list[bytes], folders: Container[bytes]) -> Iterator[Path | None]:

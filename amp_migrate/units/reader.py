@@ -16,6 +16,7 @@ from amp_migrate.units.tie import Tie
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _BUILTINS = frozenset(dir(builtins))
+_IMPORTS = frozenset(("import_module", "__import__"))
 _STATES = frozenset(("state_dict", "load_state_dict"))
 
 
@@ -107,6 +108,8 @@ class _Reader(ast.NodeVisitor):
         chain = _chain(node.func)
         name = chain[-1] if chain else getattr(node.func, "attr", "")
         self.called.add(name)
+        if name in _IMPORTS and node.args:
+            self._import(node.args[0])
         if name in self.tie.telling or name in self.tie.ordinary:
             self.uses_handle |= isinstance(node.func, ast.Attribute) and self._is_on_handle(node.func, name)
         self.trains |= _trains(node.func, name)
@@ -169,6 +172,13 @@ class _Reader(ast.NodeVisitor):
         meanings = self._meanings(chain)
         self.references |= meanings
         self.takes_handle |= any(map(self.tie.is_like, chain)) and not any(map(self._is_foreign, meanings))
+
+    def _import(self, argument: ast.expr) -> None:
+        """A module of the project that is imported by its name in quotes is referred to as a whole."""
+        said = argument.value if isinstance(argument, ast.Constant) else None
+        if isinstance(said, str) and all(part.isidentifier() for part in said.lstrip(".").split(".")):
+            module = canonical(self.names.file, said)
+            self.references |= {module} if os.path.isabs(module) else set()
 
     def _annotate(self, annotation: ast.expr | None) -> None:
         for node in ast.walk(annotation) if annotation is not None else ():
