@@ -44,6 +44,15 @@ def test_a_module_of_another_letter(tmp_path: Path) -> None:
     assert _islands(files) == [["train.py", "größe.py"]]
 
 
+@pytest.mark.parametrize("package", ["", "package/__init__.py"])
+def test_a_module_of_a_folder(tmp_path: Path, package: str) -> None:
+    (tmp_path / "package").mkdir()
+    files = {tmp_path / "train.py": b"from package import first, second\n", tmp_path / "package" / "second.py": b""}
+    if package:
+        files[tmp_path / package] = b""
+    assert [island[:2] for island in _islands(files)] == [["train.py", "second.py"]]
+
+
 def test_a_name_of_a_module_is_no_module_of_that_name(tmp_path: Path) -> None:
     files = {
         tmp_path / "train.py": b"from models import utils\n",

@@ -15,7 +15,6 @@ from amp_migrate import Options
 from amp_migrate.processes import Died, Workers, usable_cpus
 from amp_migrate.progress import Progress
 from amp_migrate.project import migrate_paths
-from amp_migrate.units.islands import islands
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 LARGE = 1_000_000  # bytes: more than enough for processes to be worthwhile
@@ -94,38 +93,6 @@ def test_the_unit_of_a_process_that_dies_is_an_error(tmp_path, monkeypatch):
     for result in migrate_paths([tmp_path], Options(), Workers(2)):
         assert (result.status, result.output) == ("error", result.source)
         assert "was killed, ran out of memory, or crashed" in result.findings[0].message
-
-
-# -- islands ------------------------------------------------------------------------------------------------
-
-_IMPORTS = {
-    "import": "import other\n",
-    "import as": "import os, other as o\n",
-    "from": "from other import thing\n",
-    "in a function": "def f():\n    from other import thing\n",
-    "in brackets": "from package import (\n    first,  # a comment (with brackets)\n    second,\n)\n",
-    "continued": "from package \\\n    import second\n",
-    "behind others": "import os; import other\n",
-    "behind a condition": "try: import other\nexcept ImportError: pass\n",
-    "from a folder": "from folder import second\n",
-    "a star": "from other import *\n",
-}
-
-
-@pytest.mark.parametrize("imports", _IMPORTS.values(), ids=_IMPORTS)
-def test_files_that_import_each_other_stay_together(tmp_path, imports):
-    written = {"train.py": imports, "other.py": "", "package/__init__.py": "", "package/second.py": ""}
-    written |= {"folder/second.py": "", "far.py": ""}
-    contents = {}
-    for name, text in written.items():
-        file = tmp_path / name
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
-        contents[file.resolve()] = text.encode()
-    behind = [name for name in ("package", "folder") if name in imports]
-    other = tmp_path / (f"{behind[0]}/second.py" if behind else "other.py")
-    seeds = [tmp_path / "train.py", other, tmp_path / "far.py"]
-    assert islands(seeds, contents) == [seeds[:2], seeds[2:]]
 
 
 # -- the bar ------------------------------------------------------------------------------------------------
