@@ -53,7 +53,7 @@ class Binder:
 
     def bind(self) -> Binding:
         """Raises Refusal where the uses cannot all be reached."""
-        if all(self.home.encloses(user) for user in self.users):
+        if all(self._sees(self.home, user) for user in self.users):
             return Binding([self.creations.at(self.home)], None, [], [], {})
         if self.hung is not None:
             return self._hung(self.hung)
@@ -62,6 +62,23 @@ class Binder:
         if attribute is None and len(owners) == 1:
             attribute = self.instances.attribute(owners.pop())
         return attribute or self._constructed() or self._with_helpers() or self._threaded()
+
+    def _sees(self, home: Function, user: Function) -> bool:
+        """True for a function in which a variable of `home` is there. A global that only a block such as
+        `if __name__ == "__main__":` binds is not, where another file imports the function.
+        """
+        if home is user or not home.encloses(user):
+            return home is user
+        return not home.is_module or not self._binds_in_a_block(home) or not self._is_imported(user)
+
+    def _binds_in_a_block(self, module: Function) -> bool:
+        setups = [setup.statement for setup in self.creations.setups if setup.statement.function is module]
+        return bool(setups) and all(statement.block.owner is not None for statement in setups)
+
+    def _is_imported(self, user: Function) -> bool:
+        callers = self.facts.objects.callers(user)
+        is_called = any(statement.function.root is not user.root for _, statement in callers)
+        return is_called or self.facts.is_used_outside(user)
 
     def _with_helpers(self) -> Binding | None:
         """On the instances that build the optimizer, where a schedule of theirs steps it."""
@@ -91,7 +108,7 @@ class Binder:
         owners = [self.home] if carriers else self._scripts() or [self._dominator()]
 
         def sees(function: Function) -> bool:
-            return any(one.encloses(function) for one in (*owners, *carriers))
+            return any(self._sees(one, function) for one in (*owners, *carriers))
 
         creations = [self.creations.at(owner) for owner in owners]
         parameters, arguments = self.passing.through(self.users, sees)
