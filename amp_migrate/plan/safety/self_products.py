@@ -15,11 +15,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision, is_of_module
+from amp_migrate.plan.safety.products import factors, isolate
 
-_PRODUCTS = frozenset("mm bmm matmul".split())
 _TURNS = frozenset("transpose t permute swapaxes movedim T mT".split())
 _SHAPES = _TURNS | frozenset("view reshape contiguous flatten squeeze unsqueeze clone detach float".split())
 # What is divided by its norm, or sums to one, has products of at most one.
@@ -34,32 +34,8 @@ def isolate_self_products(context: Context) -> None:
         for part in context.facts.tree.expressions(statement):
             operands = list(_operands(context, part)) if isinstance(part, cst.BaseExpression) else []
             if operands and all(context.precisions.of(one) is not Precision.OTHER for one in operands):
-                _isolate(context, statement, part, operands)
-
-
-def _isolate(context: Context, statement: Statement, product: cst.CSTNode, operands: list[cst.BaseExpression]) -> None:
-    assert isinstance(product, cst.BaseExpression)
-    if not context.can_be_island(statement, product):
-        text = context.facts.text(product)
-        context.note(product, "AMP186", f"{text} runs in half, and sums squares")
-        return
-    for operand in operands:
-        if context.precisions.of(operand) is not Precision.SINGLE:
-            context.safety.keep_float32(operand)
-    context.safety.isolate(statement)
-
-
-def factors(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """The two operands of a product of matrices; nothing for other expressions."""
-    pair: list[cst.BaseExpression] = []
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
-        pair = [node.left, node.right]
-    elif isinstance(node, cst.Call) and called_name(node) in _PRODUCTS and isinstance(node.func, cst.Attribute):
-        given = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
-        pair = given if is_of_module(context.facts, node.func) else [node.func.value, *given]
-    elif isinstance(node, cst.Call) and called_name(node) == "einsum":
-        pair = [arg.value for arg in node.args[1:]]
-    return pair if len(pair) == 2 else []
+                assert isinstance(part, cst.BaseExpression)
+                isolate(context, part, operands, "sums squares")
 
 
 def _operands(context: Context, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -15,8 +15,7 @@ import libcst as cst
 
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import Precision
-from amp_migrate.plan.safety.self_products import factors
+from amp_migrate.plan.safety.products import factors, isolate
 
 _WRITES = frozenset("add_ copy_ lerp_ sub_".split())
 
@@ -27,15 +26,7 @@ def isolate_statistics(context: Context) -> None:
         if called_name(call) not in _WRITES or not isinstance(call.func, cst.Attribute) or not _is_kept(call.func):
             continue
         for product in _products(context, call):
-            operands = factors(context, product)
-            statement = context.facts.tree.statement_of(product)
-            if not context.can_be_island(statement, product):
-                context.note(product, "AMP186", f"{context.facts.text(product)} runs in half, and is kept")
-                continue
-            for operand in operands:
-                if context.precisions.of(operand) is not Precision.SINGLE:
-                    context.safety.keep_float32(operand)
-            context.safety.isolate(statement)
+            isolate(context, product, factors(context, product), "is kept")
 
 
 def _is_kept(func: cst.Attribute) -> bool:

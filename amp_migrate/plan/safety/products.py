@@ -1,0 +1,38 @@
+"""Products of matrices in the code that a forward reaches: what they are made of, and how they run in float32."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts.tree import called_name
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.precision import Precision, is_of_module
+
+_PRODUCTS = frozenset("mm bmm matmul".split())
+
+
+def factors(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The two operands of a product of matrices; nothing for other expressions."""
+    pair: list[cst.BaseExpression] = []
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
+        pair = [node.left, node.right]
+    elif isinstance(node, cst.Call) and called_name(node) in _PRODUCTS and isinstance(node.func, cst.Attribute):
+        given = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+        pair = given if is_of_module(context.facts, node.func) else [node.func.value, *given]
+    elif isinstance(node, cst.Call) and called_name(node) == "einsum":
+        pair = [arg.value for arg in node.args[1:]]
+    return pair if len(pair) == 2 else []
+
+
+def isolate(context: Context, product: cst.BaseExpression, operands: list[cst.BaseExpression], why: str) -> None:
+    """An island without autocast for a product, whose operands are float32 in it; a note that says `why` it should be
+    one, where there can be none.
+    """
+    statement = context.facts.tree.statement_of(product)
+    if not context.can_be_island(statement, product):
+        context.note(product, "AMP186", f"{context.facts.text(product)} runs in half, and {why}")
+        return
+    for operand in operands:
+        if context.precisions.of(operand) is not Precision.SINGLE:
+            context.safety.keep_float32(operand)
+    context.safety.isolate(statement)
