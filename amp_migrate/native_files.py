@@ -9,7 +9,6 @@ from amp_migrate.facts.elsewhere import Elsewhere, Nowhere
 from amp_migrate.files.helpers import Helpers
 from amp_migrate.files.imports import module_name
 from amp_migrate.files.torch_version import FIRST_WITH_TORCH_AMP
-from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.processes import Died
 from amp_migrate.result import Result
@@ -32,10 +31,9 @@ def native_results(workspace: Workspace, files: list[Path], options: Options) ->
     def size(file: Path) -> int:
         return len(workspace.sources[file])
 
-    workspace.workers.progress.begin("native AMP", sum(map(size, files)))
-    made = workspace.workers.map(work, files, size)
+    made = workspace.workers.map("native AMP", work, files, size)
     return {
-        file: _failed(str(file), workspace.sources[file], result) if isinstance(result, Died) else result
+        file: Result.broken(str(file), workspace.sources[file], str(result)) if isinstance(result, Died) else result
         for file, result in zip(files, made, strict=True)
     }
 
@@ -51,12 +49,7 @@ def _result(file: Input, torch: tuple[int, int] | None, options: Options, elsewh
     except RecursionError:  # nested too deeply: as little our business as what does not parse
         return Result(file.path, file.source, file.source, "untouched")
     except Exception as error:  # a bug of ours must not cost the user the other files
-        return _failed(file.path, file.source, error)
-
-
-def _failed(path: str, source: bytes, error: Exception) -> Result:
-    finding = Finding(path, 1, "AMP999", f"{type(error).__name__}: {error}")
-    return Result(path, source, source, "error", (finding,))
+        return Result.broken(file.path, file.source, f"{type(error).__name__}: {error}")
 
 
 def _torch(declared: tuple[int, int] | None, options: Options) -> tuple[int, int] | None:

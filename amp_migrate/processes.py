@@ -38,13 +38,15 @@ class Workers:
         self.progress = progress or Progress()
 
     def map(
-        self, work: Callable[[_Piece], _Made], pieces: Sequence[_Piece], size: Callable[[_Piece], int]
+        self, what: str, work: Callable[[_Piece], _Made], pieces: Sequence[_Piece], size: Callable[[_Piece], int]
     ) -> list[_Made | Died]:
-        """The results of some pieces, in their order; `size` is that of a piece in bytes of source.
+        """The results of some pieces, in their order; `size` is that of a piece in bytes of source, and `what` says
+        what they are to whoever waits.
 
         What the work raises is raised here.
         """
         sizes = list(map(size, pieces))
+        self.progress.begin(what, sum(sizes))
         if min(self.count, len(pieces)) < 2 or sum(sizes) < _WORTHWHILE or not hasattr(os, "fork"):
             return [self._here(work, piece, end) for piece, end in zip(pieces, accumulate(sizes), strict=True)]
         global _work

@@ -35,6 +35,11 @@ class Result:
     ignored: int = 0
     companions: tuple[int, int] = (0, 0)
 
+    @classmethod
+    def broken(cls, path: str, source: bytes, message: str) -> Result:
+        """The outcome for a file that a bug of ours, or of what it runs on, has stopped."""
+        return cls(path, source, source, "error", (Finding(path, 1, "AMP999", message),))
+
     @property
     def members(self) -> tuple[str, ...]:
         """The paths of the files of the unit, this one alone where it belongs to none."""

@@ -44,7 +44,7 @@ def _raises(number: int) -> int:
 
 def test_results_come_in_order_and_from_other_processes():
     progress = _Noted()
-    made = Workers(2, progress).map(_pid_and_square, range(6), lambda number: LARGE)
+    made = Workers(2, progress).map("work", _pid_and_square, range(6), lambda number: LARGE)
     assert [one[1] for one in made if not isinstance(one, Died)] == [0, 1, 4, 9, 16, 25]
     assert os.getpid() not in {one[0] for one in made if not isinstance(one, Died)}
     assert progress.seen[-1] == 6 * LARGE and progress.seen == sorted(progress.seen)
@@ -53,20 +53,20 @@ def test_results_come_in_order_and_from_other_processes():
 @pytest.mark.parametrize(("count", "size"), [(1, LARGE), (2, 10)], ids=["one process", "little work"])
 def test_little_is_done_here(count: int, size: int):
     progress = _Noted()
-    made = Workers(count, progress).map(_pid_and_square, range(3), lambda number: size)
+    made = Workers(count, progress).map("work", _pid_and_square, range(3), lambda number: size)
     assert made == [(os.getpid(), 0), (os.getpid(), 1), (os.getpid(), 4)]
     assert progress.seen == [size, 2 * size, 3 * size]
 
 
 def test_a_process_that_dies_costs_its_own_piece_only():
-    made = Workers(2).map(_dies_at_three, range(6), lambda number: LARGE)
+    made = Workers(2).map("work", _dies_at_three, range(6), lambda number: LARGE)
     assert [one if isinstance(one, int) else type(one) for one in made] == [0, 1, 2, Died, 4, 5]
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_what_the_work_raises_is_raised_here(count: int):
     with pytest.raises(ValueError, match="no 0"):
-        Workers(count).map(_raises, range(2), lambda number: LARGE)
+        Workers(count).map("work", _raises, range(2), lambda number: LARGE)
 
 
 def test_two_processes_come_to_the_same_results(tmp_path):

@@ -39,9 +39,8 @@ def migrate_all_companions(results: Mapping[Path, Result], workspace: Workspace)
         return len(results[path].output)
 
     while True:
-        workspace.workers.progress.begin("other parts of apex", sum(map(size, waiting)))
         work = partial(_stage, results, workspace, dict(kept), words)
-        made = workspace.workers.map(work, waiting, size)
+        made = workspace.workers.map("other parts of apex", work, waiting, size)
         stages = {
             real(path): not_migrated(results[path], str(stage)) if isinstance(stage, Died) else stage
             for path, stage in zip(waiting, made, strict=True)

@@ -334,3 +334,12 @@ def written_by(statement: Statement) -> frozenset[str]:
         if isinstance(target, (cst.Name, cst.Attribute))
     )
     return frozenset(names)
+
+
+def is_dead(statement: Statement, decide: Decide) -> bool:
+    """True in an arm that never runs in the program in which `decide` answers, the one of mixed precision."""
+    for outer in statement.path()[:-1]:
+        arm = statement.arm_of(outer.node) if isinstance(outer.node, cst.If) else None
+        if arm is not None and isinstance(outer.node, cst.If) and decide(outer.node.test) is (arm != "body"):
+            return True
+    return False

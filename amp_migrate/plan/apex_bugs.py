@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.paths import Decide
-from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.paths import Decide, is_dead
+from amp_migrate.facts.tree import called_name
 from amp_migrate.findings import Finding
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import own_calls
@@ -62,12 +62,3 @@ def _sums_of_the_handle(facts: Facts, found: Recognition, steps: StepPlan) -> It
             text = facts.text(backward.call)
             message = f"{text} divided the gradients of earlier backwards by the loss scale again; now they add up"
             yield facts.finding(backward.call, "AMP163", message)
-
-
-def is_dead(statement: Statement, decide: Decide) -> bool:
-    """True in an arm that runs only while mixed precision is off."""
-    for outer in statement.path()[:-1]:
-        arm = statement.arm_of(outer.node) if isinstance(outer.node, cst.If) else None
-        if arm is not None and isinstance(outer.node, cst.If) and decide(outer.node.test) is (arm != "body"):
-            return True
-    return False

@@ -229,10 +229,9 @@ class Parameters:
     def _optimizers_that_grow(self) -> ObjectSet:
         """Optimizers that get parameter groups added somewhere."""
         grown: set[Object] = set()
-        for part, _ in self.facts.tree.every(cst.Call):
-            if isinstance(part.func, cst.Attribute):
-                if part.func.attr.value == "add_param_group":
-                    grown |= self.facts.objects.objects(part.func.value)
+        for call, _ in self.facts.tree.every(cst.Call):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_param_group":
+                grown |= self.facts.objects.objects(call.func.value)
         return frozenset(grown)
 
 

@@ -11,6 +11,7 @@ single one that is not refuses the unit, so that nothing is left behind.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import libcst as cst
@@ -40,6 +41,7 @@ from amp_migrate.sources.initialize import read_setup
 from amp_migrate.sources.native import native_amp
 from amp_migrate.vocabulary import UNARY_MODULES
 
+_APEX = re.compile("apex")  # it stands in every import of it, by its name in quotes as well
 _AVAILABILITY = frozenset(("is_apex_available",))
 
 
@@ -56,17 +58,7 @@ _NATIVE_FLOAT = frozenset(
 
 def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     """Everything of apex.amp in the module, and every reason why it cannot all be migrated."""
-    return _Reader(facts).read() if _speaks_of_apex(facts) else (Recognition(APEX_AMP), [])
-
-
-def _speaks_of_apex(facts: Facts) -> bool:
-    """False where nothing can be of apex: no import names it, not even in a text."""
-    return any(
-        "apex" in part.value
-        for statement in facts.tree.all_statements()
-        for part in facts.tree.expressions(statement)
-        if isinstance(part, (cst.Name, cst.SimpleString))
-    )
+    return _Reader(facts).read() if facts.says(_APEX) else (Recognition(APEX_AMP), [])
 
 
 class _Reader:

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from amp_migrate.files.imports import canonical, split
+from amp_migrate.vocabulary import IMPORTERS
 
 _GAP = rb"(?:[ \t\f]|\\\r?\n)*"
 _LINE = rb"(?:[^\r\n\\;]|\\\r?\n)*"
@@ -20,7 +21,7 @@ _IMPORT = re.compile(
     rb"\bfrom\b%(gap)s([.\w\x80-\xff]+)%(gap)simport\b%(gap)s(\((?:[\w\x80-\xff\s,\\]|#[^\r\n]*)*\)|%(line)s)"
     rb"|\bimport\b(%(line)s)" % {b"gap": _GAP, b"line": _LINE}
 )
-_BY_NAME = re.compile(rb"""(?:\bimport_module|__import__)\s*\(\s*[a-zA-Z]*["']+([.\w\x80-\xff]+)""")
+_BY_NAME = re.compile(rb"""(?:%s)\s*\(\s*[a-zA-Z]*["']+([.\w\x80-\xff]+)""" % "|".join(sorted(IMPORTERS)).encode())
 _LINE_OF_COMMENT = re.compile(rb"^[ \t]*#[^\r\n]*", re.MULTILINE)
 _COMMENT = re.compile(rb"#[^\r\n]*")
 _NAME = re.compile(rb"[.\w\x80-\xff]+")
@@ -67,7 +68,8 @@ def _from(file: Path, module: bytes, names: list[bytes], folders: Container[byte
     found = _file_of(file, module)
     yield found
     first = module.partition(b".")[0]
-    if found.name == "__init__.py" if found is not None else first in folders or not first:
+    may_be_folder = first in folders or not first
+    if found.name == "__init__.py" if found is not None else may_be_folder:
         dot = b"" if module.endswith(b".") else b"."
         yield from (_file_of(file, module + dot + name) for name in names)
 

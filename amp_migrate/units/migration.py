@@ -70,11 +70,11 @@ def migrate_units(
     others is left alone. So is one with files that are `taken`, which belong to a unit of another source form.
     """
     workers = workspace.workers
-    workers.progress.begin("apex.amp" if tie is APEX_AMP else "training", _size(workspace, seeds))
+    what = "apex.amp" if tie is APEX_AMP else "training"
     pieces = workspace.apart(seeds) if workers.count > 1 and len(seeds) > 1 else [seeds]
     units = _Units(workspace, options, tie, taken, whole_units)
     results: dict[Path, Result] = {}
-    for piece, made in zip(pieces, workers.map(units.results, pieces, partial(_size, workspace)), strict=True):
+    for piece, made in zip(pieces, workers.map(what, units.results, pieces, partial(_size, workspace)), strict=True):
         results |= {file: _died(file, workspace) for file in piece} if isinstance(made, Died) else made
     return results
 
@@ -84,7 +84,7 @@ def _size(workspace: Workspace, files: Iterable[Path]) -> int:
 
 
 def _died(file: Path, workspace: Workspace) -> Result:
-    return _failed(Input(str(file), "", workspace.sources[file]), str(Died()))
+    return Result.broken(str(file), workspace.sources[file], str(Died()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -393,18 +393,14 @@ class _Units:
         try:
             outcome = migrate(inputs, options, helpers)
         except Exception as error:  # a bug of ours must not cost the user the other files
-            return Outcome([_failed(one, f"{type(error).__name__}: {error}") for one in inputs])
+            message = f"{type(error).__name__}: {error}"
+            return Outcome([Result.broken(one.path, one.source, message) for one in inputs])
         if outcome.refusal is not None:
             outcome.refusal.with_traceback(None)  # its frames would keep all facts of the program alive
         return outcome
 
     def _is_used_outside(self, files: tuple[Path, ...], path: str, name: str) -> bool:
         return bool(self.index.users_of(name, real(path), Unit(files, {})))
-
-
-def _failed(file: Input, message: str) -> Result:
-    finding = Finding(file.path, 1, "AMP999", message)
-    return Result(file.path, file.source, file.source, "error", (finding,))
 
 
 def _is_copy(result: Result) -> bool:

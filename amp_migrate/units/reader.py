@@ -13,10 +13,10 @@ from amp_migrate.files.bindings import imported
 from amp_migrate.files.imports import canonical
 from amp_migrate.units.definition import Definition
 from amp_migrate.units.tie import Tie
+from amp_migrate.vocabulary import IMPORTERS
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _BUILTINS = frozenset(dir(builtins))
-_IMPORTS = frozenset(("import_module", "__import__"))
 _STATES = frozenset(("state_dict", "load_state_dict"))
 
 
@@ -108,7 +108,7 @@ class _Reader(ast.NodeVisitor):
         chain = _chain(node.func)
         name = chain[-1] if chain else getattr(node.func, "attr", "")
         self.called.add(name)
-        if name in _IMPORTS and node.args:
+        if name in IMPORTERS and node.args:
             self._import(node.args[0])
         if name in self.tie.telling or name in self.tie.ordinary:
             self.uses_handle |= isinstance(node.func, ast.Attribute) and self._is_on_handle(node.func, name)

@@ -15,15 +15,15 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name
 from amp_migrate.facts.values import literal_value
+from amp_migrate.vocabulary import IMPORTERS
 
 _PACKAGE = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)\.")
-_IMPORTS = frozenset(("import_module", "__import__"))
 
 
 def is_by_name(call: cst.Call) -> bool:
     """True for `eval("...")` and `import_module("...")`; `model.eval()` is none."""
     is_eval = isinstance(call.func, cst.Name) and call.func.value == "eval" and len(call.args) == 1
-    return is_eval or (called_name(call) in _IMPORTS and bool(call.args))
+    return is_eval or (called_name(call) in IMPORTERS and bool(call.args))
 
 
 def possibly_meant(facts: Facts, call: cst.Call) -> list[str] | None:
@@ -33,7 +33,7 @@ def possibly_meant(facts: Facts, call: cst.Call) -> list[str] | None:
     """
     parts = list(_texts(call.args[0].value))
     first, last = parts[0], parts[-1]
-    is_import = called_name(call) in _IMPORTS
+    is_import = called_name(call) in IMPORTERS
     if len(parts) == 1:
         if first is not None:
             return []  # a constant is read as what it says, or is an import like any other
