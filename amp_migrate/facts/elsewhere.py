@@ -59,6 +59,10 @@ class Elsewhere(Protocol):
         """True where it certainly computes a binary cross entropy outside of any autocast of its own."""
         ...
 
+    def package(self, importer: str, dotted: str) -> str:
+        """The resolved name of a package from which the file `importer` imports modules by names of run time."""
+        ...
+
     def modules_in(self, package: str) -> list[str]:
         """The full names of the modules in a local package, or in a folder without an `__init__.py`."""
         ...
@@ -117,6 +121,9 @@ class Nowhere:
 
     def compute_bce(self, resolved: str) -> bool:
         return False
+
+    def package(self, importer: str, dotted: str) -> str:
+        return dotted
 
     def modules_in(self, package: str) -> list[str]:
         return []

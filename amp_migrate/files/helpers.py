@@ -15,7 +15,7 @@ from pathlib import Path
 from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.averaging import only_averages
 from amp_migrate.files.bindings import called_name
-from amp_migrate.files.imports import canonical, member, module_name, modules_in, split
+from amp_migrate.files.imports import canonical, member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.read import read_if_there
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
@@ -97,6 +97,9 @@ class Helpers:
         one that it names, outside of any autocast of its own.
         """
         return any(_computes_bce(definition) for _, definition in _definitions(resolved, and_what_they_name=True))
+
+    def package(self, importer: str, dotted: str) -> str:
+        return package_of_names(Path(importer), dotted)
 
     def modules_in(self, package: str) -> list[str]:
         return modules_in(package)

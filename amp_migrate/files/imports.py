@@ -61,6 +61,17 @@ def split(name: str) -> tuple[Path, str] | None:
     return None
 
 
+def package_of_names(importer: Path, dotted: str) -> str:
+    """The canonical name of a package whose modules are imported by names that only run time knows, as in
+    `import_module("models." + name)`. A folder without an `__init__.py` is one by this use.
+    """
+    found = canonical(importer, dotted)
+    if not os.path.isabs(found):
+        folders = (os.path.join(root, *dotted.split(".")) for root in _roots(str(_resolved(importer).parent)))
+        return next((folder for folder in folders if modules_in(folder)), found)
+    return found
+
+
 def modules_in(package: str) -> list[str]:
     """The canonical names of the modules in a package, or in a folder that is one by its use."""
     names = sorted(_names(package)) if os.path.isabs(package) else []

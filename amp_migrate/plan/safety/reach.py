@@ -17,6 +17,7 @@ from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.safety.namespaces import meant_by
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
 
@@ -184,19 +185,15 @@ class Reach:
         own = self.facts.tree.function_of(call)
         if meant is None:
             self.hidden.append(call)
-        for name in meant or ():
-            module = self.facts.names.module_named(name)
-            variables = list(self.facts.names.scopes[module].variables.values()) if module is not None else []
-            variable = self.facts.names.variable_behind(name)
-            for binding in (one for found in (*variables, variable) if found is not None for one in found.bindings):
-                if binding.node in self.facts.tree.class_at:
-                    self._class(self.facts.tree.class_at[binding.node])
-                elif binding.node in self.facts.tree.function_at:
-                    maker = self.facts.tree.function_at[binding.node]
+        for one in (meant_by(self.facts, name) for name in meant or ()):
+            for node in one.definitions:
+                if node in self.facts.tree.class_at:
+                    self._class(self.facts.tree.class_at[node])
+                elif node in self.facts.tree.function_at:
+                    maker = self.facts.tree.function_at[node]
                     if not maker.encloses(own):  # `eval(args.logger)` in `main()` is not main
                         self._makes(maker)
-            if module is None and variable is None and self.facts.elsewhere.is_there(name):
-                self.unread[name] = call
+            self.unread |= dict.fromkeys(one.unread, call)
 
     def _made_by(self, call: cst.Call) -> None:
         """The modules that a call may make: an instance, or what a function builds, chosen from a table as well."""
@@ -229,16 +226,19 @@ class Reach:
 
     def _held(self, callee: cst.BaseExpression) -> list[object]:
         """The definitions that a variable or table may hold: `ZOO[name]`, `getattr(models, name)`."""
-        table = _table(callee)
-        module = self.facts.names.module(table) if table is not None else None
-        if module is not None:
-            names = self.facts.names.scopes[module].variables.values()
-            held = {one for name in names for one in self.facts.objects.variable_objects(name)}
-        elif isinstance(callee, (cst.Name, cst.Attribute, cst.Subscript)):
-            held = set(self.facts.objects.objects(callee))
-        else:
-            return []
-        return [one.origin for one in held if one.kind == "definition"]
+        held: list[object] = [
+            node for module in self._tables(callee) for node in meant_by(self.facts, module).definitions
+        ]
+        if isinstance(callee, (cst.Name, cst.Attribute, cst.Subscript)):
+            held += [one.origin for one in self.facts.objects.objects(callee) if one.kind == "definition"]
+        return list(dict.fromkeys(held))
+
+    def _tables(self, callee: cst.BaseExpression) -> list[str]:
+        """The full names of the modules that a callee, or what a variable holds that is called, is looked up in."""
+        values = self.facts.objects.values_of(callee) if isinstance(callee, cst.Name) else []
+        tables = (_table(value) for value in (callee, *values))
+        names = (self.facts.names.dotted(table) for table in tables if table is not None)
+        return [name for name in names if name is not None]
 
     def _callees(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What a call calls, as written, and what `functools.partial` was given under that name."""
@@ -268,8 +268,10 @@ class Reach:
             is_here = any(self.facts.names.variable_behind(one) for one in (name, name.rpartition(".")[0]))
             if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
                 self.unread[name] = call
-        module = self.facts.names.module(callee) if isinstance(callee, (cst.Name, cst.Attribute)) else None
-        if module is not None:  # called, it is no module: the package has given its name to something else
+        for module in self._tables(callee):
+            self.unread |= dict.fromkeys(meant_by(self.facts, module).unread, call)
+        called = self.facts.names.module(callee) if isinstance(callee, (cst.Name, cst.Attribute)) else None
+        if called is not None:  # called, it is no module: the package has given its name to something else
             self.unread[dotted_text(callee)] = call
 
 

@@ -2,13 +2,15 @@
 
 eval("models." + config.MODEL.NAME + ".get_net")(config)        any get_net of a module of the package
 importlib.import_module(f"models.{args.arch}")                  anything of a module of the package
-eval(block)                                                     anything of this file
+eval(block)                                                     anything that has a name in this file
+eval("{}_dropout".format(args.arch))                            what has such a name in it
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 
 import libcst as cst
 
@@ -17,7 +19,7 @@ from amp_migrate.facts.tree import called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.vocabulary import IMPORTERS
 
-_PACKAGE = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)\.")
+_PACKAGE = re.compile(r"\.*[A-Za-z_]\w*(?:\.\w+)*")
 
 
 def is_by_name(call: cst.Call) -> bool:
@@ -29,30 +31,55 @@ def is_by_name(call: cst.Call) -> bool:
 def possibly_meant(facts: Facts, call: cst.Call) -> list[str] | None:
     """The full names that such a call may mean, of definitions and of whole modules; None where that is open.
 
-    What belongs to another package (`eval("nn." + name)`) needs no name.
+    What belongs to another package (`eval("nn." + name)`), and what an object holds that is made elsewhere
+    (`eval("lstm.weight_ih_l" + str(layer))`), needs no name.
     """
     parts = list(_texts(call.args[0].value))
-    first, last = parts[0], parts[-1]
     is_import = called_name(call) in IMPORTERS
-    if len(parts) == 1:
-        if first is not None:
-            return []  # a constant is read as what it says, or is an import like any other
-        return None if is_import else [facts.file_of(call).name]
-    package = _PACKAGE.fullmatch(first) if first is not None else None
-    if package is None:
+    if len(parts) == 1 and parts[0] is not None:
+        return []  # a constant is read as what it says, or is an import like any other
+    package, dot, stem = (parts[0] or "").rpartition(".")
+    if not dot:
+        return None if is_import else _named_alike(facts, call, parts)
+    if _PACKAGE.fullmatch(package) is None:
         return None
-    path = _resolved(facts, call, package.group(1), is_import=is_import)
+    if not is_import and _is_of_object(facts, call, package):
+        return []
+    path = _resolved(facts, call, package, is_import=is_import)
     if path is None or not path.startswith("/"):
         return [] if path is not None and not is_import else None
+    last = parts[-1]
     suffix = last[1:] if last is not None and last.startswith(".") and last[1:].isidentifier() else None
-    modules = facts.elsewhere.modules_in(path)
+    modules = [module for module in facts.elsewhere.modules_in(path) if PurePath(module).name.startswith(stem)]
     return [f"{module}.{suffix}" for module in modules] if suffix is not None else modules
+
+
+def _named_alike(facts: Facts, call: cst.Call, parts: list[str | None]) -> list[str]:
+    """`eval("{}_dropout".format(name))`: what has such a name in this file, and whatever it imports by a star.
+
+    What is imported and used under its own name as well is not there for the text to find.
+    """
+    pattern = re.compile("".join(r"\w*" if part is None else re.escape(part) for part in parts))
+    module = facts.tree.root_of(call)
+    own = facts.file_of(call).name
+    names = [
+        f"{own}.{variable.name}"
+        for variable in facts.names.scopes[module].variables.values()
+        if pattern.fullmatch(variable.name) and not (variable.import_path is not None and variable.loads)
+    ]
+    return names + facts.names.star_imports.get(module, [])
+
+
+def _is_of_object(facts: Facts, call: cst.Call, dotted: str) -> bool:
+    """True for an attribute of what a function is given, itself as a method among it."""
+    variable = facts.names.visible(dotted.partition(".")[0], facts.tree.function_of(call))
+    return variable is not None and all(binding.kind == "param" for binding in variable.bindings)
 
 
 def _resolved(facts: Facts, call: cst.Call, dotted: str, *, is_import: bool) -> str | None:
     """The full name of the package: of an import, or of what a name means where the call stands."""
     if is_import:
-        return facts.elsewhere.resolved(facts.file_of(call).path, dotted)
+        return facts.elsewhere.package(facts.file_of(call).path, dotted)
     name, _, rest = dotted.partition(".")
     variable = facts.names.visible(name, facts.tree.function_of(call))
     path = facts.names.followed(variable.import_path) if variable is not None else None

@@ -11,6 +11,7 @@ What counts is where the models go; where that is out of sight, where their inpu
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -18,6 +19,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction, negation, unknown
+from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
@@ -29,6 +31,7 @@ from amp_migrate.sources.plain.optimizers import Optimizers
 
 _PARALLEL = frozenset("DataParallel DistributedDataParallel DDP".split())
 _GPU_NUMBERS = frozenset("rank local_rank gpu gpu_id gpuid cuda_id device_id".split())
+_SETTINGS = re.compile(r"\b(?:args?|opts?|options?|conf(?:ig)?|cfg|h?params?|hps|settings|flags)$", re.IGNORECASE)
 Place = Literal["cuda", "elsewhere", "unknown"]
 
 
@@ -235,7 +238,16 @@ class Devices:
         if isinstance(found, Decision) and not isinstance(node, cst.Subscript):
             is_string = any(self._is_string(value) for value in values) or (option is not None and not values)
             return dataclasses.replace(found, device=node, is_string=is_string)
+        if found == "unknown" and self._is_of_settings(node):
+            return Decision(None, False, node, True)  # torch.device() takes a torch.device as well
         return found
+
+    def _is_of_settings(self, node: cst.BaseExpression) -> bool:
+        """True for `config.device` and `config["device"]`, which nothing in the unit shows but the script goes by."""
+        if not isinstance(node, (cst.Attribute, cst.Subscript)):
+            return False
+        is_device = node.attr.value == "device" if isinstance(node, cst.Attribute) else _is_device_key(node)
+        return is_device and _SETTINGS.search(self.facts.text(node.value)) is not None
 
     def _together(self, places: list[Place | Decision], node: cst.BaseExpression | None) -> Place | Decision:
         decisions = [place for place in places if isinstance(place, Decision)]
@@ -331,6 +343,10 @@ class Devices:
 
     def _is_about_device(self, guard: Guard) -> bool:
         return any(word in self.facts.text(guard.test).lower() for word in ("cuda", "gpu", "cpu", "device"))
+
+
+def _is_device_key(node: cst.Subscript) -> bool:
+    return subscript_key(node) == "['device']"
 
 
 def _argument(call: cst.Call, name: str, position: int | None) -> cst.BaseExpression | None:
