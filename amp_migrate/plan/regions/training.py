@@ -19,6 +19,7 @@ from amp_migrate.facts.tree import Block, Class, Function, Statement, called_nam
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Recognition, Setup
 from amp_migrate.plan.regions.forwards import Forwards, is_no_grad, own_calls
+from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.steps.events import Events
 
 
@@ -59,6 +60,7 @@ class _Finder:
         self.forwards = forwards
         self.roles = forwards.roles
         self.barriers = Barriers(facts, events)
+        self.tensors = Tensors(facts)
         self._needed: dict[Function, set[Statement]] = {}
         self._hoists: dict[Statement, Backward] = {}
         self._sliced: dict[tuple[Statement, frozenset[Path], bool], bool] = {}
@@ -210,9 +212,18 @@ class _Finder:
         )
 
     def _after_forward(self, statements: set[Statement], forwards: list[Statement]) -> set[Statement]:
-        """The forwards and the statements that use their results."""
-        made = [path for statement in forwards for path in writes(statement)]
-        return {*forwards, *self._users_of(statements - set(forwards), made)}
+        """The forwards, the losses of torch that come after them (of what a hook has kept, perhaps), and the statements
+        that use the results of either.
+        """
+        start = min(statement.order for statement in forwards)
+        losses = [
+            one for one in statements if one.order > start and any(map(self.tensors.is_torch_loss, self._calls(one)))
+        ]
+        made = [path for statement in (*forwards, *losses) for path in writes(statement)]
+        return {*forwards, *losses, *self._users_of(statements - set(forwards), made)}
+
+    def _calls(self, statement: Statement) -> Iterator[cst.Call]:
+        return own_calls(self.facts, statement)
 
     def _users_of(self, statements: set[Statement], made: list[Path]) -> set[Statement]:
         """The statements that use the paths, directly or through what others of them make."""
