@@ -898,6 +898,13 @@ _RULES = (
         "give the whole folder; where a file cannot be read or there are too many, add autocast and a scaler by hand",
     ),
     Rule(
+        "AMP971",
+        "refusal",
+        "a precision is chosen by hand beside this training",
+        "who casts to half or bfloat16 has decided about precision; the training may depend on that decision",
+        "if the cast is for inference only, move it to a file that does not train, or migrate by hand",
+    ),
+    Rule(
         "AMP980",
         "refusal",
         "a half tensor is filled with a number beyond 65504",

@@ -12,6 +12,8 @@ without a GPU is none of our business.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
@@ -36,13 +38,18 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     """
     found = Recognition(PLAIN, evaluates=False, is_proven=False, is_scaled=False)
     losses = find_losses(facts)
-    if not losses or _chooses_precision(facts):
+    if not losses or any(native_amp(facts, and_imports=True)):
         return found, []
     optimizers = Optimizers(facts)
     devices = Devices(facts, optimizers, losses)
     found.sites.extend(loss.call for loss in losses)
     if not devices.is_gpu:
         return found, [Refusal("AMP963", losses[0].call, "nothing here shows a GPU")]
+    chosen = _chosen_precision(facts)
+    if chosen is not None:
+        return found, [
+            Refusal("AMP971", chosen, f"{facts.text(chosen)} chooses a precision in code beside this training")
+        ]
     refusals = reasons_to_leave_alone(facts, optimizers, losses)
     if refusals:
         return found, refusals
@@ -78,14 +85,13 @@ def _setups(facts: Facts, optimizers: Optimizers) -> list[Setup]:
     ]
 
 
-def _chooses_precision(facts: Facts) -> bool:
-    """True for native AMP, half or bfloat16 anywhere: the author has decided about precision."""
-    return any(native_amp(facts, and_imports=True)) or any(
-        _is_half(facts, part) for statement in facts.tree.all_statements() for part in facts.tree.expressions(statement)
-    )
+def _chosen_precision(facts: Facts) -> cst.Name | cst.Attribute | cst.Call | None:
+    """Half or bfloat16 by hand, anywhere in the unit; what the training itself casts is another source form."""
+    parts = (part for statement in facts.tree.all_statements() for part in facts.tree.expressions(statement))
+    return next((part for part in parts if _is_half(facts, part)), None)
 
 
-def _is_half(facts: Facts, part: cst.CSTNode) -> bool:
+def _is_half(facts: Facts, part: cst.CSTNode) -> TypeGuard[cst.Name | cst.Attribute | cst.Call]:
     if isinstance(part, cst.Call):
         return called_name(part) in ("half", "bfloat16") and not part.args
     if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
