@@ -201,7 +201,7 @@ class Devices:
         dotted = self.facts.names.dotted(call.func) or ""
         if dotted == "torch.device" and call.args:
             place = self._place(call.args[0].value)
-            return dataclasses.replace(place, device=None) if isinstance(place, Decision) else place
+            return dataclasses.replace(place, device=None, is_string=False) if isinstance(place, Decision) else place
         if dotted == "torch.cuda.current_device":
             return "cuda"
         if (
@@ -210,6 +210,8 @@ class Devices:
             and "cuda" in self.facts.text(call.func)
         ):
             return "cuda"
+        if self._is_of_settings(call):
+            return Decision(None, False, call, True)
         function = self.facts.objects.called_function(call)
         if function is None:
             return "unknown"
@@ -237,17 +239,15 @@ class Devices:
             found = Decision(None, False, node, True)  # `device="cuda"` is a default that a caller may override
         if isinstance(found, Decision) and not isinstance(node, cst.Subscript):
             is_string = any(self._is_string(value) for value in values) or (option is not None and not values)
-            return dataclasses.replace(found, device=node, is_string=is_string)
+            return dataclasses.replace(found, device=node, is_string=is_string or found.is_string)
         if found == "unknown" and self._is_of_settings(node):
             return Decision(None, False, node, True)  # torch.device() takes a torch.device as well
         return found
 
     def _is_of_settings(self, node: cst.BaseExpression) -> bool:
-        """True for `config.device` and `config["device"]`, which nothing in the unit shows but the script goes by."""
-        if not isinstance(node, (cst.Attribute, cst.Subscript)):
-            return False
-        is_device = node.attr.value == "device" if isinstance(node, cst.Attribute) else _is_device_key(node)
-        return is_device and _SETTINGS.search(self.facts.text(node.value)) is not None
+        """True for `config.device`, which nothing in the unit shows but the script goes by."""
+        asked = _asked_for_device(node)
+        return asked is not None and _SETTINGS.search(self.facts.text(asked)) is not None
 
     def _together(self, places: list[Place | Decision], node: cst.BaseExpression | None) -> Place | Decision:
         decisions = [place for place in places if isinstance(place, Decision)]
@@ -345,8 +345,15 @@ class Devices:
         return any(word in self.facts.text(guard.test).lower() for word in ("cuda", "gpu", "cpu", "device"))
 
 
-def _is_device_key(node: cst.Subscript) -> bool:
-    return subscript_key(node) == "['device']"
+def _asked_for_device(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """`config` of `config.device`, `config["device"]` and `config.get("device")`; None for everything else."""
+    if isinstance(node, cst.Attribute) and node.attr.value == "device":
+        return node.value
+    if isinstance(node, cst.Subscript) and subscript_key(node) == "['device']":
+        return node.value
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) == "get":
+        return node.func.value if node.args and literal_value(node.args[0].value) == "device" else None
+    return None
 
 
 def _argument(call: cst.Call, name: str, position: int | None) -> cst.BaseExpression | None:
