@@ -12,8 +12,6 @@ without a GPU is none of our business.
 
 from __future__ import annotations
 
-from typing import TypeGuard
-
 import libcst as cst
 
 from amp_migrate.facts import Facts
@@ -85,13 +83,13 @@ def _setups(facts: Facts, optimizers: Optimizers) -> list[Setup]:
     ]
 
 
-def _chosen_precision(facts: Facts) -> cst.Name | cst.Attribute | cst.Call | None:
+def _chosen_precision(facts: Facts) -> cst.CSTNode | None:
     """Half or bfloat16 by hand, anywhere in the unit; what the training itself casts is another source form."""
     parts = (part for statement in facts.tree.all_statements() for part in facts.tree.expressions(statement))
     return next((part for part in parts if _is_half(facts, part)), None)
 
 
-def _is_half(facts: Facts, part: cst.CSTNode) -> TypeGuard[cst.Name | cst.Attribute | cst.Call]:
+def _is_half(facts: Facts, part: cst.CSTNode) -> bool:
     if isinstance(part, cst.Call):
         return called_name(part) in ("half", "bfloat16") and not part.args
     if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
