@@ -54,7 +54,7 @@ class Binder:
     def bind(self) -> Binding:
         """Raises Refusal where the uses cannot all be reached."""
         if all(self._sees(self.home, user) for user in self.users):
-            return Binding([self.creations.at(self.home)], None, [], [], {})
+            return Binding(self.creations.each(self.home), None, [], [], {})
         if self.hung is not None:
             return self._hung(self.hung)
         attribute = self.instances.attribute(self.home.owner) if self.home.is_method else None
@@ -110,7 +110,7 @@ class Binder:
         def sees(function: Function) -> bool:
             return any(self._sees(one, function) for one in (*owners, *carriers))
 
-        creations = [self.creations.at(owner) for owner in owners]
+        creations = [creation for owner in owners for creation in self.creations.each(owner)]
         parameters, arguments = self.passing.through(self.users, sees)
         return Binding(creations, None, parameters, arguments, {}, carriers=carriers)
 

@@ -33,10 +33,24 @@ class Creations:
         """How the first setup is written: `amp.initialize`, or `optim.SGD`."""
         return self.facts.text(self.setups[0].call.func)
 
+    def each(self, function: Function) -> list[Creation]:
+        """Where trainings follow each other, each behind an optimizer of its own, one for each; else the only one."""
+        setups, uses = self._places_in(function)
+        block = lowest_block([*setups, *uses])
+        if not all(setup.stays for setup in self.setups) or self._loop_to_leave(block, function) is not None:
+            return [self.at(function)]
+        parts = _in_turns(block, setups, uses)
+        return [self._after(function, *part) for part in parts] if len(parts) > 1 else [self.at(function)]
+
     def at(self, function: Function) -> Creation:
         """After the setup, lifted out of its guards and of everything that does not also hold the uses."""
+        return self._after(function, *self._places_in(function))
+
+    def _places_in(self, function: Function) -> tuple[list[Statement], list[Statement]]:
         setups = [place for setup in self.setups if (place := self._place_of(setup, function)) is not None]
-        uses = [place for place in self.uses_in(function) if not any(place is setup for setup in setups)]
+        return setups, [place for place in self.uses_in(function) if not any(place is setup for setup in setups)]
+
+    def _after(self, function: Function, setups: list[Statement], uses: list[Statement]) -> Creation:
         block = lowest_block([*setups, *uses])
         loop = self._loop_to_leave(block, function)
         if loop is not None:
@@ -134,8 +148,28 @@ class Creations:
 
     def _check_order(self, block: Block, at: Statement, uses: Iterable[Statement]) -> None:
         for use in uses:
-            lifted = next((statement for statement in use.path() if statement.block is block), None)
+            lifted = _lifted(use, block)
             if lifted is not None and lifted.index < at.index and not isinstance(lifted.node, cst.FunctionDef):
                 raise Refusal(
                     "AMP914", use.node, f"the scaler is used here before {self.setup_text} has run in this function"
                 )
+
+
+def _in_turns(
+    block: Block, setups: list[Statement], uses: list[Statement]
+) -> list[tuple[list[Statement], list[Statement]]]:
+    """Setups and uses, parted where a setup comes after uses of earlier ones; definitions of functions are no uses."""
+    places = [(lifted, place in setups, place) for place in (*setups, *uses) if (lifted := _lifted(place, block))]
+    parts: list[tuple[list[Statement], list[Statement]]] = [([], [])]
+    for lifted, is_setup, place in sorted(places, key=lambda one: (one[0].index, not one[1])):
+        if isinstance(lifted.node, cst.FunctionDef):
+            continue
+        if is_setup and parts[-1][1]:
+            parts.append(([], []))
+        parts[-1][0 if is_setup else 1].append(place)
+    return parts
+
+
+def _lifted(place: Statement, block: Block) -> Statement | None:
+    """The statement of a block that a place is in."""
+    return next((statement for statement in place.path() if statement.block is block), None)
