@@ -1,9 +1,9 @@
 """Where the scaler lives (rule A): created once, visible wherever it is used, never None.
 
 In order of preference: a local variable of the function that sets mixed precision up (nested functions see
-it), a global where the setup stands at module level, an attribute where the methods of one class use it, the way that
-the source's handle travels, and only then a parameter threaded through the calls from the function that dominates all
-uses.
+it), a global where the setup stands at module level (functions that are given the optimizer get the scaler, too), an
+attribute where the methods of one class use it, the way that the source's handle travels, and only then a parameter
+threaded through the calls from the function that dominates all uses.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Binder:
         setups = [setup for setup in found.setups if setup.optimizers]
         self.facts = facts
         self.found = found
+        self.roles = roles
         self.users = users
         self.hung = hung
         self.home = setups[0].statement.function
@@ -54,7 +55,7 @@ class Binder:
     def bind(self) -> Binding:
         """Raises Refusal where the uses cannot all be reached."""
         if all(self._sees(self.home, user) for user in self.users):
-            return Binding(self.creations.each(self.home), None, [], [], {})
+            return self._handed_on() or Binding(self.creations.each(self.home), None, [], [], {})
         if self.hung is not None:
             return self._hung(self.hung)
         attribute = self.instances.attribute(self.home.owner) if self.home.is_method else None
@@ -70,6 +71,21 @@ class Binder:
         if home is user or not home.encloses(user):
             return home is user
         return not home.is_module or not self._binds_in_a_block(home) or not self._is_imported(user)
+
+    def _handed_on(self) -> Binding | None:
+        """As arguments, where a script hands its optimizer to functions instead of having them read a global."""
+        given = {user for user in self.users if user is not self.home and self._gets_optimizer(user)}
+        if not self.home.is_module or not given:
+            return None
+        try:
+            parameters, arguments = self.passing.through(given, lambda function: function is self.home)
+        except Refusal:
+            return None
+        return Binding(self.creations.each(self.home), None, parameters, arguments, {})
+
+    def _gets_optimizer(self, user: Function) -> bool:
+        params = self.passing.threadable(user).parameters
+        return any(self.facts.objects.may_be(param.name, self.roles.optimizers) for param in params)
 
     def _binds_in_a_block(self, module: Function) -> bool:
         setups = [setup.statement for setup in self.creations.setups if setup.statement.function is module]
