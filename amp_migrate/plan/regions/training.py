@@ -9,12 +9,13 @@ never inside, the region splits around it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, path_of, reads, writes
+from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Recognition, Setup
@@ -87,14 +88,28 @@ class _Finder:
         return regions
 
     def _is_preparation(self, region: Region) -> bool:
-        """True for what comes before the optimizer is built, or holds that: it makes the model that is trained."""
+        """True for what comes before the optimizer is built, or holds that: it makes the model that is trained.
+
+        Where several trainings follow each other, the first ones come before the optimizers of the others.
+        """
+        later = [setup for setup in self.found.setups if setup.stays and self._is_built_after(setup, region)]
+        optimizers = self._optimizers_of(node for setup in later for node in setup.optimizers)
+        return bool(later) and not any(
+            backward.statement.function is region.function
+            and backward.statement.order > region.last.order
+            and not self._optimizers_of(backward.optimizers) & optimizers
+            for backward in self.found.backwards
+        )
+
+    def _is_built_after(self, setup: Setup, region: Region) -> bool:
         return any(
             (region.covers(built) or region.last.order < built.order)
             and not any(outer.is_loop and built.inside(outer) for outer in region.first.path()[:-1])
-            for setup in self.found.setups
-            if setup.stays
             for built in self._places_of(setup, region.function)
         )
+
+    def _optimizers_of(self, nodes: Iterable[cst.BaseExpression]) -> ObjectSet:
+        return frozenset().union(*(self.facts.objects.objects(node) for node in nodes))
 
     def _places_of(self, setup: Setup, function: Function) -> Iterator[Statement]:
         """Where a function builds the optimizer, itself or by the function that it calls for that."""

@@ -263,8 +263,11 @@ class Reach:
             self._note_unread(call, callee)
 
     def _note_unread(self, call: cst.CSTNode, callee: cst.BaseExpression) -> None:
+        table = callee
+        while isinstance(table, cst.Subscript):  # `zoo.MODELS[name]`
+            table = table.value
         held = self.facts.objects.import_paths(callee)  # of a table of imported classes, all
-        for name in dict.fromkeys([*self.facts.names.imported_as(callee), *held]):
+        for name in dict.fromkeys([*self.facts.names.imported_as(table), *held]):
             is_here = any(self.facts.names.variable_behind(one) for one in (name, name.rpartition(".")[0]))
             if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
                 self.unread[name] = call

@@ -17,6 +17,7 @@ from amp_migrate.plan.safety.probabilities import keep_probabilities
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.self_products import isolate_self_products
+from amp_migrate.plan.safety.sparse import isolate_sparse_products
 from amp_migrate.plan.safety.statistics import isolate_statistics
 from amp_migrate.plan.safety.vanishing import keep_epsilons
 
@@ -37,6 +38,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite]) -> Safety:
     keep_masks(context)
     isolate_self_products(context)
     isolate_statistics(context)
+    isolate_sparse_products(context)
     keep_linear_algebra(context)
     keep_probabilities(context)
     keep_epsilons(context)

@@ -61,11 +61,28 @@ class Creations:
         calls_user = may_call and any(place in self.uses_in(function) for place in setups)
         if calls_user or any(use.inside(holder) for use in uses for holder in lifted):
             first = min(lifted, key=lambda statement: statement.index)
-            return Creation(function, first, before=True)  # what sets up uses the scaler, too
+            holds_use = any(use is first or use.inside(first) for use in self.uses_in(function))
+            return Creation(function, first, before=holds_use)  # what sets up uses the scaler, too
         for place in setups:
             self._check_conditions(place, lifted, uses)
         self._check_order(block, at, uses)
-        return Creation(function, at)
+        return Creation(function, self._after_wrappers(at, uses))
+
+    def _after_wrappers(self, at: Statement, uses: list[Statement]) -> Statement:
+        """The last of the statements that follow at once and put something around an optimizer under its own name:
+        `optimizer = keep_rates(optimizer)`.
+        """
+        for follower in at.next_siblings():
+            node = at.node
+            targets = {self.facts.text(one.target) for one in node.targets} if isinstance(node, cst.Assign) else set()
+            if not isinstance(follower.node, cst.Assign) or follower in uses:
+                break
+            again = {self.facts.text(one.target) for one in follower.node.targets}
+            given = [arg.value for arg in follower.node.value.args] if isinstance(follower.node.value, cst.Call) else []
+            if again != targets or not any(self.facts.text(arg) in targets for arg in given):
+                break
+            at = follower
+        return at
 
     def _check_conditions(self, place: Statement, lifted: list[Statement], uses: list[Statement]) -> None:
         """A condition around the setup that is no guard is lost, unless what uses the scaler has it as well."""

@@ -149,7 +149,7 @@ class _Collector:
         elif func.attr.value == "zero_grad":
             objects: ObjectSet | None = self.roles.optimizers_at(func.value)
             if not objects:
-                objects = None if self.roles.is_model(func.value) else frozenset()
+                objects = self.roles.holders(func.value) if self.roles.is_model(func.value) else frozenset()
             if objects is None or objects:
                 self.events.zero_grads.setdefault(statement, []).append(ZeroGrad(statement, objects))
 

@@ -106,10 +106,23 @@ class UnscalePlanner:
                 raise Refusal(
                     "AMP904", use.node, f"{text} may use gradients of an optimizer that steps later than another one"
                 )
+        self._check_stepped(members, uses)
         for cluster in self._clusters(members, uses):
             unscale = self._place(members, cluster, sources)
             if unscale not in self.unscales:
                 self.unscales.append(unscale)
+
+    def _check_stepped(self, members: ObjectSet, uses: list[GradientUse]) -> None:
+        """Gradients that no step takes any more are cleared, but `unscale_` would be remembered: the next step of the
+        optimizer would take its gradients for unscaled. (A GAN's critic has those of the generator's loss.)
+        """
+        step, clears = self.graph.is_step(members), self.graph.clears(members)
+        for use in uses:
+            if not self.graph.path_exists(self.graph.points([use.statement]), step, clears):
+                text = " ".join(self.facts.text(use.node).split())
+                raise Refusal(
+                    "AMP904", use.node, f"{text} uses gradients that no step takes: they are cleared before the next one"
+                )
 
     def _note_micro_use(self, use: GradientUse) -> None:
         text = " ".join(self.facts.text(use.node).split())
