@@ -86,7 +86,10 @@ def _rebound_before(inner: Statement, outer: Statement) -> set[str]:
 
 
 def _rebound(statement: Statement) -> set[str]:
+    """What a statement certainly gives another value, in the body of a `with` as well."""
     node = statement.node
+    if isinstance(node, cst.With):
+        return {name for block in statement.blocks for inner in block.statements for name in _rebound(inner)}
     if not isinstance(node, cst.Assign):
         return set()
     return {target.target.value for target in node.targets if isinstance(target.target, cst.Name)}

@@ -141,11 +141,17 @@ def _take(
     certain: bool,
 ) -> None:
     """Add what `statement` contributes; `certain` is false where it does not always run."""
-    always = certain and isinstance(statement.node, (cst.With, cst.Try))
+    is_branch = isinstance(statement.node, cst.If)  # in an arm, what it sets itself hides what was before
+    always = is_branch or (certain and isinstance(statement.node, (cst.With, cst.Try)))
+    around = set(found.open_paths)
+    joined = set(around)
     for block in reversed(statement.blocks):
         if not isinstance(statement.node, cst.ClassDef):
+            found.open_paths = set(around) if is_branch else found.open_paths
             for inner in reversed(block.statements):
                 _take(inner, found, ignored, reads_of, certain=always)
+            joined |= found.open_paths
+    found.open_paths = joined if is_branch else found.open_paths
     written = writes(statement)
     if not any(overlaps(path, want) for path in written for want in found.open_paths):
         return

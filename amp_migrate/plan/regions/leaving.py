@@ -83,18 +83,21 @@ def loads_after(facts: Facts, name: str, region: Region) -> Iterator[cst.Name]:
             at = facts.tree.statement_of(load)
             if at.inside(statement) and not _is_rebound(name, statement, at):
                 yield load
-        if (name,) in writes(statement) and isinstance(statement.node, cst.Assign):
+        if _rebinds(statement, name):
             return
 
 
 def _is_rebound(name: str, outer: Statement, at: Statement) -> bool:
     """True where the blocks between a statement and one inside of it certainly give the name another value before."""
     inner = at.path()[len(outer.path()) :]
-    return any(
-        (name,) in writes(earlier) and isinstance(earlier.node, cst.Assign)
-        for place in inner
-        for earlier in place.block.statements[: place.index]
-    )
+    return any(_rebinds(earlier, name) for place in inner for earlier in place.block.statements[: place.index])
+
+
+def _rebinds(statement: Statement, name: str) -> bool:
+    """True for an assignment to the name, also in the body of a `with`, which always runs."""
+    if isinstance(statement.node, cst.With):
+        return any(_rebinds(inner, name) for block in statement.blocks for inner in block.statements)
+    return (name,) in writes(statement) and isinstance(statement.node, cst.Assign)
 
 
 def what_follows(statement: Statement) -> Iterator[Statement]:

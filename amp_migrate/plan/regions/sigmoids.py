@@ -143,14 +143,18 @@ class Sigmoids(Trail):
         is_torch = isinstance(root, cst.Name) and root.value in ("torch", "F", "nn")
         return first if first is not None and (is_torch or isinstance(root, cst.Attribute)) else root
 
-    def _is_module(self, call: cst.Call) -> bool:
+    def is_softmax(self, call: cst.Call) -> bool:
+        """True for a softmax as a function, a method or a module."""
+        return called_name(call) == "softmax" or self._is_module(call, frozenset(("Softmax",)))
+
+    def _is_module(self, call: cst.Call, names: frozenset[str] = _MODULES) -> bool:
         """True for `self.sigmoid(x)` with `self.sigmoid = nn.Sigmoid()`, and for `nn.Sigmoid()(x)`."""
         if isinstance(call.func, cst.Call):
-            return called_name(call.func) in _MODULES
+            return called_name(call.func) in names
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
-        return bool(origins) and all(isinstance(one, cst.Call) and called_name(one) in _MODULES for one in origins)
+        return bool(origins) and all(isinstance(one, cst.Call) and called_name(one) in names for one in origins)
 
 
 def _all(found: list[Arguments | None]) -> Arguments | None:

@@ -165,8 +165,10 @@ class _Finder:
         return reached
 
     def _reads_of(self, statement: Statement) -> list[Path]:
-        """Behind a gradient of its own, a penalty is in float32 (rule H5); O1 had no such place."""
-        if not self.found.evaluates and self.barriers.takes_gradient(statement):
+        """Behind a gradient of its own, a penalty is in float32 (rule H5); O1 had no such place. What comes back from
+        NumPy has no gradients: labels that a model has made were made by an evaluation.
+        """
+        if not self.found.evaluates and (self.barriers.takes_gradient(statement) or _is_from_numpy(statement)):
             return []
         return own_reads(statement)
 
@@ -497,6 +499,15 @@ def lowest_block(statements: list[Statement]) -> Block:
     return block
 
 
+def _is_from_numpy(statement: Statement) -> bool:
+    """True for `labels = torch.from_numpy(found).cuda()`."""
+    node = statement.node
+    value = node.value if isinstance(node, cst.Assign) else None
+    while isinstance(value, cst.Call) and called_name(value) != "from_numpy" and isinstance(value.func, cst.Attribute):
+        value = value.func.value
+    return isinstance(value, cst.Call) and called_name(value) == "from_numpy"
+
+
 def has_no_casts(statement: Statement, found: Recognition) -> bool:
     """True for the `with` of the source form in which its casts are off."""
     node = statement.node
@@ -538,8 +549,13 @@ def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool
     return False
 
 
+def _is_setting(node: cst.Call) -> bool:
+    """True for `config.get("weight", 1)`."""
+    return called_name(node) == "get" and bool(node.args) and isinstance(node.args[0].value, cst.SimpleString)
+
+
 def _is_arithmetic(node: cst.BaseExpression) -> bool:
-    if isinstance(node, (cst.Name, cst.BaseNumber)):
+    if isinstance(node, (cst.Name, cst.BaseNumber, cst.SimpleString)):
         return True
     if isinstance(node, (cst.Attribute, cst.Subscript)):
         return _is_arithmetic(node.value)
@@ -550,7 +566,8 @@ def _is_arithmetic(node: cst.BaseExpression) -> bool:
         return isinstance(node.operator, (cst.Minus, cst.Plus)) and _is_arithmetic(node.expression)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         values = (node.func.value, *(arg.value for arg in node.args))
-        return node.func.attr.value in ("mean", "item", "detach") and all(_is_arithmetic(value) for value in values)
+        plain = node.func.attr.value in ("mean", "item", "detach") or _is_setting(node)
+        return plain and all(_is_arithmetic(value) for value in values)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
         return node.func.value in ("len", "float", "int") and len(node.args) == 1
     return False

@@ -42,8 +42,9 @@ def _sigmoids(
     seen.add(node)
     for part in walk(node):
         if isinstance(part, cst.Call):
-            argument = Sigmoids(context.facts).origin(part)
-            if argument is not None and called_name(part) != "softmax":
+            sigmoids = Sigmoids(context.facts)
+            argument = sigmoids.origin(part)
+            if argument is not None and not sigmoids.is_softmax(part):
                 yield argument
             for value in _returned(context, part):
                 yield from _sigmoids(context, value, depth - 1, seen)
