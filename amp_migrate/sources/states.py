@@ -5,7 +5,8 @@
     if checkpoint.get("scaler"):
         scaler.load_state_dict(checkpoint["scaler"])
 
-Old checkpoints have no such key, and those of a disabled scaler an empty state: both are passed over.
+Old checkpoints have no such key, and those of a disabled scaler an empty state: both are passed over. Where the states
+of several optimizers are a dict of their own, the scaler's stands beside that, in the file of both.
 """
 
 from __future__ import annotations
@@ -21,39 +22,42 @@ from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.model import AddedState, Recognition
 
+Place = cst.DictElement | cst.Arg | cst.Assign
+
 
 def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
     """Note the dicts that save an optimizer's state, and the loads of it from a dict under a string."""
     key = _free_key(facts)
-    seen: set[cst.CSTNode] = set()
-    for call, statement, receiver in _state_calls(facts):
-        objects = facts.objects.objects(receiver)
-        if not objects & optimizers:
-            continue
-        if called_name(call) == "state_dict":
+    saves: dict[cst.CSTNode, AddedState] = {}
+    loads: dict[cst.CSTNode, AddedState] = {}
+    trails: set[tuple[str, ...]] = set()
+    for call, _, receiver in _state_calls(facts, "state_dict"):
+        if facts.objects.objects(receiver) & optimizers:
             place = _place_in_dict(facts, call) or _place_of_name(facts, call)
-            holder = facts.tree.parents.get(place) if isinstance(place, cst.DictElement) else place
-            if place is not None and holder not in seen:
-                assert holder is not None
-                seen.add(holder)
-                found.added.append(AddedState(facts.tree.statement_of(place), key, saved_in=place))
-        elif call.args and isinstance(statement.node, cst.Expr):
-            checkpoint = _checkpoint(call.args[0].value)
-            if checkpoint is not None and statement.block.node not in seen:
-                seen.add(statement.block.node)
-                found.added.append(AddedState(statement, key, checkpoint=checkpoint))
-    if not any(one.saved_in is not None for one in found.added):
-        found.added.clear()  # nothing is saved here: there is nothing to load
+            if place is not None:
+                place, keys = _outermost(facts, place)
+                trails.add(keys)
+                holder = facts.tree.parents[place] if isinstance(place, cst.DictElement) else place
+                saves[holder] = AddedState(facts.tree.statement_of(place), key, saved_in=place)  # after the last one
+    for call, statement, receiver in _state_calls(facts, "load_state_dict"):
+        if facts.objects.objects(receiver) & optimizers and call.args and isinstance(statement.node, cst.Expr):
+            checkpoint = _checkpoint(call.args[0].value, trails)
+            if checkpoint is not None:
+                first = loads.setdefault(statement.block.node, AddedState(statement, key, checkpoint=checkpoint))
+                if first.checkpoint is not None and facts.text(first.checkpoint) == facts.text(checkpoint):
+                    loads[statement.block.node] = AddedState(statement, key, checkpoint=checkpoint)
+    if saves:  # else nothing is saved here, and there is nothing to load
+        found.added += [*saves.values(), *loads.values()]
 
 
-def _state_calls(facts: Facts) -> Iterator[tuple[cst.Call, Statement, cst.BaseExpression]]:
+def _state_calls(facts: Facts, name: str) -> Iterator[tuple[cst.Call, Statement, cst.BaseExpression]]:
     for part, statement in facts.tree.every(cst.Call):
-        if called_name(part) in ("state_dict", "load_state_dict"):
+        if called_name(part) == name:
             if isinstance(part.func, cst.Attribute):
                 yield part, statement, part.func.value
 
 
-def _place_in_dict(facts: Facts, state: cst.BaseExpression) -> cst.DictElement | cst.Arg | cst.Assign | None:
+def _place_in_dict(facts: Facts, state: cst.BaseExpression) -> Place | None:
     """The entry of a display, the keyword of `dict(...)`, or the assignment to an element, that the state is for."""
     parent = facts.tree.parents.get(state)
     if isinstance(parent, cst.DictElement) and isinstance(literal_value(parent.key), str):
@@ -67,7 +71,7 @@ def _place_in_dict(facts: Facts, state: cst.BaseExpression) -> cst.DictElement |
     return None
 
 
-def _place_of_name(facts: Facts, call: cst.Call) -> cst.DictElement | cst.Arg | cst.Assign | None:
+def _place_of_name(facts: Facts, call: cst.Call) -> Place | None:
     """The same for `state = optimizer.state_dict()`, where the name goes into one dict."""
     parent = facts.tree.parents.get(call)
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
@@ -77,11 +81,31 @@ def _place_of_name(facts: Facts, call: cst.Call) -> cst.DictElement | cst.Arg | 
     return places[0] if len(places) == 1 else None
 
 
-def _checkpoint(state: cst.BaseExpression) -> cst.BaseExpression | None:
-    """X in `X["optimizer"]`, where it can be written twice."""
-    if not isinstance(state, cst.Subscript) or _string_index(state) is None:
-        return None
-    return state.value if isinstance(state.value, (cst.Name, cst.Attribute)) else None
+def _outermost(facts: Facts, place: Place) -> tuple[Place, tuple[str, ...]]:
+    """The entry of the dict that holds the others, with the strings that lead from it to the optimizer's state."""
+    keys: tuple[str, ...] = ()
+    while isinstance(place, cst.DictElement):
+        keys = (str(literal_value(place.key)), *keys)
+        display = facts.tree.parents[place]
+        outer = _place_in_dict(facts, display) if isinstance(display, cst.Dict) else None
+        if not isinstance(outer, cst.DictElement):
+            break
+        place = outer
+    return place, keys
+
+
+def _checkpoint(state: cst.BaseExpression, trails: set[tuple[str, ...]]) -> cst.BaseExpression | None:
+    """X in `X["optimizer"]`, and in `X["optimizer"]["critic"]` where that is how it is saved, if it can be written
+    twice.
+    """
+    keys: tuple[str, ...] = ()
+    found: cst.BaseExpression | None = None
+    while isinstance(state, cst.Subscript) and (key := _string_index(state)) is not None:
+        keys = (key, *keys)
+        state = state.value
+        if len(keys) == 1 or keys in trails:
+            found = state
+    return found if isinstance(found, (cst.Name, cst.Attribute)) else None
 
 
 def _string_index(node: cst.Subscript) -> str | None:
