@@ -18,17 +18,20 @@ _BELOW_ONE = 2.0**-12
 _FLOAT32 = 3.4028234663852886e38
 
 
-def numbers(facts: Facts, node: cst.BaseExpression) -> list[float]:
+_DEEPEST = 5  # from an attribute through constructors to where somebody writes a number
+
+
+def numbers(facts: Facts, node: cst.BaseExpression, depth: int = _DEEPEST) -> list[float]:
     """The values of an expression that is a number wherever it is given one in the unit; else none."""
     value = _number(node)
     if value is not None:
         return [value]
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        return [-one for one in numbers(facts, node.expression)]
-    if not isinstance(node, (cst.Name, cst.Attribute)):
+        return [-one for one in numbers(facts, node.expression, depth)]
+    if not isinstance(node, (cst.Name, cst.Attribute)) or depth == 0:
         return []
-    values = [_number(one) for one in facts.objects.values_of(node)]
-    return [one for one in values if one is not None] if None not in values else []
+    values = [numbers(facts, one, depth - 1) for one in facts.objects.values_of(node)]
+    return [one for found in values for one in found] if all(values) else []
 
 
 def overflows(facts: Facts, node: cst.BaseExpression) -> bool:

@@ -6,7 +6,10 @@
 
 So are bounds just below one, which keep `log(1 - p)` finite. log casts to float32, but what it takes was rounded
 before: log(0), and NaN gradients ([run]). Sums, norms and exponentials are float32 under autocast; what is added to
-them stays.
+them stays. A product of float32 matrices that goes into a logarithm is what autocast would round: it runs outside.
+
+    mel = torch.matmul(amplitude, self.filters)        =>    with autocast(enabled=False):
+    torch.log(mel.clamp(min=1e-10))                              mel = torch.matmul(amplitude, self.filters)
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.tree import called_name
+from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import becomes_one, vanishes
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
+from amp_migrate.plan.safety.products import factors
 
 # Functions of tensors only, for which zero is no argument or has no derivative.
 _ROOTS = frozenset("log log2 log10 sqrt rsqrt reciprocal".split())
@@ -32,22 +37,59 @@ def keep_epsilons(context: Context) -> None:
             if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Divide):
                 _keep(context, part.right, certainly_tensor=False)
             elif isinstance(part, cst.Call) and called_name(part) in _CLAMPS:
+                _keep(context, part, certainly_tensor=False)  # what else would keep a value from zero
                 operand = tensor_operand(context.facts, part)
                 if operand is not None and any(becomes_one(context.facts, arg.value) for arg in part.args):
                     found = context.precisions.of(operand)
                     if found.may_be_half or (found is Precision.UNKNOWN and _is_whole(operand)):
                         context.safety.keep_float32(operand)
             elif isinstance(part, cst.Call) and called_name(part) in _ROOTS:
-                operand = tensor_operand(context.facts, part)
+                operand = _argument(context, part)
                 if operand is not None:
                     _keep(context, operand, certainly_tensor=context.facts.names.dotted(part.func) is not None)
 
 
+def _argument(context: Context, call: cst.Call) -> cst.BaseExpression | None:
+    """X of `torch.log(X)`, `X.log()`, and of `self.log(X)` with `self.log = torch.log`."""
+    if isinstance(call.func, cst.Attribute) and call.args:
+        held = [context.facts.names.dotted(one) or "" for one in context.facts.objects.values_of(call.func)]
+        if held and all(name.startswith("torch.") for name in held):
+            return call.args[0].value
+    return tensor_operand(context.facts, call)
+
+
 def _keep(context: Context, node: cst.BaseExpression, *, certainly_tensor: bool) -> None:
-    for operand in _guarded(context, node):
+    value = context.precisions.value_before(node) if isinstance(node, cst.Name) else None
+    for operand in _guarded(context, value if value is not None else node):
+        if _isolate(context, operand):
+            continue
         found = context.precisions.of(operand)
         if found.may_be_half or (certainly_tensor and found is Precision.UNKNOWN and _is_whole(operand)):
             context.safety.keep_float32(_innermost(context, operand))
+
+
+def _isolate(context: Context, operand: cst.BaseExpression) -> bool:
+    """True where the operand is a product of float32 matrices, which runs outside of autocast now."""
+    product = context.precisions.value_before(operand) if isinstance(operand, cst.Name) else operand
+    pair = factors(context, product) if product is not None else []
+    if product is None or not pair or not all(_is_single(context, one) for one in pair):
+        return False
+    statement = context.facts.tree.statement_of(product)
+    if statement not in context.safety.islands and not context.can_be_island(statement, product):
+        return False
+    context.safety.isolate(statement)
+    return True
+
+
+def _is_single(context: Context, factor: cst.BaseExpression) -> bool:
+    """True for a float32 tensor, and for a buffer: no forward makes those."""
+    if context.precisions.of(factor) is Precision.SINGLE:
+        return True
+    return isinstance(factor, cst.Attribute) and any(
+        called_name(call) == "register_buffer" and literal_value(call.args[0].value) == factor.attr.value
+        for call, _ in context.facts.tree.every(cst.Call)
+        if call.args
+    )
 
 
 def _guarded(context: Context, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
