@@ -160,7 +160,7 @@ class _Planner:
             for setup in self.found.setups:
                 for model in setup.models:
                     reach.add_model(model, setup.call)
-            plan.safety = scan(self.facts, reach, plan.bce)
+            plan.safety = scan(self.facts, reach, plan.bce, self.found.backwards)
             plan.findings += plan.safety.findings
             self._check_is_read(plan)
             self._check_callers(roles, reach)

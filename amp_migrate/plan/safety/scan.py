@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from amp_migrate.facts import Facts
+from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.containers import split_containers
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.extensions import check_extensions
 from amp_migrate.plan.safety.functions import guard_functions
+from amp_migrate.plan.safety.half_losses import keep_losses
 from amp_migrate.plan.safety.indexed import match_indexed_writes
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
@@ -22,7 +24,7 @@ from amp_migrate.plan.safety.statistics import isolate_statistics
 from amp_migrate.plan.safety.vanishing import keep_epsilons
 
 
-def scan(facts: Facts, reach: Reach, bce: list[BceSite]) -> Safety:
+def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backward]) -> Safety:
     """What the code that `reach` has found to run under autocast needs to train in half as it did in float32.
 
     `bce` are the binary cross entropies of the same regions; those whose probabilities a container ends in are told
@@ -42,5 +44,6 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite]) -> Safety:
     keep_linear_algebra(context)
     keep_probabilities(context)
     keep_epsilons(context)
+    keep_losses(context, backwards)
     match_indexed_writes(context)
     return safety

@@ -29,8 +29,13 @@ def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> 
     for backward in backwards:
         loss = backward.loss
         values = [loss, *facts.objects.values_of(loss)] if isinstance(loss, (cst.Name, cst.Attribute)) else [loss]
-        if any(isinstance(value, cst.Call) and called_name(value) == "sum" for value in values):
+        if any(isinstance(value, cst.Call) and _is_torchs_sum(value) for value in values):
             yield facts.finding(backward.call, "AMP187", f"{facts.text(loss)} is a sum over the batch")
+
+
+def _is_torchs_sum(call: cst.Call) -> bool:
+    """True for `loss.sum()` and `torch.sum(loss)`; Python's own adds up losses, not the samples of a batch."""
+    return called_name(call) == "sum" and isinstance(call.func, cst.Attribute)
 
 
 def _made(facts: Facts, node: cst.BaseExpression) -> Iterator[cst.Call]:

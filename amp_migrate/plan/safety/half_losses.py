@@ -1,0 +1,63 @@
+"""Losses that are the mean of half values, as those of a critic: the scale itself does not fit into their gradient.
+
+    loss = -critic(fake).mean()        =>    loss = -critic(fake).float().mean()
+
+The gradient of the mean has the dtype of its result, and 65536 is infinite in half: the first step would be skipped,
+and one again whenever the scale has grown back ([run]). Losses of torch are float32 under autocast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts.tree import called_name
+from amp_migrate.plan.model import Backward
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.precision import Precision, tensor_operand
+
+_SHAPES = frozenset("view reshape squeeze".split())
+_DEEPEST = 12
+
+
+def keep_losses(context: Context, backwards: Iterable[Backward]) -> None:
+    """Float32 for what a loss is the mean of, where that is certainly half."""
+    for backward in backwards:
+        for operand in _means(context, backward.loss, _DEEPEST):
+            if context.precisions.of(operand) is Precision.HALF:
+                context.safety.keep_float32(operand)
+
+
+def _means(context: Context, node: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:
+    """X of the `X.mean()` that a loss is, or is a sum or a multiple of."""
+    if depth == 0:
+        return
+    if isinstance(node, cst.BinaryOperation):
+        yield from _means(context, node.left, depth - 1)
+        yield from _means(context, node.right, depth - 1)
+    elif isinstance(node, cst.UnaryOperation):
+        yield from _means(context, node.expression, depth - 1)
+    elif isinstance(node, (cst.Name, cst.Attribute)):
+        for value in _values(context, node):
+            yield from _means(context, value, depth - 1)
+    elif isinstance(node, cst.Call):
+        operand = tensor_operand(context.facts, node)
+        function = context.facts.objects.called_function(node)
+        if called_name(node) == "mean" and function is None and operand is not None:
+            yield from _means(context, operand, depth - 1) if _is_mean(operand) else [operand]
+        elif called_name(node) in _SHAPES and isinstance(node.func, cst.Attribute):
+            yield from _means(context, node.func.value, depth - 1)
+        elif function is not None:
+            for value in context.facts.objects.returned_by(function):
+                yield from _means(context, value, depth - 1)
+
+
+def _is_mean(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and called_name(node) == "mean"
+
+
+def _values(context: Context, node: cst.Name | cst.Attribute) -> list[cst.BaseExpression]:
+    """What a name was given before, if that is certain, else by any assignment."""
+    before = context.precisions.value_before(node) if isinstance(node, cst.Name) else None
+    return [before] if before is not None else context.facts.objects.values_of(node)
