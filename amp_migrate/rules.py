@@ -194,6 +194,14 @@ _RULES = (
         "nothing, unless you train with an older torch",
     ),
     Rule(
+        "AMP124",
+        "note",
+        "a loss that apex did not scale is scaled",
+        "it adds to gradients of a scaled loss, which natively stay scaled until the step; under O1 apex had unscaled "
+        "them (under O2 it lost what was added)",
+        "nothing; the sums are the same",
+    ),
+    Rule(
         "AMP130",
         "attention",
         "the apex of PyPI is asked for",

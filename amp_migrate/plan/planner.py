@@ -52,6 +52,7 @@ from amp_migrate.plan.split import split_recognition
 from amp_migrate.plan.steps.clipped_sets import check_clipped_sets
 from amp_migrate.plan.steps.events import collect_events
 from amp_migrate.plan.steps.placement import StepPlan, plan_steps
+from amp_migrate.plan.steps.second_backwards import AddsGradients, scale_second_backward
 from amp_migrate.plan.steps.skips import find_skips
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
 from amp_migrate.selection import APEX_AMP
@@ -114,7 +115,11 @@ class _Planner:
         decide = _World(self.facts, enabling).decide
         if self.found.form != APEX_AMP:
             check_clipped_sets(self.facts, roles, events)
-        steps = plan_steps(self.facts, events, decide)
+        try:
+            steps = plan_steps(self.facts, events, decide)
+        except AddsGradients as refusal:
+            scale_second_backward(self.facts, self.found, roles, refusal)
+            return self.plan()
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
         check_threads(self.facts, forwards)

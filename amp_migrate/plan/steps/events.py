@@ -21,6 +21,7 @@ from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.averages import Averages
 from amp_migrate.plan.steps.hidden import refuse_hidden_training
+from amp_migrate.plan.steps.second_backwards import ScaleFree
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _PARAMETER_METHODS = frozenset("parameters named_parameters".split())
@@ -100,6 +101,7 @@ class _Collector:
         self._accesses = {access.node: access for access in found.parameters}
         self._uses_inside: dict[Function, str | None] = {}
         self._averages = Averages(facts)
+        self._scale_free = ScaleFree(facts)
 
     def collect(self) -> Events:
         for backward in self.found.backwards:
@@ -224,6 +226,8 @@ class _Collector:
             return None
         if self._averages.are_made_by(functions):
             return None  # of scaled gradients, they are scaled
+        if self._scale_free.are_all(functions):
+            return None  # scaled or not
         if functions:
             self._averages.check(functions)
             inside = {self._use_inside(function) for function in functions}

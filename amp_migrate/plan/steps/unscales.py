@@ -15,6 +15,7 @@ from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.events import Events, GradientUse, Step
 from amp_migrate.plan.steps.norms import is_gradient_norm, is_imported_norm
+from amp_migrate.plan.steps.second_backwards import AddsGradients
 from amp_migrate.plan.steps.step_graph import StepGraph, Test
 
 _LEAVING = (cst.Continue, cst.Break, cst.Return)
@@ -65,11 +66,7 @@ class UnscalePlanner:
                     self.graph.is_backward(members),
                     lambda point, ends=ends: ends(point) or point.statement in others,  # type: ignore[misc]
                 ):
-                    raise Refusal(
-                        "AMP904",
-                        statement.node,
-                        "a plain backward adds to gradients that a scaled backward adds to before the step",
-                    )
+                    raise AddsGradients(statement)
 
     def _check_kept_clips(self) -> None:
         """Apex clipped the gradients of one micro-batch, natively a clip sees the sum of them (rule D6)."""
@@ -120,9 +117,8 @@ class UnscalePlanner:
         for use in uses:
             if not self.graph.path_exists(self.graph.points([use.statement]), step, clears):
                 text = " ".join(self.facts.text(use.node).split())
-                raise Refusal(
-                    "AMP904", use.node, f"{text} uses gradients that no step takes: they are cleared before the next one"
-                )
+                message = f"{text} uses gradients that no step takes: they are cleared before the next one"
+                raise Refusal("AMP904", use.node, message)
 
     def _note_micro_use(self, use: GradientUse) -> None:
         text = " ".join(self.facts.text(use.node).split())
