@@ -70,7 +70,8 @@ class _Finder:
 
     def find(self) -> list[BceSite]:
         found = [(call, statement, region) for call, statement, region in self._calls() if self._is_bce(call)]
-        return [self._site(call, statement, region) for call, statement, region in found]
+        found.sort(key=lambda one: one[1].order, reverse=True)  # a region ends before all those at its end
+        return [self._site(call, statement, region) for call, statement, region in found][::-1]
 
     def elsewhere(self) -> dict[str, cst.Call]:
         found: dict[str, cst.Call] = {}
@@ -161,9 +162,17 @@ class _Finder:
         floats += self._halves_beside(call, statement, region)
         island: Statement | None = statement
         if statement.block is region.block and region.last is statement and region.first is not statement:
-            region.last = region.block.statements[statement.index - 1]
+            region.last = self._before(statement, region)
+        if statement.block is region.block and region.last.index < statement.index:
             island = None
         return BceSite(call, statement, floats, island, in_sight)
+
+    def _before(self, statement: Statement, region: Region) -> Statement:
+        """What a region ends with that is cut before a statement; `optimizer.zero_grad()` stays outside, too."""
+        last = region.block.statements[statement.index - 1]
+        while last is not region.first and any(called_name(one) == "zero_grad" for one in own_calls(self.facts, last)):
+            last = region.block.statements[last.index - 1]
+        return last
 
     def _check_separable(self, call: cst.Call, statement: Statement) -> None:
         """The forward has to run under autocast, what computes the cross entropy must not."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.tree import called_name
+from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import Precision, is_of_module
+from amp_migrate.plan.safety.precision import IN_FLOAT32, Precision, is_of_module, tensor_operand
 
 _PRODUCTS = frozenset("mm bmm matmul".split())
 
@@ -33,6 +33,23 @@ def isolate(context: Context, product: cst.BaseExpression, operands: list[cst.Ba
         context.note(product, "AMP186", f"{context.facts.text(product)} runs in half, and {why}")
         return
     for operand in operands:
-        if context.precisions.of(operand) is not Precision.SINGLE:
+        if not is_single_alone(context, operand):
             context.safety.keep_float32(operand)
     context.safety.isolate(statement)
+
+
+def is_single_alone(context: Context, operand: cst.BaseExpression) -> bool:
+    """True for what is float32 without autocast as well: `F.normalize(x)` of a half tensor is half in an island."""
+    casts = (part for part in walk(operand) if isinstance(part, cst.Call) and called_name(part) in IN_FLOAT32)
+    powers = (part for part in walk(operand) if isinstance(part, cst.BinaryOperation))
+    return (
+        context.precisions.of(operand) is Precision.SINGLE
+        and all(_is_single(context, call) for call in casts)
+        and not any(isinstance(part.operator, (cst.Power, cst.Divide)) for part in powers)
+    )
+
+
+def _is_single(context: Context, call: cst.Call) -> bool:
+    """True for an operation on a float32 tensor that has a name."""
+    taken = tensor_operand(context.facts, call)
+    return isinstance(taken, (cst.Name, cst.Attribute)) and context.precisions.of(taken) is Precision.SINGLE

@@ -8,6 +8,7 @@ from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.containers import split_containers
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.cosines import isolate_cosines
 from amp_migrate.plan.safety.extensions import check_extensions
 from amp_migrate.plan.safety.functions import guard_functions
 from amp_migrate.plan.safety.half_losses import keep_losses
@@ -41,6 +42,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     isolate_self_products(context)
     isolate_statistics(context)
     isolate_sparse_products(context)
+    isolate_cosines(context)
     keep_linear_algebra(context)
     keep_probabilities(context)
     keep_epsilons(context)

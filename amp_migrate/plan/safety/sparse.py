@@ -15,7 +15,7 @@ from amp_migrate.facts.tree import called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
-from amp_migrate.plan.safety.products import factors
+from amp_migrate.plan.safety.products import factors, is_single_alone
 
 _SPARSE_PRODUCTS = {"torch.spmm": 2, "torch.smm": 2, "torch.hspmm": 2, "torch.sparse.mm": 2, "torch.sparse.addmm": 3}
 _MADE_SPARSE = frozenset("sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor to_sparse to_sparse_csr".split())
@@ -55,7 +55,7 @@ def _stays_as_it_is(context: Context, operand: cst.BaseExpression) -> bool:
     """
     kind = context.precisions.of(operand)
     if kind in (Precision.SINGLE, Precision.HALF):
-        return kind is Precision.SINGLE
+        return is_single_alone(context, operand)
     if isinstance(operand, cst.Name) and context.precisions.value_before(operand) is not None:
         return kind is Precision.UNKNOWN
     parent = context.facts.tree.parents.get(operand)

@@ -23,7 +23,7 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import becomes_one, vanishes
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
-from amp_migrate.plan.safety.products import factors
+from amp_migrate.plan.safety.products import factors, is_single_alone
 
 # Functions of tensors only, for which zero is no argument or has no derivative.
 _ROOTS = frozenset("log log2 log10 sqrt rsqrt reciprocal".split())
@@ -83,7 +83,7 @@ def _isolate(context: Context, operand: cst.BaseExpression) -> bool:
 
 def _is_single(context: Context, factor: cst.BaseExpression) -> bool:
     """True for a float32 tensor, and for a buffer: no forward makes those."""
-    if context.precisions.of(factor) is Precision.SINGLE:
+    if is_single_alone(context, factor):
         return True
     return isinstance(factor, cst.Attribute) and any(
         called_name(call) == "register_buffer" and literal_value(call.args[0].value) == factor.attr.value

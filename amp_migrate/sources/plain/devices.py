@@ -69,7 +69,8 @@ class Devices:
         ]
         found = of_models or [move for move in moves if self._is_near_a_loss(move)]
         # Wrapping for several GPUs shows that there is one; who goes there is moved there as well.
-        self.moves = [move for move in found if called_name(move.call) not in _PARALLEL] or found
+        moved = [move for move in found if called_name(move.call) not in _PARALLEL]
+        self.moves = moved or ([*found, *self._configured()] if found else [])
 
     @property
     def is_gpu(self) -> bool:
@@ -114,6 +115,20 @@ class Devices:
     def _moves(self) -> Iterator[Move]:
         for call, statement in self.facts.tree.every(cst.Call):
             yield from self._move(call, statement)
+
+    def _configured(self) -> Iterator[Move]:
+        """Where the models go by a `device = torch.device(...)` of which the code does not say more: a configuration
+        decides, in a script that can use several GPUs.
+        """
+        for call, statement in self.facts.tree.every(cst.Call):
+            device = _argument(call, "device", 0) if called_name(call) == "to" else None
+            if not isinstance(device, cst.Name) or not isinstance(call.func, cst.Attribute):
+                continue
+            made = [one for one in self.facts.objects.values_of(device) if isinstance(one, cst.Call)]
+            is_device = [self.facts.names.dotted(one.func) == "torch.device" for one in made]
+            if is_device == [True] and self._place(device) == "unknown":
+                if self.facts.objects.may_be(call.func.value, self.optimizers.models):
+                    yield Move(call, statement, call.func.value, Decision(None, False, device, False))
 
     def _move(self, call: cst.Call, statement: Statement) -> Iterator[Move]:
         func, name = call.func, called_name(call)

@@ -1,0 +1,88 @@
+"""Angles of a cosine that half has rounded: next to one, its sine and its arc are nothing but that rounding.
+
+    cosine = F.linear(F.normalize(x), F.normalize(w))      =>    with autocast(enabled=False):
+    sine = torch.sqrt(1.0 - cosine ** 2)                             cosine = F.linear(F.normalize(x.float()), ...)
+
+From 0.9998 on a cosine is one in half, where the root and the arc have no derivative: NaN gradients. `.float()` on the
+cosine comes too late; the product that makes it runs in float32.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts.tree import called_name
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.precision import Precision, is_of_module, tensor_operand
+from amp_migrate.plan.safety.products import factors, is_single_alone
+
+_ARCS = frozenset("acos arccos asin arcsin".split())
+_ROOTS = frozenset(("sqrt",))
+_BOUNDS = frozenset("clamp clamp_ clip float".split())
+_SHAPES = frozenset("t transpose permute contiguous view".split())
+_DEEPEST = 8
+
+
+def isolate_cosines(context: Context) -> None:
+    """An island without autocast for each product whose angle is taken."""
+    for call, _ in list(context.reach.calls()):
+        taken = tensor_operand(context.facts, call)
+        cosine = taken if called_name(call) in _ARCS else None
+        if called_name(call) in _ROOTS and taken is not None:
+            cosine = _under_root(context, taken)
+        product = _product(context, cosine, _DEEPEST) if cosine is not None else None
+        pair = _operands(context, product) if product is not None else []
+        if product is None or not pair or context.precisions.of(product) is not Precision.HALF:
+            continue
+        statement = context.facts.tree.statement_of(product)
+        if context.can_be_island(statement, product):
+            for operand in pair:
+                _keep(context, operand)
+            context.safety.isolate(statement)
+
+
+def _under_root(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """X of `1 - X * X`, `1.0 - torch.pow(X, 2)` and `(1 - X ** 2).clamp(0, 1)`, through names."""
+    node = _plain(context, node)
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Subtract):
+        return None
+    square = _plain(context, node.right)
+    if context.facts.text(node.left) not in ("1", "1.0", "1."):
+        return None
+    if isinstance(square, cst.BinaryOperation) and isinstance(square.operator, (cst.Power, cst.Multiply)):
+        return square.left
+    if isinstance(square, cst.Call) and called_name(square) in ("pow", "square"):
+        return tensor_operand(context.facts, square)
+    return None
+
+
+def _plain(context: Context, node: cst.BaseExpression, depth: int = _DEEPEST) -> cst.BaseExpression:
+    """What a name was given, without bounds around it."""
+    value = context.precisions.value_before(node) if isinstance(node, cst.Name) else None
+    if isinstance(node, cst.Call) and called_name(node) in _BOUNDS:
+        value = tensor_operand(context.facts, node)
+    return _plain(context, value, depth - 1) if value is not None and depth else node
+
+
+def _product(context: Context, node: cst.BaseExpression, depth: int) -> cst.BaseExpression | None:
+    """The product of matrices that a cosine is."""
+    found = _plain(context, node, depth)
+    return found if _operands(context, found) else None
+
+
+def _operands(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(node, cst.Call) and called_name(node) == "linear" and isinstance(node.func, cst.Attribute):
+        given = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+        return given if len(given) == 2 and is_of_module(context.facts, node.func) else []
+    return factors(context, node)
+
+
+def _keep(context: Context, operand: cst.BaseExpression) -> None:
+    """Float32 for an operand in an island: what is normalised is cast before."""
+    if isinstance(operand, cst.Call) and (called_name(operand) == "normalize" or called_name(operand) in _SHAPES):
+        taken = tensor_operand(context.facts, operand)
+        if taken is not None:
+            _keep(context, taken)
+            return
+    if not is_single_alone(context, operand):
+        context.safety.keep_float32(operand)
