@@ -56,7 +56,7 @@ def planned(facts: Facts) -> TrainingPlan:
     """The plan of the script, with what the scan found. Raises Refusal."""
     (plan,) = make_plans(facts, recognition(facts), OPTIONS)
     regions = [found.region for found in plan.regions if not found.evaluation]
-    plan.safety = scan(facts, Reach(facts, Forwards(facts, plan.roles), regions), plan.bce)
+    plan.safety = scan(facts, Reach(facts, Forwards(facts, plan.roles), regions), plan.bce, plan.found.backwards)
     return plan
 
 

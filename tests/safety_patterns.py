@@ -51,6 +51,24 @@ def entropy(p: torch.Tensor) -> torch.Tensor:
     return -(torch.log(p) + torch.log(1 - p))
 
 
+def gradient_of_scaled_mean(x: torch.Tensor) -> torch.Tensor:
+    leaf = torch.ones_like(x, dtype=torch.float32, requires_grad=True)
+    ((x * leaf.to(x.dtype)).mean() * torch.tensor(65536.0)).backward()
+    return leaf.grad
+
+
+def gradient_of_sine(near_one: torch.Tensor) -> torch.Tensor:
+    weight = near_one.clone().requires_grad_()
+    cosine = torch.mm(torch.eye(1), weight)
+    torch.sqrt(1.0 - cosine**2).sum().backward()
+    return weight.grad
+
+
+def gradient_of_sine_in_island(near_one: torch.Tensor) -> torch.Tensor:
+    with island():
+        return gradient_of_sine(near_one)
+
+
 CONTAINER = nn.Sequential(nn.Identity(), nn.Sigmoid())
 
 # Each: the form that raises, overflows or loses precision, and the repaired one.
@@ -68,6 +86,14 @@ PATTERNS = {
     ),
     "mask times constant": (lambda: half(3).abs() * -1e9, lambda: half(3).abs().float() * -1e9),
     "gram": (lambda: gram(half(2, 4, 512, scale=30)), lambda: gram_in_island(half(2, 4, 512, scale=30))),
+    "mean of half": (
+        lambda: gradient_of_scaled_mean(half(4)),
+        lambda: gradient_of_scaled_mean(half(4).float()),
+    ),
+    "sine of a cosine": (
+        lambda: gradient_of_sine(torch.tensor([[0.9999]])),
+        lambda: gradient_of_sine_in_island(torch.tensor([[0.9999]])),
+    ),
     "logarithm of sigmoid": (
         lambda: entropy(torch.sigmoid(10 + half(3).abs())),
         lambda: entropy(torch.sigmoid((10 + half(3).abs()).float())),
