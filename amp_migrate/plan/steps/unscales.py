@@ -113,12 +113,19 @@ class UnscalePlanner:
         """Gradients that no step takes any more are cleared, but `unscale_` would be remembered: the next step of the
         optimizer would take its gradients for unscaled. (A GAN's critic has those of the generator's loss.)
         """
-        step, clears = self.graph.is_step(members), self.graph.clears(members)
         for use in uses:
-            if not self.graph.path_exists(self.graph.points([use.statement]), step, clears):
-                text = " ".join(self.facts.text(use.node).split())
-                message = f"{text} uses gradients that no step takes: they are cleared before the next one"
-                raise Refusal("AMP904", use.node, message)
+            if self._is_stepped(use, members):
+                continue
+            text = " ".join(self.facts.text(use.node).split())
+            message = f"{text} uses gradients that no step takes: they are cleared before the next one"
+            if any(self._is_stepped(use, others) for others in self.graph.classes if others is not members):
+                message = f"{text} may use gradients of another optimizer, too, which are cleared before it steps"
+            raise Refusal("AMP904", use.node, message)
+
+    def _is_stepped(self, use: GradientUse, members: ObjectSet) -> bool:
+        """True where a step of one of the optimizers follows, before their gradients are cleared."""
+        points = self.graph.points([use.statement])
+        return self.graph.path_exists(points, self.graph.is_step(members), self.graph.clears(members))
 
     def _note_micro_use(self, use: GradientUse) -> None:
         text = " ".join(self.facts.text(use.node).split())
