@@ -46,6 +46,8 @@ class Uses:
         parent = self.tree.parents.get(value)
         if isinstance(parent, cst.Call):
             return parent.func is value and self.objects.called_function(parent) is function
+        if isinstance(parent, cst.Attribute):
+            return isinstance(self.tree.parents.get(parent), cst.AssignTarget)  # `train.args = args`
         if isinstance(parent, cst.Assign):
             target = parent.targets[0].target
             return len(parent.targets) == 1 and self._is_called_as(target, function, seen)

@@ -47,7 +47,7 @@ class _Notes:
     def binary_cross_entropies(self) -> Iterator[Finding]:
         """Rule E4: those whose sigmoid is not in sight, and those of other files."""
         for site in self.plan.bce:
-            if not site.sigmoid_in_sight:
+            if not site.sigmoid_in_sight or (site.endings and self.found.is_proven):
                 message = f"{self.facts.text(site.call.func)} computes a binary cross entropy outside of autocast"
                 yield self._finding(site.call, "AMP109", message)
         regions = [found.region for found in self.plan.regions if not found.evaluation]

@@ -35,13 +35,15 @@ class BceSite:
 
     `floats` are the expressions that get `.float()`; `islands` the statement that needs an
     `autocast(enabled=False)` of its own, None where its region simply ends before it. `sigmoid_in_sight`
-    tells whether the probabilities are certainly computed in float32.
+    tells whether the probabilities are certainly computed in float32, once the calls `endings` of containers that end
+    in a sigmoid give it float32.
     """
 
     call: cst.Call
     statement: Statement
     floats: list[cst.BaseExpression]
     island: Statement | None
+    endings: list[cst.Call]
     sigmoid_in_sight: bool
 
 
@@ -77,7 +79,8 @@ class _Finder:
         found: dict[str, cst.Call] = {}
         for call, _, _ in self._calls():
             for dotted in self._dotted_names(call):
-                if dotted not in found and self.facts.elsewhere.compute_bce(dotted):
+                is_here = self.facts.names.variable_behind(dotted) is not None
+                if dotted not in found and not is_here and self.facts.elsewhere.compute_bce(dotted):
                     found[dotted] = call
         return found
 
@@ -147,14 +150,17 @@ class _Finder:
 
     def _site(self, call: cst.Call, statement: Statement, region: Region) -> BceSite:
         floats: list[cst.BaseExpression] = []
+        endings: list[cst.Call] = []
         in_sight = False
         for index, arg in enumerate(call.args[:2]):
             value = arg.value
-            sigmoids = self._sigmoids(value, statement)
-            if sigmoids:
-                floats += sigmoids
+            made = self.sigmoids.behind(value)
+            if made is not None:
+                floats += made.arguments
+                endings += made.endings
                 in_sight = in_sight or index == 0
-                if any(self.facts.tree.function_of(sigmoid) is not statement.function for sigmoid in sigmoids):
+                places = [*made.arguments, *made.endings]
+                if not places or any(self.facts.tree.function_of(one) is not statement.function for one in places):
                     floats.append(value)  # a wrapper around the model may hand out half again
             elif index == 0 or self._is_made_by(value, region) or self._is_typed_as_another(value, statement):
                 floats.append(value)
@@ -165,7 +171,7 @@ class _Finder:
             region.last = self._before(statement, region)
         if statement.block is region.block and region.last.index < statement.index:
             island = None
-        return BceSite(call, statement, floats, island, in_sight)
+        return BceSite(call, statement, floats, island, endings, in_sight)
 
     def _before(self, statement: Statement, region: Region) -> Statement:
         """What a region ends with that is cut before a statement; `optimizer.zero_grad()` stays outside, too."""
@@ -218,10 +224,6 @@ class _Finder:
             last = next(before, None)
             value = last.node.value if last is not None and isinstance(last.node, cst.Assign) else value
         return isinstance(value, cst.Call) and called_name(value) == "type_as"
-
-    def _sigmoids(self, value: cst.BaseExpression, at: Statement) -> list[cst.BaseExpression]:
-        """What the sigmoids take that make a value, as far as all of them are seen; nothing where one is not."""
-        return self.sigmoids.behind(value, at) or []
 
     def _is_made_by(self, value: cst.BaseExpression, region: Region) -> bool:
         names = {part.value for part in walk(value) if isinstance(part, cst.Name)}

@@ -18,9 +18,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.names import Variable
 from amp_migrate.facts.objects import ObjectSet
-from amp_migrate.facts.tree import Class, Statement, called_name
-from amp_migrate.plan.regions.sigmoids import Trail
+from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.plan.regions.endings import Endings, inside_methods
 
 _LOSS = "BCELoss"
 # What may be done with the model itself without looking at what it returns.
@@ -34,17 +35,6 @@ class Logits:
     sigmoids: list[cst.Call] = dataclasses.field(default_factory=list)
     criteria: list[cst.Call] = dataclasses.field(default_factory=list)
     probabilities: list[cst.Name] = dataclasses.field(default_factory=list)
-
-
-class _Endings(Trail):
-    """Finds the sigmoids at the end of the containers that make a value."""
-
-    def origin(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """`nn.Sigmoid()` in the container that a call runs, itself or by `data_parallel(container, ...)`."""
-        if not isinstance(node, cst.Call) or not isinstance(node.func, (cst.Name, cst.Attribute)):
-            return None
-        run = node.args[0].value if called_name(node) == "data_parallel" and node.args else node.func
-        return _ending(self.facts, run)
 
 
 def plan_logits(facts: Facts) -> Logits:
@@ -70,7 +60,7 @@ class _Planner:
     def __init__(self, facts: Facts, criterion: cst.Call) -> None:
         self.facts = facts
         self.criterion = criterion
-        self.endings = _Endings(facts)
+        self.endings = Endings(facts)
 
     def plan(self, statement: Statement) -> Logits | None:
         """None where a loss of this criterion takes anything but the outputs of such models, or those go astray."""
@@ -82,7 +72,7 @@ class _Planner:
             if found is None:
                 return None
             sigmoids += [one for one in found if isinstance(one, cst.Call) and one not in sigmoids]
-        if not sigmoids or not all(self._is_used_once(sigmoid) for sigmoid in sigmoids):
+        if not sigmoids:
             return None
         models = frozenset(one for sigmoid in sigmoids for one in self._models_of(sigmoid))
         probabilities = self._probabilities(models, losses)
@@ -99,15 +89,10 @@ class _Planner:
             return False
         return any(one.origin in origins for one in self.facts.objects.objects(node) if one.kind == "call")
 
-    def _is_used_once(self, sigmoid: cst.Call) -> bool:
-        """True where the class around the container has a forward that returns what the container makes."""
-        owner = self.facts.tree.function_of(sigmoid).owner
-        return owner is None or "forward" in owner.methods
-
     def _models_of(self, sigmoid: cst.Call) -> ObjectSet:
-        """The container itself, or the instances of the class that builds it."""
+        """The container itself, or the instances of the class that builds it for its forward."""
         owner = self.facts.tree.function_of(sigmoid).owner
-        if owner is None:
+        if owner is None or "forward" not in owner.methods:
             argument = self.facts.tree.parents[sigmoid]
             container = self.facts.tree.parents[argument]
             assert isinstance(container, cst.Call)
@@ -116,8 +101,11 @@ class _Planner:
         return frozenset(one for call in made for one in self.facts.objects.objects(call))
 
     def _probabilities(self, models: ObjectSet, losses: list[cst.Call]) -> list[cst.Name] | None:
-        """The loads of outputs that are no input of a loss; None for an output that is not kept under a name."""
+        """The loads of outputs that are no input of a loss; None for an output that is not kept under a name, and for a
+        loss of anything but such an output: it may have been made a probability on the way.
+        """
         found: list[cst.Name] = []
+        outputs: set[Variable] = set()
         for call in self._calls():
             if not isinstance(call.func, (cst.Name, cst.Attribute)) or not self._is_run(call, models):
                 continue
@@ -129,8 +117,16 @@ class _Planner:
             variable = self.facts.names.variable_at(target)
             if variable is None or not all(self._is_output(one.value, models) for one in variable.bindings):
                 return None
+            outputs.add(variable)
             found += [load for load in variable.loads if not self._feeds_loss(load, losses) and load not in found]
-        return found
+        return found if all(self._takes_output(loss, outputs, models) for loss in losses) else None
+
+    def _takes_output(self, loss: cst.Call, outputs: set[Variable], models: ObjectSet) -> bool:
+        """True for `criterion(output.view(-1), label)` and `criterion(netD(real), label)`."""
+        given = inside_methods(loss.args[0].value)
+        if isinstance(given, cst.Name):
+            return self.facts.names.variable_at(given) in outputs
+        return isinstance(given, cst.Call) and self._is_run(given, models)
 
     def _is_run(self, call: cst.Call, models: ObjectSet) -> bool:
         objects = self.facts.objects.objects(call.func)
@@ -174,14 +170,3 @@ class _Planner:
             for arg in call.args
             if isinstance(arg.value, (cst.Name, cst.Attribute))
         )
-
-
-def _ending(facts: Facts, container: cst.BaseExpression) -> cst.Call | None:
-    """The `nn.Sigmoid()` that ends the one `nn.Sequential(...)` that an expression means."""
-    origins = [one.origin for one in facts.objects.objects(container) if not isinstance(one.origin, Class)]
-    if len(origins) != 1 or not isinstance(origins[0], cst.Call) or called_name(origins[0]) != "Sequential":
-        return None
-    last = origins[0].args[-1] if origins[0].args else None
-    if last is None or last.star or not isinstance(last.value, cst.Call) or called_name(last.value) != "Sigmoid":
-        return None
-    return last.value if len(origins[0].args) > 1 else None

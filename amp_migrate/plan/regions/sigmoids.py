@@ -2,140 +2,89 @@
 
     loss = bce(recon, x)   <-   recon, mu = model(x)   <-   return self.decode(z), mu   <-   torch.sigmoid(self.fc(h))
 
-The trail goes through names, tuples, parameters, and the forwards and methods of the unit's classes. What a sigmoid
-takes is what has to be in float32.
+What a sigmoid takes is what has to be in float32. One that ends a container can take it, too:
+
+    return self.main(x)        =>    return self.main[-1](self.main[:-1](x).float())
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import writes
-from amp_migrate.facts.tree import Class, Function, Statement, called_name
+from amp_migrate.facts.tree import called_name
+from amp_migrate.plan.regions.operations import IN_FLOAT32
+from amp_migrate.plan.regions.trail import Lost, Trail
 
 _SIGMOIDS = frozenset(("sigmoid", "softmax"))
 _MODULES = frozenset(("Sigmoid", "Softmax"))
-_SHAPES = frozenset("squeeze view float reshape flatten contiguous unsqueeze".split())
+_BOUNDED = frozenset(("tanh", "hardsigmoid"))  # (tanh(x) + 1) / 2
+_BOUNDED_MODULES = frozenset(("Tanh", "Hardsigmoid"))
+# What moves a module and returns it.
+_MOVING = frozenset("to cuda cpu train eval apply float".split())
 
-Arguments = list[cst.BaseExpression]
 
+@dataclasses.dataclass
+class Made:
+    """What makes probabilities: the `arguments` of sigmoids, and the calls of containers that end in one (`endings`).
 
-class Trail:
-    """Follows values back to what made them: to where `origin` recognises an expression."""
+    `others` says whether something does that autocast runs in float32 anyway.
+    """
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-        self._open: set[cst.BaseExpression] = set()
+    arguments: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
+    endings: list[cst.Call] = dataclasses.field(default_factory=list)
+    others: bool = False
 
-    def origin(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """What is looked for, where an expression shows it."""
-        raise NotImplementedError
-
-    def behind(self, value: cst.BaseExpression, at: Statement) -> Arguments | None:
-        """What made a value read in a statement; None where some of it comes from elsewhere."""
-        value = _inside_methods(value)
-        if value in self._open:
-            return None
-        self._open.add(value)
-        try:
-            return self._follow(value, at)
-        finally:
-            self._open.discard(value)
-
-    def _follow(self, value: cst.BaseExpression, at: Statement) -> Arguments | None:
-        direct = self.origin(value)
-        if direct is not None:
-            return [direct]
-        if isinstance(value, cst.Name):
-            return self._of_name(value, at)
-        return self._of_call(value, ()) if isinstance(value, cst.Call) else None
-
-    def _of_name(self, name: cst.Name, at: Statement) -> Arguments | None:
-        """Its last assignment before the statement; for a parameter, what every call gives."""
-        for place in reversed(at.path()):
-            for earlier in reversed(place.block.statements[: place.index]):
-                if (name.value,) in writes(earlier) and isinstance(earlier.node, cst.Assign):
-                    return self._assigned(name.value, earlier)
-                arms = self._set_in_arms(name.value, earlier)
-                if arms:
-                    return _all([self._assigned(name.value, one) for one in arms])
-        param = next((one for one in at.function.parameters if one.name.value == name.value), None)
-        if param is None:
-            return None
-        found: list[Arguments | None] = []
-        for call, statement in self.facts.objects.callers(at.function):
-            arg = self.facts.objects.argument(call, at.function, param)
-            found.append(self.behind(arg.value, statement) if arg is not None else None)
-        return _all(found)
-
-    def _set_in_arms(self, name: str, statement: Statement) -> list[Statement]:
-        """The last assignments of a name in the arms of an `if` and its `else`, where all of them have one."""
-        if not isinstance(statement.node, cst.If) or len(statement.blocks) < 2:
-            return []
-        arms = []
-        for block in statement.blocks:
-            last = [one for one in block.statements if (name,) in writes(one) and isinstance(one.node, cst.Assign)]
-            arms += last[-1:]
-        return arms if len(arms) == len(statement.blocks) else []
-
-    def _assigned(self, name: str, statement: Statement) -> Arguments | None:
-        assert isinstance(statement.node, cst.Assign)
-        target, value = statement.node.targets[0].target, statement.node.value
-        if isinstance(target, cst.Name):
-            return self.behind(value, statement)
-        if not isinstance(target, (cst.Tuple, cst.List)):
-            return None
-        names = [element.value.value if isinstance(element.value, cst.Name) else "" for element in target.elements]
-        if name not in names or any(isinstance(element, cst.StarredElement) for element in target.elements):
-            return None
-        value = _inside_methods(value)
-        return self._of_call(value, (names.index(name),)) if isinstance(value, cst.Call) else None
-
-    def _of_call(self, call: cst.Call, selector: tuple[int, ...]) -> Arguments | None:
-        """What the functions return that a call may run."""
-        functions = list(self._run_by(call))
-        found: list[Arguments | None] = []
-        for function in functions:
-            for statement in function.body.statements:
-                for inner in statement.descendants():
-                    if isinstance(inner.node, cst.Return) and inner.node.value is not None:
-                        found.append(self._returned(inner.node.value, inner, selector))
-        return _all(found)
-
-    def _returned(self, value: cst.BaseExpression, at: Statement, selector: tuple[int, ...]) -> Arguments | None:
-        if not selector:
-            return self.behind(value, at)
-        if not isinstance(value, cst.Tuple) or len(value.elements) <= selector[0]:
-            return None
-        return self.behind(value.elements[selector[0]].value, at)
-
-    def _run_by(self, call: cst.Call) -> Iterator[Function]:
-        functions = self.facts.objects.candidates(call)
-        if functions:
-            yield from functions
-        elif isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
-            for one in self.facts.objects.objects(call.func):
-                forward = one.origin.methods.get("forward") if isinstance(one.origin, Class) else None
-                if forward is not None:
-                    yield forward
+    def __bool__(self) -> bool:
+        return bool(self.arguments or self.endings or self.others)
 
 
 class Sigmoids(Trail):
     """Finds what the sigmoids take that make a value."""
 
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._found = Made()
+
+    def behind(self, value: cst.BaseExpression) -> Made | None:
+        """What makes a value; None where some of it is not seen, or is no probability of float32."""
+        self._found = Made()
+        try:
+            self.walk(value)
+        except Lost:
+            return None
+        return self._found or None
+
+    def is_source(self, node: cst.BaseExpression) -> bool:
+        """True for a sigmoid, for a container that ends in one, and for what runs in float32. The rest goes on."""
+        if not isinstance(node, cst.Call):
+            return False
+        argument = self._argument(node, _SIGMOIDS | _BOUNDED, _MODULES | _BOUNDED_MODULES)
+        if argument is not None:
+            if argument not in self._found.arguments:
+                self._found.arguments.append(argument)
+        elif self._is_ending(node):
+            if node not in self._found.endings:
+                self._found.endings.append(node)
+        elif called_name(node) in IN_FLOAT32 and not self.facts.objects.candidates(node):
+            self._found.others = True
+        else:
+            return False
+        return True
+
     def origin(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """X in `torch.sigmoid(x)`, `F.softmax(x, dim=1)`, `x.sigmoid()`, and of a module that is a sigmoid."""
         while isinstance(node, cst.Subscript):
             node = node.value
-        if not isinstance(node, cst.Call):
-            return None
+        return self._argument(node, _SIGMOIDS, _MODULES) if isinstance(node, cst.Call) else None
+
+    def _argument(self, node: cst.Call, names: frozenset[str], modules: frozenset[str]) -> cst.BaseExpression | None:
         first = node.args[0].value if node.args and node.args[0].keyword is None else None
-        if self._is_module(node):
+        if self._is_module(node, modules):
             return first
-        if called_name(node) not in _SIGMOIDS:
+        if called_name(node) not in names:
             return None
         if not isinstance(node.func, cst.Attribute):
             return first  # `from torch import sigmoid`
@@ -147,25 +96,49 @@ class Sigmoids(Trail):
         """True for a softmax as a function, a method or a module."""
         return called_name(call) == "softmax" or self._is_module(call, frozenset(("Softmax",)))
 
-    def _is_module(self, call: cst.Call, names: frozenset[str] = _MODULES) -> bool:
+    def _is_module(self, call: cst.Call, modules: frozenset[str]) -> bool:
         """True for `self.sigmoid(x)` with `self.sigmoid = nn.Sigmoid()`, and for `nn.Sigmoid()(x)`."""
         if isinstance(call.func, cst.Call):
-            return called_name(call.func) in names
+            return called_name(call.func) in modules
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
-        return bool(origins) and all(isinstance(one, cst.Call) and called_name(one) in names for one in origins)
+        return bool(origins) and all(isinstance(one, cst.Call) and called_name(one) in modules for one in origins)
 
+    # -- containers -------------------------------------------------------------------------------------
 
-def _all(found: list[Arguments | None]) -> Arguments | None:
-    """Everything together, None where there is nothing or something is missing."""
-    if not found or any(one is None for one in found):
-        return None
-    return list(dict.fromkeys(argument for one in found for argument in one or ()))
+    def _is_ending(self, call: cst.Call) -> bool:
+        """True for the call of a container whose last module is, or may be, a sigmoid, and can be run by itself."""
+        if not isinstance(call.func, (cst.Name, cst.Attribute)) or len(call.args) != 1 or call.args[0].star:
+            return False
+        containers = self._containers(call.func, set())
+        lasts = [one.args[-1].value for one in containers or () if len(one.args) > 1 and not one.args[-1].star]
+        if not lasts or len(lasts) != len(containers or ()):
+            return False
+        names = [self.facts.names.dotted(one.func) or "" if isinstance(one, cst.Call) else "" for one in lasts]
+        modules = [name.removeprefix("torch.nn.") for name in names]
+        return all(name.startswith("torch.nn.") for name in names) and bool({*modules} & (_MODULES | _BOUNDED_MODULES))
 
-
-def _inside_methods(node: cst.BaseExpression) -> cst.BaseExpression:
-    """X in `X.squeeze(1).float()`."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _SHAPES:
-        node = node.func.value
-    return node
+    def _containers(self, node: cst.BaseExpression, seen: set[cst.BaseExpression]) -> list[cst.Call] | None:
+        """The `nn.Sequential(...)` that an expression may mean; None where it may mean anything else, or a wrapper."""
+        if node in seen:
+            return []
+        seen.add(node)
+        values: list[cst.BaseExpression] = []
+        if isinstance(node, cst.Call):
+            if self.facts.names.dotted(node.func) == "torch.nn.Sequential":
+                return [node]
+            function = self.facts.objects.called_function(node)
+            if function is not None:
+                values = self.facts.objects.returned_by(function)
+            elif isinstance(node.func, cst.Attribute) and called_name(node) in _MOVING:
+                values = [node.func.value]
+        elif isinstance(node, (cst.Name, cst.Attribute)):
+            values = self.facts.objects.values_of(node)
+        found: list[cst.Call] = []
+        for value in values:
+            inner = self._containers(value, seen)
+            if inner is None:
+                return None
+            found += inner
+        return found if values else None

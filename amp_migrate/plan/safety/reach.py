@@ -267,7 +267,7 @@ class Reach:
         while isinstance(table, cst.Subscript):  # `zoo.MODELS[name]`
             table = table.value
         held = self.facts.objects.import_paths(callee)  # of a table of imported classes, all
-        for name in dict.fromkeys([*self.facts.names.imported_as(table), *held]):
+        for name in dict.fromkeys(map(self._called, [*self.facts.names.imported_as(table), *held])):
             is_here = any(self.facts.names.variable_behind(one) for one in (name, name.rpartition(".")[0]))
             if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
                 self.unread[name] = call
@@ -276,6 +276,12 @@ class Reach:
         called = self.facts.names.module(callee) if isinstance(callee, (cst.Name, cst.Attribute)) else None
         if called is not None:  # called, it is no module: the package has given its name to something else
             self.unread[dotted_text(callee)] = call
+
+    def _called(self, name: str) -> str:
+        """What is called by the name of a module: `from .Net import Net` in a package makes its `Net` the class."""
+        package, _, last = name.rpartition("/")
+        own = f"{package}.{last}"
+        return own if last.isidentifier() and self.facts.elsewhere.source_of(own) is not None else name
 
 
 def _table(callee: cst.BaseExpression) -> cst.BaseExpression | None:

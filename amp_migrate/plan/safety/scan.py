@@ -6,7 +6,6 @@ from amp_migrate.facts import Facts
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.safety.complex_weights import check_complex_weights
-from amp_migrate.plan.safety.containers import split_containers
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.cosines import isolate_cosines
 from amp_migrate.plan.safety.extensions import check_extensions
@@ -28,16 +27,16 @@ from amp_migrate.plan.safety.vanishing import keep_epsilons
 def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backward]) -> Safety:
     """What the code that `reach` has found to run under autocast needs to train in half as it did in float32.
 
-    `bce` are the binary cross entropies of the same regions; those whose probabilities a container ends in are told
-    that their sigmoid is known. Raises Refusal at a line that breaks and has no exact repair.
+    `bce` are the binary cross entropies of the same regions. Raises Refusal at a line that breaks and has no exact
+    repair.
     """
     safety = Safety(unread=reach.unread)
     safety.floats += [node for site in bce for node in site.floats]
+    safety.split += list(dict.fromkeys(call for site in bce for call in site.endings))
     context = Context(facts, reach, Precisions(facts, safety), safety)
     check_extensions(context)
     check_complex_weights(context)
     guard_functions(context)
-    split_containers(context, bce)
     keep_masks(context)
     isolate_self_products(context)
     isolate_statistics(context)

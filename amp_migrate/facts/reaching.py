@@ -1,0 +1,80 @@
+"""Which of a local variable's bindings may have given it its value at a statement.
+
+mask = outputs["mask"]            both bindings reach the loss: the second does not always run
+if resize:
+mask = F.interpolate(mask)
+loss = bce(mask, target)
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts.names import Binding, Variable
+from amp_migrate.facts.tree import Block, Function, Statement
+
+_LEAVING = (cst.Return, cst.Raise, cst.Continue, cst.Break)
+
+
+def reaching(variable: Variable, at: Statement) -> list[Binding]:
+    """The bindings that may be the last before a statement; all of them where the variable is another function's."""
+    owner = variable.scope.owner
+    if not isinstance(owner, Function) or owner is not at.function:
+        return list(variable.bindings)
+    found: list[Binding] = []
+    if not _before(variable, at, found):
+        found += [one for one in variable.bindings if one.statement is None]  # parameters
+    return list(dict.fromkeys(found))
+
+
+def _before(variable: Variable, at: Statement, found: list[Binding]) -> bool:
+    """Collect what reaches `at` from its own function; True where nothing from before the function's code does."""
+    current: Statement | None = at
+    while current is not None:
+        if _in_statements(variable, current.block.statements[: current.index], found):
+            return True
+        around = current.block.owner
+        if around is not None and around.is_loop:
+            own = _of(variable, around)
+            found += own or _anywhere(variable, around)  # what an earlier round has left
+            if own:
+                return True
+        elif around is not None and isinstance(around.node, cst.With):
+            own = _of(variable, around)
+            found += own
+            if own:
+                return True
+        current = around
+    return False
+
+
+def _in_statements(variable: Variable, statements: list[Statement], found: list[Binding]) -> bool:
+    return any(_in(variable, statement, found) for statement in reversed(statements))
+
+
+def _in(variable: Variable, statement: Statement, found: list[Binding]) -> bool:
+    """Collect what a statement leaves behind; True where it certainly gives the variable a value."""
+    if isinstance(statement.node, cst.If):
+        certain = [_leaves(block) or _in_statements(variable, block.statements, found) for block in statement.blocks]
+        return len(certain) == 2 and all(certain)
+    if isinstance(statement.node, cst.With):
+        if any(_in_statements(variable, block.statements, found) for block in statement.blocks):
+            return True
+    elif not isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)) and statement.blocks:
+        found += _anywhere(variable, statement)
+        return False
+    own = _of(variable, statement)
+    found += own
+    return bool(own)
+
+
+def _leaves(block: Block) -> bool:
+    return bool(block.statements) and isinstance(block.statements[-1].node, _LEAVING)
+
+
+def _of(variable: Variable, statement: Statement) -> list[Binding]:
+    return [one for one in variable.bindings if one.statement is statement]
+
+
+def _anywhere(variable: Variable, statement: Statement) -> list[Binding]:
+    return [one for one in variable.bindings if one.statement is not None and one.statement.inside(statement)]
