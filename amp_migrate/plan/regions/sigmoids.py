@@ -15,6 +15,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name
+from amp_migrate.plan.regions.containers import Containers
 from amp_migrate.plan.regions.operations import IN_FLOAT32
 from amp_migrate.plan.regions.trail import Lost, Trail
 
@@ -22,8 +23,7 @@ _SIGMOIDS = frozenset(("sigmoid", "softmax"))
 _MODULES = frozenset(("Sigmoid", "Softmax"))
 _BOUNDED = frozenset(("tanh", "hardsigmoid"))  # (tanh(x) + 1) / 2
 _BOUNDED_MODULES = frozenset(("Tanh", "Hardsigmoid"))
-# What moves a module and returns it.
-_MOVING = frozenset("to cuda cpu train eval apply float".split())
+_ENDINGS = _MODULES | _BOUNDED_MODULES
 
 
 @dataclasses.dataclass
@@ -46,6 +46,7 @@ class Sigmoids(Trail):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
+        self._containers = Containers(facts)
         self._found = Made()
 
     def behind(self, value: cst.BaseExpression) -> Made | None:
@@ -61,11 +62,11 @@ class Sigmoids(Trail):
         """True for a sigmoid, for a container that ends in one, and for what runs in float32. The rest goes on."""
         if not isinstance(node, cst.Call):
             return False
-        argument = self._argument(node, _SIGMOIDS | _BOUNDED, _MODULES | _BOUNDED_MODULES)
+        argument = self._argument(node, _SIGMOIDS | _BOUNDED, _ENDINGS)
         if argument is not None:
             if argument not in self._found.arguments:
                 self._found.arguments.append(argument)
-        elif self._is_ending(node):
+        elif _ENDINGS.intersection(self._containers.lasts(node)):
             if node not in self._found.endings:
                 self._found.endings.append(node)
         elif called_name(node) in IN_FLOAT32 and not self.facts.objects.candidates(node):
@@ -104,41 +105,3 @@ class Sigmoids(Trail):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
         return bool(origins) and all(isinstance(one, cst.Call) and called_name(one) in modules for one in origins)
-
-    # -- containers -------------------------------------------------------------------------------------
-
-    def _is_ending(self, call: cst.Call) -> bool:
-        """True for the call of a container whose last module is, or may be, a sigmoid, and can be run by itself."""
-        if not isinstance(call.func, (cst.Name, cst.Attribute)) or len(call.args) != 1 or call.args[0].star:
-            return False
-        containers = self._containers(call.func, set())
-        lasts = [one.args[-1].value for one in containers or () if len(one.args) > 1 and not one.args[-1].star]
-        if not lasts or len(lasts) != len(containers or ()):
-            return False
-        names = [self.facts.names.dotted(one.func) or "" if isinstance(one, cst.Call) else "" for one in lasts]
-        modules = [name.removeprefix("torch.nn.") for name in names]
-        return all(name.startswith("torch.nn.") for name in names) and bool({*modules} & (_MODULES | _BOUNDED_MODULES))
-
-    def _containers(self, node: cst.BaseExpression, seen: set[cst.BaseExpression]) -> list[cst.Call] | None:
-        """The `nn.Sequential(...)` that an expression may mean; None where it may mean anything else, or a wrapper."""
-        if node in seen:
-            return []
-        seen.add(node)
-        values: list[cst.BaseExpression] = []
-        if isinstance(node, cst.Call):
-            if self.facts.names.dotted(node.func) == "torch.nn.Sequential":
-                return [node]
-            function = self.facts.objects.called_function(node)
-            if function is not None:
-                values = self.facts.objects.returned_by(function)
-            elif isinstance(node.func, cst.Attribute) and called_name(node) in _MOVING:
-                values = [node.func.value]
-        elif isinstance(node, (cst.Name, cst.Attribute)):
-            values = self.facts.objects.values_of(node)
-        found: list[cst.Call] = []
-        for value in values:
-            inner = self._containers(value, seen)
-            if inner is None:
-                return None
-            found += inner
-        return found if values else None

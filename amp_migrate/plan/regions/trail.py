@@ -174,6 +174,9 @@ class Trail:
             raise Lost
         self._bindings(variable, node, keys, frames)
         self._put(node, keys, frames)
+        for put in self._puts if not keys else ():  # into the tensor itself: `p[mask] = q`
+            if isinstance(put.base, cst.Name) and not put.merges and self.facts.names.variable_at(put.base) is variable:
+                self._jump(put.value, put.selector, frames)
 
     def _bindings(self, variable: Variable, node: cst.Name, keys: Keys, frames: Frames) -> None:
         bindings = reaching(variable, self.facts.tree.statement_of(node))
