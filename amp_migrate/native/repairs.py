@@ -20,10 +20,10 @@ class RepairWriter:
         self.spellings = spellings
         self.edits = edits
         self._floats: set[cst.BaseExpression] = set()
-        self._islands: set[Statement] = set()
+        self._islands: dict[Statement, None] = {}
 
     def write(self, safety: Safety) -> None:
-        """Everything that the scan asks for."""
+        """Everything that the scan asks for, and the islands that anybody has asked for."""
         for call in safety.split:
             self._split(call)
         for node in safety.floats:
@@ -39,6 +39,7 @@ class RepairWriter:
             casts = "float32" if (forward, backward) in safety.guarded else None
             self._decorate(forward, spelling.custom_fwd(casts))
             self._decorate(backward, spelling.custom_bwd())
+        self._write_islands()
 
     def cast_functions(self, casts: list[CastFunction]) -> None:
         """What the source form did with the arguments of functions, by custom_fwd."""
@@ -61,11 +62,25 @@ class RepairWriter:
         self.edits.transform(node, lambda updated: cst.Call(cst.Attribute(_atom(updated), cst.Name("float"))))
 
     def island(self, statement: Statement) -> None:
-        """The statement in `autocast(enabled=False)`."""
-        if statement not in self._islands:
-            self._islands.add(statement)
-            autocast = self.spellings.at(statement.node).autocast("False")
-            self.edits.wraps.append(Wrap(statement, statement, f"with {autocast}"))
+        """The statement in `autocast(enabled=False)`, with its neighbours where they are islands, too."""
+        self._islands[statement] = None
+
+    def _write_islands(self) -> None:
+        waiting = dict(self._islands)
+        while waiting:
+            first = last = next(iter(waiting))
+            while (before := _sibling(first, -1)) in waiting and not self._is_edge(before, first):
+                first = before
+            while (after := _sibling(last, 1)) in waiting and not self._is_edge(last, after):
+                last = after
+            for statement in first.block.statements[first.index : last.index + 1]:
+                del waiting[statement]
+            autocast = self.spellings.at(first.node).autocast("False")
+            self.edits.wraps.append(Wrap(first, last, f"with {autocast}"))
+
+    def _is_edge(self, one: Statement, following: Statement) -> bool:
+        """True where a region ends between two statements."""
+        return any(wrap.last is one or wrap.first is following for wrap in self.edits.wraps)
 
     def _cast(self, cast: Cast) -> None:
         """`source.to(destination.dtype)`"""
@@ -96,6 +111,11 @@ class RepairWriter:
             return updated.with_changes(decorators=decorators)
 
         self.edits.transform(function.node, without)
+
+
+def _sibling(statement: Statement, step: int) -> Statement | None:
+    index = statement.index + step
+    return statement.block.statements[index] if 0 <= index < len(statement.block.statements) else None
 
 
 def _atom(node: cst.CSTNode) -> cst.BaseExpression:
