@@ -217,7 +217,7 @@ class _Planner:
         for site in plan.bce:
             if not site.sigmoid_in_sight:
                 text = self.facts.text(site.call.args[0].value if site.call.args else site.call)
-                message = f"the sigmoid that makes {text} is not in sight, or ends a container whose output is used"
+                message = f"the sigmoid that makes {text} is not in sight, or half precision comes after it"
                 raise Refusal("AMP967", site.call, message)
 
     # -- uses of the scaler -----------------------------------------------------------------------------
