@@ -1,4 +1,4 @@
-"""What the code puts into lists and dicts, with the keys that it puts it under.
+"""What the code puts into lists, dicts and tensors, with the keys that it puts it under.
 
     outputs["disp", scale] = disp         stops.extend([stop] * r)         losses.update(model(x))
 
@@ -48,6 +48,9 @@ def puts(tree: Tree) -> list[Put]:
                 found.append(Put(node.target, ANY, node.value, merges=True))
     for call, _ in tree.every(cst.Call):
         found += _by_method(call)
+        found += [
+            Put(arg.value, ANY, call) for arg in call.args if arg.keyword is not None and arg.keyword.value == "out"
+        ]
     return found
 
 
@@ -71,6 +74,8 @@ def _by_method(call: cst.Call) -> list[Put]:
         return named or [Put(base, ANY, value, merges=True) for value in values]
     if name == "setdefault" and len(values) == 2:
         return [Put(base, constant_key(values[0]), values[1])]
+    if name.endswith("_") and not name.startswith("_"):  # into the tensor itself: `p.mul_(gate)`
+        return [Put(base, ANY, value) for value in values]
     index = _ADDING_ONE.get(name, len(values))
     return [Put(base, ANY, values[index])] if index < len(values) else []
 
