@@ -66,6 +66,9 @@ HALF = {
     "what is left of a tuple": ("return z, self.act(z), z.clamp(0, 1)", "first, *p = p", "p[1]"),
     "an attribute": ("self.q = self.act(z)\nreturn z", "net.q = p.clamp(0, 1)", "net.q"),
     "kept by a function": ("return self.act(z), z", "d = {}\nkeep(d, p[0])\nkeep(d, p[1].clamp(0, 1))", "d['p']"),
+    "a buffer in half": ("q = torch.zeros_like(z)\nq[:] = self.act(z)\nreturn q", "", "p"),
+    "the dtype of another": ("return self.act(z).to(z.dtype)", "", "p"),
+    "gathered": ("return z.clamp(0, 1)", "p = p.gather(1, torch.zeros(16, 4).long().cuda())", "p"),
     "zipped": ("return [z.clamp(0, 1)], [self.act(z)]", "for q, _ in zip(p[0], p[1]):\n    pass", "q"),
 }
 FOLLOWED = {
@@ -81,6 +84,8 @@ FOLLOWED = {
     "both arms": ("if self.training:\n    z = self.act(z)\nelse:\n    z = z.sigmoid()\nreturn z", "", "p"),
     "half of a sum": ("return self.act(z)", "p = 0.5 * p + 0.5 * (1 - p)", "p"),
     "into zeros": ("q = torch.zeros(16, 4).cuda()\nq[:, :2] = self.act(z)[:, :2]\nreturn q", "", "p"),
+    "one of several": ("return 1 - (1 - self.act(z)).prod(1, keepdim=True).expand(16, 4)", "", "p"),
+    "moved": ("return self.act(z)", "p = p.to('cuda', non_blocking=True).to(torch.float32)", "p"),
     "an exponential": ("return 1 / (1 + torch.exp(-z))", "", "p"),
 }
 

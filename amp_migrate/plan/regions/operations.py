@@ -14,7 +14,7 @@ OF_ONE = frozenset(
     "select index_select gather masked_select take roll flip pad interpolate upsample grid_sample mean max min amax "
     "amin clamp clamp_ clamp_min clamp_max clip dropout dropout2d max_pool1d max_pool2d avg_pool1d avg_pool2d "
     "adaptive_avg_pool2d adaptive_max_pool2d requires_grad_ retain_grad Variable pow sqrt nan_to_num diagonal "
-    "movedim unfold".split()
+    "movedim unfold sum prod cumsum cumprod log log1p abs neg".split()
 )
 # Arithmetic of several tensors: all operands.
 OF_SEVERAL = frozenset(
@@ -35,9 +35,11 @@ LAYERS_OF_ONE = frozenset(
     "MaxPool2d AvgPool1d AvgPool2d AdaptiveAvgPool2d AdaptiveMaxPool2d ZeroPad2d ReflectionPad2d "
     "ReplicationPad2d".split()
 )
-_HALVES = re.compile(r"half|float16|bfloat16")
+# As new tensors, in the dtype of another one.
+LIKE = frozenset(name for name in FRESH if name.endswith("_like") or name.startswith("new_"))
+_NOT_HALF = re.compile(r"device|cuda|gpu|cpu|rank|(float|float32|floattensor|double)$")
 
 
-def is_cast_to_half(text: str) -> bool:
-    """True for the text of `x.to(torch.float16)` and `x.type(torch.cuda.HalfTensor)`."""
-    return _HALVES.search(text.lower()) is not None
+def keeps_float32(text: str) -> bool:
+    """True for the text of an argument of `x.to(...)` and `x.type(...)` that is a device, or float32."""
+    return _NOT_HALF.search(text.lower().strip("\"'")) is not None and "half" not in text.lower()

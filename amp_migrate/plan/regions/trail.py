@@ -24,9 +24,10 @@ from amp_migrate.plan.regions.operations import (
     FRESH,
     JOINING,
     LAYERS_OF_ONE,
+    LIKE,
     OF_ONE,
     OF_SEVERAL,
-    is_cast_to_half,
+    keeps_float32,
 )
 from amp_migrate.plan.regions.run_forwards import RunForwards, argument, replicated
 
@@ -34,7 +35,8 @@ Keys = tuple[Key, ...]
 
 _MOST = 3000  # places on one trail
 _DEEPEST = 6  # keys, of containers in containers
-_SAME_ELEMENTS = frozenset("list tuple sorted reversed iter dict OrderedDict set deque copy tqdm".split())
+_SAME_ELEMENTS = frozenset("list tuple sorted reversed iter dict OrderedDict set deque copy deepcopy tqdm".split())
+_OF_MODULES = frozenset("OrderedDict deque copy deepcopy tqdm".split())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,6 +276,8 @@ class Trail:
         if is_method and isinstance(node.func, cst.Attribute):
             operands.insert(0, node.func.value)
         if name in FRESH:
+            if name in LIKE and operands:
+                self._go(operands[0], (), frames)
             self._put(node, (ANY,), frames)
             return True
         if name in JOINING and operands:
@@ -284,14 +288,15 @@ class Trail:
         elif name in OF_SEVERAL or (name in ("max", "min") and len(operands) > 1):
             for operand in operands:
                 self._go(operand, (), frames)
-        elif name in OF_ONE and operands and not self._casts_to_half(node, name):
+        elif name in OF_ONE and operands and not self._may_cast_to_half(node, name):
             self._go(operands[0], (), frames)
         else:
             return self._is_layer_of_one(node) and self._first(node, frames)
         return True
 
-    def _casts_to_half(self, node: cst.Call, name: str) -> bool:
-        return name in ("to", "type") and any(is_cast_to_half(self.facts.text(arg.value)) for arg in node.args)
+    def _may_cast_to_half(self, node: cst.Call, name: str) -> bool:
+        given = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value == "dtype"]
+        return name in ("to", "type") and not all(keeps_float32(self.facts.text(value)) for value in given)
 
     def _is_of_torch(self, node: cst.Call) -> bool:
         return (self.facts.names.dotted(node.func) or "").startswith("torch.")
@@ -326,9 +331,9 @@ class Trail:
                 if len(keys) > 1 and may_be_same(keys[1], 1):
                     self._go(receiver, (ANY, *keys[2:]), frames)
                 return True
-        if name in ("gather", "parallel_apply") and args:  # torch.nn.parallel
+        if (self.facts.names.dotted(node.func) or "").startswith("torch.nn.parallel.") and args:
             return self._in_parallel(name, args, keys, frames)
-        if name in _SAME_ELEMENTS:
+        if name in _SAME_ELEMENTS and (isinstance(node.func, cst.Name) or name in _OF_MODULES):
             for given in node.args:
                 if given.keyword is None:
                     self._go(given.value, _of_any(keys), frames)
@@ -357,6 +362,8 @@ class Trail:
         if name == "gather":
             self._go(args[0], (ANY, *keys), frames)
             return True
+        if name != "parallel_apply":
+            return False
         forwards = self._forwards.of_module(replicated(self.facts, args[0]))
         for forward in forwards:
             self._returned(forward, None, keys[1:], frames)
