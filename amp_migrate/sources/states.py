@@ -6,7 +6,8 @@
         scaler.load_state_dict(checkpoint["scaler"])
 
 Old checkpoints have no such key, and those of a disabled scaler an empty state: both are passed over. Where the states
-of several optimizers are a dict of their own, the scaler's stands beside that, in the file of both.
+of several optimizers are a dict of their own, the scaler's stands beside that, in the file of both. A model that saves
+an optimizer which its callers give it keeps its format: it would need the scaler wherever it is made, inference too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ Place = cst.DictElement | cst.Arg | cst.Assign
 def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
     """Note the dicts that save an optimizer's state, and the loads of it from a dict under a string."""
     key = _free_key(facts)
+    given = _saved_by_a_model(facts, optimizers)
+    if given is not None:
+        message = "a method of the model saves the optimizer that it is given: the scaler is not saved"
+        found.findings.append(facts.finding(given, "AMP413", message))
+        return
     saves: dict[cst.CSTNode, AddedState] = {}
     loads: dict[cst.CSTNode, AddedState] = {}
     trails: set[tuple[str, ...]] = set()
@@ -55,6 +61,18 @@ def _state_calls(facts: Facts, name: str) -> Iterator[tuple[cst.Call, Statement,
         if called_name(part) == name:
             if isinstance(part.func, cst.Attribute):
                 yield part, statement, part.func.value
+
+
+def _saved_by_a_model(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:
+    """The state of an optimizer that is a parameter of a method in a class with a forward."""
+    for call, statement, receiver in (*_state_calls(facts, "state_dict"), *_state_calls(facts, "load_state_dict")):
+        function = statement.function
+        names = {param.name.value for param in function.parameters}
+        is_model = function.owner is not None and "forward" in function.owner.methods
+        if is_model and isinstance(receiver, cst.Name) and receiver.value in names:
+            if facts.objects.objects(receiver) & optimizers:
+                return call
+    return None
 
 
 def _place_in_dict(facts: Facts, state: cst.BaseExpression) -> Place | None:

@@ -234,18 +234,21 @@ class Trail:
     def _puts(self) -> list[Put]:
         return puts(self.facts.tree)
 
-    def _put(self, node: cst.BaseExpression, keys: Keys, frames: Frames) -> None:
-        """What other statements put into what an expression means."""
+    def _put(self, node: cst.BaseExpression, keys: Keys, frames: Frames) -> bool:
+        """What other statements put into what an expression means; False where none do."""
         if not keys or isinstance(keys[0], Field):
-            return
+            return False
+        found = False
         mine = self.facts.objects.objects(node)
         for put in self._puts:
             if put.base is not node and (put.merges or may_be_same(put.key, keys[0])):
                 if mine & self.facts.objects.objects(put.base):
+                    found = True
                     if put.merges:
                         self._jump(put.value, _of_any(keys) if isinstance(keys[0], int) else keys, frames)
                     else:
                         self._jump(put.value, (*put.selector, *keys[1:]), frames)
+        return found
 
     # -- calls ------------------------------------------------------------------------------------------
 
@@ -276,9 +279,8 @@ class Trail:
         if is_method and isinstance(node.func, cst.Attribute):
             operands.insert(0, node.func.value)
         if name in FRESH:
-            if name in LIKE and operands:
-                self._go(operands[0], (), frames)
-            self._put(node, (ANY,), frames)
+            if self._put(node, (ANY,), frames) and name in LIKE and operands:
+                self._go(operands[0], (), frames)  # what is put into it takes its dtype
             return True
         if name in JOINING and operands:
             self._go(operands[0], (ANY,), frames)
