@@ -1,6 +1,4 @@
-"""Where the scaler is updated (rules D3, D4): once after each group of steps, before early exits, and where gradients
-are looked at that no step follows.
-"""
+"""Where the scaler is updated (rules D3, D4): once after each group of steps, and before early exits."""
 
 from __future__ import annotations
 
@@ -41,8 +39,7 @@ class UpdatePlanner:
 
     def plan(self) -> None:
         """Raises Refusal where the place after a step is not passed by its paths alone."""
-        groups = self._groups()
-        for group in groups:
+        for group in self._groups():
             own = [unscale for unscale in self.unscales if self._leads_to(unscale, group)]
             anchor = self._anchor([step.statement for step in group], [unscale.before for unscale in own])
             self._check_update(anchor, group, own)
@@ -53,10 +50,6 @@ class UpdatePlanner:
             self.configured += [step for step in lacking if step not in self.without_gradients]
             for unscale in own:
                 self._place_early_updates(unscale, anchor)
-        for unscale in self.unscales:
-            if not any(self._leads_to(unscale, group) for group in groups):
-                # The scaler would take the gradients of the next backward for unscaled, too.
-                self._add_update(Update(unscale.before, before=True))
 
     def _groups(self) -> list[list[Step]]:
         """Steps with no backward between them, or whose gradients are alive at each other's steps in one iteration."""
