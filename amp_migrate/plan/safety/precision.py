@@ -91,6 +91,8 @@ _COMBINING = frozenset("add sub mul div multiply subtract true_divide maximum mi
 _WITH_INDICES = frozenset("max min topk sort kthvalue median mode".split())
 _SAME_DTYPE = frozenset("T mT H data real".split())
 _PLAIN = frozenset("shape dtype device ndim requires_grad is_cuda training".split())
+_NUMPY_NUMBER = re.compile(r"numpy\.(?:float|int)\d*_?")
+_NUMPY_FUNCTION = re.compile(r"numpy\.(?:exp|log|sqrt|tanh|cos|sin|power|minimum|maximum|clip)")
 _NUMBERS = frozenset("size dim len item int stride nelement numel".split())
 _DEEPEST = 40
 
@@ -285,7 +287,7 @@ class Precisions:
             return module
         if name == "Parameter" and node.args:
             return OTHER if self.of(node.args[0].value) is OTHER else SINGLE
-        if name in _NUMBERS or (self.facts.names.dotted(node.func) or "").startswith("math."):
+        if name in _NUMBERS or self._is_of_numbers(node):
             return NUMBER
         first = tensor_operand(self.facts, node)
         if name in _TO_FLOAT32 and isinstance(node.func, cst.Attribute):
@@ -325,6 +327,15 @@ class Precisions:
                 found = _promoted(found, self.of(operand))
             return found
         return FLOATING if self._is_torchs(node) and name not in ("tensor", "arange", "range") else NOTHING_KNOWN
+
+    def _is_of_numbers(self, node: cst.Call) -> bool:
+        """`math.exp(x)`, `float(x)`, `np.float64(x)`, and `np.exp(x)` of a number."""
+        dotted = self.facts.names.dotted(node.func) or ""
+        if isinstance(node.func, cst.Name) and self.facts.names.variable_at(node.func) is None:
+            return node.func.value == "float"
+        if dotted.startswith("math.") or _NUMPY_NUMBER.fullmatch(dotted) is not None:
+            return True
+        return _NUMPY_FUNCTION.fullmatch(dotted) is not None and all(self.of(arg.value) is NUMBER for arg in node.args)
 
     def _is_in_island(self, node: cst.BaseExpression) -> bool:
         return self.facts.tree.statement_of(node) in self.safety.islands

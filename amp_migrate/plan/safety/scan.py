@@ -11,6 +11,7 @@ from amp_migrate.plan.safety.cosines import isolate_cosines
 from amp_migrate.plan.safety.extensions import check_extensions
 from amp_migrate.plan.safety.functions import guard_functions
 from amp_migrate.plan.safety.half_losses import keep_losses
+from amp_migrate.plan.safety.hooked import match_hooks
 from amp_migrate.plan.safety.indexed import match_indexed_writes
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
@@ -47,4 +48,5 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     keep_epsilons(context)
     keep_losses(context, backwards)
     match_indexed_writes(context)
+    match_hooks(context)
     return safety

@@ -12,12 +12,16 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
+from amp_migrate.plan.hooks import hooks_given, is_blind, products_of
 from amp_migrate.sources.plain.frameworks import owned_by_framework
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
 from amp_migrate.sources.tests import is_in_test
 
-_HOOKS = frozenset("register_hook register_backward_hook register_full_backward_hook retain_grad".split())
+_HOOKS = frozenset(
+    "register_hook register_backward_hook register_full_backward_hook register_full_backward_pre_hook "
+    "register_post_accumulate_grad_hook register_multi_grad_hook retain_grad".split()
+)
 _IN_PLACE = frozenset("add_ sub_ mul_ copy_ addcmul_ addcdiv_ set_".split())
 _DOUBLES = frozenset(("torch.float64", "torch.double", "torch.DoubleTensor", "torch.cuda.DoubleTensor"))
 _PYTHON_2 = frozenset(("xrange", "raw_input", "unicode"))
@@ -236,29 +240,25 @@ class _Finder:
     # -- gradients of other things ----------------------------------------------------------------------
 
     def hooks(self) -> Refusal | None:
+        """Hooks that look at gradients; those of tensors may be linear in them (`plan/hooks.py`)."""
         for call, _ in self.facts.tree.every(cst.Call):
-            if called_name(call) in _HOOKS and isinstance(call.func, cst.Attribute) and not self._is_blind(call):
-                return Refusal("AMP958", call, f"{self.facts.text(call.func)} looks at gradients during the backward")
+            if called_name(call) in _HOOKS and isinstance(call.func, cst.Attribute) and not self._is_harmless(call):
+                text = self.facts.text(call.func)
+                return Refusal("AMP958", call, f"{text} looks at gradients during the backward", self._unread(call))
         return None
 
-    def _is_blind(self, call: cst.Call) -> bool:
-        """True for a hook of the unit that reads none of what it is given, and returns nothing: it clears a cache."""
-        hook = call.args[0].value if call.args else None
-        function = self._function_given(hook) if hook is not None else None
-        if function is None or not isinstance(function.node, cst.FunctionDef):
-            return False
-        params = function.node.params
-        given = [*function.parameters[function.is_method :], params.star_arg, params.star_kwarg]
-        variables = [self.facts.names.variable_at(one.name) for one in given if isinstance(one, cst.Param)]
-        returns = self.facts.objects.returned_by(function)
-        return not returns and not any(variable is not None and variable.loads for variable in variables)
+    def _is_harmless(self, call: cst.Call) -> bool:
+        hooks = hooks_given(self.facts, call.args[0].value) if call.args else []
+        is_of_tensor = called_name(call) == "register_hook"
+        return bool(hooks) and all(
+            is_blind(self.facts, hook) or (is_of_tensor and products_of(self.facts, hook) is not None) for hook in hooks
+        )
 
-    def _function_given(self, node: cst.BaseExpression) -> Function | None:
-        """The function that a name means, or the method of `self.method`."""
-        owner = self.facts.tree.function_of(node).owner
-        if isinstance(node, cst.Attribute) and owner is not None and self.facts.text(node.value) == "self":
-            return owner.methods.get(node.attr.value)
-        return self.facts.objects.function_named(node)
+    def _unread(self, call: cst.Call) -> tuple[str, ...]:
+        """The names of other local modules that a hook is given by: their files show what it does."""
+        given = call.args[0].value if call.args else call
+        names = self.facts.names.imported_as(given.func if isinstance(given, cst.Call) else given)
+        return tuple(name for name in names if self.facts.elsewhere.source_of(name) is not None)
 
     def other_gradients(self) -> Refusal | None:
         """`x.grad` of an input: it stays scaled, since only the optimizer's gradients are unscaled."""

@@ -1,0 +1,100 @@
+"""Hooks on tensors: which of them mind the scale of the loss, and which could change the dtype of a gradient."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from amp_migrate import Options, migrate_source
+
+SCRIPT = """\
+import torch
+import torch.nn as nn
+
+model, mask = nn.Linear(4, 4).cuda(), torch.ones(4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+seen = []
+
+{before}
+
+for _ in range(3):
+    out = model(torch.randn(8, 4).cuda())
+    out.register_hook({hook})
+    loss = out.pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+LINEAR = {
+    "reversed": ("lambda grad: -grad", ""),
+    "reversed in part": ("lambda grad: -0.5 * grad.clone()", ""),
+    "divided": ("lambda g: g.div(2) + torch.mul(2, g) / 3", ""),
+    "chosen": ("lambda g: g if model.training else -g", ""),
+    "set to zero in part": ("hook", "def hook(g):\n    g = g.clone()\n    g[:, 0] = 0\n    g[:, 1] *= 2\n    return g"),
+    "by a factory": ("scaled(0.1)", "def scaled(by):\n    return lambda g: g * by"),
+    "by a factory of functions": (
+        "scaled(0.1)",
+        "def scaled(by):\n    def hook(g):\n        print('backward')\n        return g * by\n    return hook",
+    ),
+    "in an arm": ("hook", "def hook(g):\n    if model.training:\n        return -g\n    return 2 * g"),
+}
+
+NOT_LINEAR = {
+    "printed": ("print", ""),
+    "stored": ("lambda grad: seen.append(grad)", ""),
+    "stored by name": ("hook", "def hook(grad):\n    global seen\n    seen = grad"),
+    "clamped": ("lambda grad: grad.clamp(-1, 1)", ""),
+    "normalised": ("lambda grad: grad / grad.norm()", ""),
+    "noise": ("lambda grad: grad + 0.1", ""),
+    "noise of a tensor": ("lambda grad: grad + torch.randn_like(grad)", ""),
+    "squared": ("lambda grad: grad * grad", ""),
+    "inverted": ("lambda grad: 1 / grad", ""),
+    "compared": ("lambda grad: grad if grad.max() > 1 else -grad", ""),
+    "by the gradient of another": ("lambda g: g * model.weight.grad", ""),
+    "into a tensor of others": ("lambda grad: mask.mul_(grad)", ""),
+    "a constant": ("lambda grad: mask", ""),
+    "set to a number": ("hook", "def hook(g):\n    g[0] = 1\n    return g"),
+    "of a caller": ("hook", "from hooks import hook"),
+    "after a decorator": ("hook", "from hooks import logged\n@logged\ndef hook(g):\n    return -g"),
+    "in one of the arms": (
+        "hook",
+        "def hook(g):\n    if model.training:\n        g = g.norm()\n    return g",
+    ),
+}
+
+DTYPES = {
+    "a number": ("lambda grad: grad * 0.5", "", "lambda grad: grad * 0.5"),
+    "a tensor": ("lambda grad: grad * mask", "", "lambda grad: (grad * mask).to(grad.dtype)"),
+    "a call of the tensor": ("lambda g: g.mul(mask)", "", "lambda g: g.mul(mask).to(g.dtype)"),
+    "in place": ("hook", "def hook(g):\n    g = g.clone()\n    g *= mask\n    return g", "g *= mask\n    return g"),
+    "a name bound again": (
+        "hook",
+        "def hook(g):\n    g = g * mask\n    return -g",
+        "    g = (g * mask).to(g.dtype)\n    return -g",
+    ),
+}
+
+
+def migrated(hook: str, before: str) -> tuple[str, list[str]]:
+    result = migrate_source(SCRIPT.format(hook=hook, before=textwrap.dedent(before)).encode(), Options(api="torch.amp"))
+    return result.output.decode(), [finding.code for finding in result.findings]
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_what_is_linear_is_migrated(name):
+    output, findings = migrated(*LINEAR[name])
+    assert "scaler.scale(loss)" in output and findings == []
+
+
+@pytest.mark.parametrize("name", NOT_LINEAR)
+def test_what_looks_at_the_gradient_is_left(name):
+    output, findings = migrated(*NOT_LINEAR[name])
+    assert "scaler" not in output and findings == ["AMP958"]
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_the_gradient_keeps_its_dtype(name):
+    hook, before, expected = DTYPES[name]
+    assert expected in migrated(hook, before)[0]
