@@ -6,6 +6,8 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
+import libcst as cst
+
 from amp_migrate.check import check_module
 from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts, SourceFile
@@ -22,6 +24,7 @@ from amp_migrate.native.lower import lines_before, lower
 from amp_migrate.native.spelling import Spellings
 from amp_migrate.native.torch_import import add_torch_import
 from amp_migrate.options import Options
+from amp_migrate.plan.bystanders import check_not_called, without_bystanders
 from amp_migrate.plan.cleanup import plan_cleanup
 from amp_migrate.plan.folding import Cleanup
 from amp_migrate.plan.model import Lowering, Recognition
@@ -33,7 +36,7 @@ from amp_migrate.plan.version_switch import plan_version_switch
 from amp_migrate.result import Result, Status
 from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
-from amp_migrate.selection import MODERNISE, NATIVE, TITLES, Selection
+from amp_migrate.selection import MODERNISE, NATIVE, PLAIN, TITLES, Selection
 from amp_migrate.sources.forms import recognise
 
 _DEEP = 100  # levels of syntax: whatever ends with less of them does so for another reason
@@ -136,12 +139,25 @@ class _Migration:
         self.written = facts  # what stands in the files, where `facts` become those of the plain program
         self.files = files
         self.options = options
+        self.found: Sequence[cst.CSTNode] = ()
         self.sites: Counter[str] = Counter()
         self.form = ""
 
     def run(self) -> Outcome:
+        """The outcome; what prevents the migration of a plain loop may be none of its program's business."""
+        outcome = self._run()
+        if outcome.refusal is None or self.form != PLAIN:
+            return outcome
+        self.facts = without_bystanders(self.written, self.found)
+        if not self.facts.tree.is_hidden(self.written.tree.statement_of(outcome.refusal.node)):
+            return outcome
+        rest = self._run()
+        return rest if self.sites else outcome
+
+    def _run(self) -> Outcome:
         found, refusals = recognise(self.facts)
         self.form = found.form
+        self.found = found.sites
         self.sites = Counter(self.facts.file_of(node).path for node in found.sites)
         if not found.sites or not self.options.selection.has(self.form):
             return Outcome([Result(file.path, file.source, file.source, "untouched") for file in self.files])
@@ -194,6 +210,7 @@ class _Migration:
 
     def _written(self, found: Recognition, plans: list[TrainingPlan]) -> Outcome:
         """Emit, apply, and check what came out before anybody sees it. Raises Refusal."""
+        check_not_called(self.written, self.facts, plans)
         cleanup = plan_cleanup(self.facts, found)
         spellings = Spellings(self.facts, self.options.api or "torch.cuda.amp", self.options.dtype)
         edits = emit(self.facts, plans, spellings)
@@ -205,6 +222,8 @@ class _Migration:
             after = self._applied(edits, found)
         except Unparsable as error:
             return self._broken(f"the output does not parse: {error.finding.message}")
+        if self.form == PLAIN:
+            self.facts = self.written  # what was out of sight has to be right as well
         problems = self._problems(after, plans)
         if problems:
             return self._broken(problems[0])

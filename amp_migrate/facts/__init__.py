@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import cached_property
 
 import libcst as cst
 
@@ -13,19 +14,27 @@ from amp_migrate.facts.elsewhere import Elsewhere, Nowhere
 from amp_migrate.facts.identity import Identity
 from amp_migrate.facts.names import Names, Variable
 from amp_migrate.facts.objects import Objects
+from amp_migrate.facts.program import self_tests
 from amp_migrate.facts.source_file import SourceFile
-from amp_migrate.facts.tree import Class, Function, Tree
+from amp_migrate.facts.tree import Class, Function, Statement, Tree
 from amp_migrate.facts.values import Values
 from amp_migrate.findings import Finding
 from amp_migrate.module_text import module_text
 
 
 class Facts:
-    """Everything known about the files that are migrated together, computed once per parse."""
+    """Everything known about the files that are migrated together, computed once per parse; of what is `hidden`
+    nothing is.
+    """
 
-    def __init__(self, files: Sequence[SourceFile], elsewhere: Elsewhere | None = None) -> None:
+    def __init__(
+        self,
+        files: Sequence[SourceFile],
+        elsewhere: Elsewhere | None = None,
+        hidden: Collection[cst.CSTNode] = (),
+    ) -> None:
         self.elsewhere = elsewhere or Nowhere()
-        self.tree = Tree([file.module for file in files])
+        self.tree = Tree([file.module for file in files], hidden)
         self.files = dict(zip(self.tree.roots, files, strict=True))
         self._quotes: dict[Function, str] = {}
         self.names = Names(self.tree, files, self.elsewhere)
@@ -34,6 +43,15 @@ class Facts:
         self.identity = Identity(self.names, self.objects)
         self.conditions = Conditions(self.identity, self.objects, self.values)
         self.calls = Calls(self.tree, self.names, self.objects)
+
+    @cached_property
+    def self_tests(self) -> list[Statement]:
+        """The `if __name__ == "__main__":` of files that other files of the unit import."""
+        return self_tests(self.tree, self.names)
+
+    def without(self, hidden: Collection[cst.CSTNode]) -> Facts:
+        """The facts of the same files without some statements."""
+        return Facts(list(self.files.values()), self.elsewhere, hidden)
 
     @property
     def modules(self) -> list[cst.Module]:

@@ -174,6 +174,22 @@ class Names:
         """The module of the unit with a full name."""
         return self._roots.get(path)
 
+    def modules_imported(self, statement: Statement) -> Iterator[Function]:
+        """The modules of the unit that an import statement means, or means something of."""
+        node, importer = statement.node, self._paths[statement.function.root]
+        assert isinstance(node, (cst.Import, cst.ImportFrom))
+        module = "" if isinstance(node, cst.Import) else _written_module(node)
+        written = [] if isinstance(node.names, cst.ImportStar) else [dotted_text(one.name) for one in node.names]
+        if module and not module.endswith("."):
+            written = [module, *(f"{module}.{name}" for name in written)]
+        elif module:
+            written = [f"{module}{name}" for name in written] or [module]
+        for name in written:
+            path = self.elsewhere.resolved(importer, name)
+            root = self._roots.get(path) or self._roots.get(path.rpartition(".")[0])
+            if root is not None:
+                yield root
+
     def definition(self, node: cst.BaseExpression) -> Variable | None:
         """The variable that a name finally means, or an attribute of a module: where it is not just imported."""
         if isinstance(node, cst.Attribute):
@@ -429,7 +445,7 @@ class Names:
                 path = self.elsewhere.resolved(importer, written)
                 self._bind(scope, bound_name(alias), Binding("import", node, statement, path=path))
             return
-        module = "." * len(node.relative) + (dotted_text(node.module) if node.module is not None else "")
+        module = _written_module(node)
         if isinstance(node.names, cst.ImportStar):
             path = self.elsewhere.resolved(importer, module)
             self.star_imports.setdefault(statement.function.root, []).append(path)
@@ -464,6 +480,10 @@ def _is_beside(binding: Binding, statement: Statement) -> bool:
     if attempt is None or not isinstance(attempt.node, (cst.Try, cst.TryStar)):
         return False
     return binding.statement.inside(attempt)
+
+
+def _written_module(node: cst.ImportFrom) -> str:
+    return "." * len(node.relative) + (dotted_text(node.module) if node.module is not None else "")
 
 
 def dotted_text(node: cst.BaseExpression) -> str:

@@ -8,7 +8,7 @@ function and class that hold the statement.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from itertools import chain
 from typing import TypeVar
@@ -219,13 +219,15 @@ class Statement:
 
 
 class Tree:
-    """Parents, statements, functions and classes of some modules; `roots` are the modules as functions."""
+    """Parents, statements, functions and classes of some modules; `roots` are the modules as functions.
 
-    def __init__(self, modules: Sequence[cst.Module]) -> None:
+    Statements that are `hidden` are none of those that are gone through, nor is anything in them.
+    """
+
+    def __init__(self, modules: Sequence[cst.Module], hidden: Collection[cst.CSTNode] = ()) -> None:
+        self._hidden = frozenset(hidden)
         self._parts = [_grown(module) for module in modules]
         self.roots = [part.root for part in self._parts]
-        self.functions = [function for part in self._parts for function in part.functions]
-        self.classes = [owner for part in self._parts for owner in part.classes]
         self.parents = _together(part.parents for part in self._parts)
         self.statements = _together(part.statements for part in self._parts)
         self.function_at = _together(part.function_at for part in self._parts)
@@ -233,6 +235,18 @@ class Tree:
         self._holder = _together(part.holder for part in self._parts)
         self._root_at: dict[cst.CSTNode, Function] = {part.root.node: part.root for part in self._parts}
         self._part_of = {part.root: part for part in self._parts}
+        self.functions = [one for part in self._parts for one in part.functions if not self._is_hidden_at(one.node)]
+        self.classes = [one for part in self._parts for one in part.classes if not self._is_hidden_at(one.node)]
+
+    def is_hidden(self, statement: Statement) -> bool:
+        """True for hidden statements, and for all that stands in them."""
+        if not self._hidden:
+            return False
+        return any(one.node in self._hidden for one in statement.path()) or self._is_hidden_at(statement.function.node)
+
+    def _is_hidden_at(self, node: cst.CSTNode) -> bool:
+        """The same for a definition; a module is none."""
+        return bool(self._hidden) and node in self.statements and self.is_hidden(self.statements[node])
 
     def statement_of(self, node: cst.CSTNode) -> Statement:
         """The statement whose own expressions hold `node` (a compound statement for its header)."""
@@ -268,14 +282,16 @@ class Tree:
 
     def all_statements(self) -> Iterator[Statement]:
         """Every statement of the modules, function bodies included, in source order of their blocks."""
-        return chain.from_iterable(part.all_statements for part in self._parts)
+        every = chain.from_iterable(part.all_statements for part in self._parts)
+        return (one for one in every if not self.is_hidden(one)) if self._hidden else every
 
     def every(self, kind: type[_Node]) -> Iterator[tuple[_Node, Statement]]:
         """Every node of a class of nodes that stands in an expression, with its statement, in their order."""
         for part in self._parts:
             for node, statement in part.by_kind.get(kind, ()):
                 assert isinstance(node, kind)
-                yield node, statement
+                if not self.is_hidden(statement):
+                    yield node, statement
 
     def expressions(self, statement: Statement) -> Sequence[cst.CSTNode]:
         """Every node that belongs to the statement itself: not to its blocks, not to nested functions."""

@@ -84,8 +84,9 @@ def _setups(facts: Facts, optimizers: Optimizers) -> list[Setup]:
 
 
 def _chosen_precision(facts: Facts) -> cst.CSTNode | None:
-    """Half or bfloat16 by hand, anywhere in the unit; what the training itself casts is another source form."""
-    parts = (part for statement in facts.tree.all_statements() for part in facts.tree.expressions(statement))
+    """Half or bfloat16 by hand, anywhere but in self-tests; what the training itself casts is another source form."""
+    statements = (one for one in facts.tree.all_statements() if not any(map(one.inside, facts.self_tests)))
+    parts = (part for statement in statements for part in facts.tree.expressions(statement))
     return next((part for part in parts if _is_half(facts, part)), None)
 
 

@@ -113,8 +113,24 @@ class Devices:
     # -- moves ------------------------------------------------------------------------------------------
 
     def _moves(self) -> Iterator[Move]:
+        others = self._of_other_models()
         for call, statement in self.facts.tree.every(cst.Call):
-            yield from self._move(call, statement)
+            if not any(statement.inside(test) for test in others):
+                yield from self._move(call, statement)
+
+    def _of_other_models(self) -> list[Statement]:
+        """Self-tests without a loss: they move models of their own."""
+        losing = {loss.statement.function for loss in self.losses}
+        return [
+            test
+            for test in self.facts.self_tests
+            if not any(loss.statement.inside(test) for loss in self.losses)
+            and not any(
+                self.facts.calls.reaches(site.callee, losing.__contains__)
+                for inner in test.descendants()
+                for site in self.facts.calls.in_statement(inner)
+            )
+        ]
 
     def _configured(self) -> Iterator[Move]:
         """Where the models go by a `device = torch.device(...)` of which the code does not say more: a configuration

@@ -9,7 +9,7 @@ from pathlib import PurePath
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.hooks import hooks_given, is_blind, products_of
@@ -77,6 +77,7 @@ class _Finder:
     def too_old(self) -> Refusal | None:
         """What raises with every torch (1.6) and Python (3) that has native AMP."""
         scalars = {self.facts.text(part) for loss in self.losses for part in self._summands(loss)}
+        computing = self._computing()
         for statement in self.facts.tree.all_statements():
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Name) and part.value in _PYTHON_2 and not self.facts.tree.is_label(part):
@@ -84,10 +85,24 @@ class _Finder:
                         return Refusal("AMP961", part, f"{part.value} is Python 2")
                 if isinstance(part, cst.Subscript) and isinstance(part.value, cst.Attribute):
                     text = self.facts.text(part)
-                    if part.value.attr.value == "data" and text.endswith("[0]"):
+                    if part.value.attr.value == "data" and text.endswith("[0]") and statement.function in computing:
                         if self.facts.text(part.value.value) in scalars:
                             return Refusal("AMP961", part, f"{text} raises IndexError for a loss since torch 0.5")
         return None
+
+    def _computing(self) -> set[Function]:
+        """The functions with the losses, what they call, and the forwards of the criteria among that."""
+        calls = self.facts.calls
+        found = {one for loss in self.losses for one in calls.reachable(loss.statement.function)}
+        made = [
+            one.origin
+            for call, statement in self.facts.tree.every(cst.Call)
+            if statement.function in found and isinstance(call.func, (cst.Name, cst.Attribute))
+            for one in self.facts.objects.objects(call.func)
+        ]
+        criteria = [one for one in made if isinstance(one, Class) and "forward" in one.methods]
+        forwards = [one.methods["forward"] for one in criteria]
+        return found | {one for forward in forwards for one in calls.reachable(forward)}
 
     def _summands(self, loss: Loss) -> Iterator[cst.BaseExpression]:
         """A loss, and what `loss = loss_boxes + loss_classes` adds up: scalars as well, by their names."""
@@ -195,7 +210,8 @@ class _Finder:
         return None
 
     def _is_double(self, node: cst.BaseExpression) -> bool:
-        return (self.facts.names.dotted(node) or self.facts.text(node).strip("'\"")) in _DOUBLES
+        values = [node, *self.facts.objects.values_of(node)]
+        return any((self.facts.names.dotted(one) or self.facts.text(one).strip("'\"")) in _DOUBLES for one in values)
 
     def second_order(self) -> Refusal | None:
         """Gradients of gradients, a gradient penalty left out: that is a loss of its own."""

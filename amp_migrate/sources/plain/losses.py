@@ -26,6 +26,7 @@ from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.forwards import is_no_grad
 from amp_migrate.sources.plain.optimizers import Optimizers
 
+_MOST_ARGUMENTS = 4  # gradient, retain_graph, create_graph, inputs
 _CUTS = frozenset(("detach", "item", "numpy", "tolist"))
 
 
@@ -56,6 +57,8 @@ def _read(facts: Facts, call: cst.Call, func: cst.Attribute, statement: Statemen
         return Loss(call, statement, call.args[0].value, list(call.args[1:]))
     if dotted is not None and not _is_value(facts, func.value):
         return None
+    if len(call.args) > _MOST_ARGUMENTS:
+        return None  # the kernel of an autograd function
     if facts.objects.candidates(call) or _is_super_or_self(func.value, statement.function):
         return None
     return Loss(call, statement, func.value, list(call.args))

@@ -1,0 +1,59 @@
+"""Code in the files of a unit that its training does not run, and that need not prevent its migration.
+
+    if __name__ == "__main__":       in a file that others import: a self-test
+        criterion(net(x), y).backward()
+
+    def fisher_product(model): ...   for another training, in a file that this one imports something else of
+
+Such code stays as it is, and has to work as before: it may not call what trains, which would lack the scaler then, or
+run its forward under autocast without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.program import never_mentioned, self_tests
+from amp_migrate.facts.tree import Function
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.training_plan import TrainingPlan
+
+
+def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode]) -> Facts:
+    """The facts without such code; `backwards` are all of the unit.
+
+    A function that nothing mentions may still be a part of the training where another file has the rest of it.
+    """
+    used = {one.root for one in facts.tree.functions if one.parent is one.root and facts.is_used_outside(one)}
+    tests = self_tests(facts.tree, facts.names, used)
+    hidden = {one.node for one in (*tests, *never_mentioned(facts.tree, facts.names, tests))}
+    found = facts.without(hidden)
+    statements = [found.tree.statement_of(call) for call in backwards]
+    holders = {one.function for one in statements if not found.tree.is_hidden(one)}
+    training = [one for one in found.tree.functions if found.calls.reaches(one, holders.__contains__)]
+    if training and not any(found.is_used_outside(one) for one in training if not one.is_module):
+        return found
+    return facts.without({test.node for test in tests})
+
+
+def check_not_called(whole: Facts, seen: Facts, plans: Iterable[TrainingPlan]) -> None:
+    """Raise Refusal for a call of a training function in what is hidden in the facts `seen`."""
+    training = {function for plan in plans for function in _training(plan) if not function.is_module}
+    for statement in whole.tree.all_statements():
+        if not seen.tree.is_hidden(statement):
+            continue
+        for site in whole.calls.in_statement(statement):
+            if whole.calls.reaches(site.callee, training.__contains__):
+                message = f"{site.callee.name} trains, and is called here by code that cannot be migrated with it"
+                raise Refusal("AMP914", site.call, message)
+
+
+def _training(plan: TrainingPlan) -> Iterator[Function]:
+    yield from (backward.statement.function for backward in plan.found.backwards)
+    yield from (step.statement.function for step in plan.steps.steps)
+    yield from (region.region.function for region in plan.regions)
+    for scaler in plan.scalers:
+        yield from (parameter.function for parameter in scaler.binding.parameters)
