@@ -10,6 +10,7 @@ import libcst as cst
 
 from amp_migrate.apex_exports import APEX_EXPORTS
 from amp_migrate.facts.elsewhere import Elsewhere
+from amp_migrate.facts.rebound import module_at_first
 from amp_migrate.facts.source_file import SourceFile
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, children
 
@@ -106,6 +107,7 @@ class Names:
         self._stores: set[cst.CSTNode] = set()
         self._variable_at: dict[cst.CSTNode, Variable] = {}
         self._pending: list[tuple[cst.Name, Scope]] = []
+        self._modules_at_first: list[Variable] = []
         for function in tree.functions:
             self._declare(function)
         for statement in tree.all_statements():
@@ -117,6 +119,8 @@ class Names:
             if variable is not None:
                 self._variable_at[name] = variable
                 variable.loads.append(name)
+        for variable in list(self.all_variables()):
+            self._split(variable)
         self._link_imports()
 
     def variable_at(self, name: cst.CSTNode) -> Variable | None:
@@ -225,10 +229,12 @@ class Names:
     def all_variables(self) -> Iterator[Variable]:
         for scope in self.scopes.values():
             yield from scope.variables.values()
+        yield from self._modules_at_first
 
     def variables_of(self, statement: Statement) -> list[Variable]:
         """The variables that an import statement binds, those of a known star import included."""
-        variables = self._scope_at(statement).variables.values()
+        scope = self._scope_at(statement)
+        variables = (*scope.variables.values(), *(one for one in self._modules_at_first if one.scope is scope))
         return [one for one in variables if any(binding.statement is statement for binding in one.bindings)]
 
     def star_imported(self, name: str, root: Function, seen: frozenset[Function] = frozenset()) -> Variable | None:
@@ -263,6 +269,23 @@ class Names:
         own = f"{folder}.{name}"
         variable = self.variable_behind(own) if name.isidentifier() else None
         return path if variable is None or variable.import_path == path else own
+
+    def _split(self, variable: Variable) -> None:
+        """`model = model.NCF()`: the module becomes a variable of its own."""
+        path = variable.import_path
+        if path is None or all(binding.kind == "import" for binding in variable.bindings):
+            return
+        is_read = self.elsewhere.is_there(path)
+        first = module_at_first(
+            self.tree, variable, lambda name: not is_read or self.elsewhere.is_there(f"{path}.{name}")
+        )
+        if first is None:
+            return
+        module = Variable(variable.name, variable.scope, first.bindings, first.loads)
+        variable.bindings = [binding for binding in variable.bindings if binding not in first.bindings]
+        variable.loads = [load for load in variable.loads if load not in first.loads]
+        self._variable_at |= dict.fromkeys(first.loads, module)
+        self._modules_at_first.append(module)
 
     def _link_imports(self) -> None:
         for variable in self.all_variables():
