@@ -63,6 +63,7 @@ class Devices:
         self.optimizers = optimizers
         self.losses = losses
         self._open: set[cst.CSTNode] = set()
+        self._unread: dict[str, cst.Call] = {}  # functions of local modules not at hand that give a device
         moves = list(self._moves())
         of_models = [
             move for move in moves if move.what is not None and facts.objects.may_be(move.what, optimizers.models)
@@ -82,10 +83,9 @@ class Devices:
         guards = [self._guards(move) for move in certain]
         if any(not found for found in guards):
             return []
-        chosen = next((move for move in self.moves if move.decision is not None), None)
-        if chosen is not None:
-            assert chosen.decision is not None
-            return [self._condition(chosen.decision, chosen)]
+        chosen = [(move.decision, move) for move in self.moves if move.decision is not None]
+        if chosen:
+            return [self._condition(*self._most_visible(chosen))]
         of_device = [[guard for guard in found if self._is_about_device(guard)] for found in guards]
         paths = [found for found in of_device if found]
         conditions = self._one_test(paths) if paths else []  # `if args.resume:` is about what is moved
@@ -245,6 +245,8 @@ class Devices:
             return Decision(None, False, call, True)
         function = self.facts.objects.called_function(call)
         if function is None:
+            names = self.facts.names.imported_as(call.func)
+            self._unread |= {name: call for name in names if self.facts.elsewhere.source_of(name) is not None}
             return "unknown"
         returned = [
             inner.node.value
@@ -312,25 +314,35 @@ class Devices:
 
     # -- the condition ----------------------------------------------------------------------------------
 
+    def _most_visible(self, chosen: list[tuple[Decision, Move]]) -> tuple[Decision, Move]:
+        """The first decision that the optimizer's function knows. Raises Refusal where a file not at hand may have it."""
+        for decision, move in chosen:
+            if any(node is not None and self._is_visible(node) for node in (decision.flag, decision.device)):
+                return decision, move
+        if self._unread:
+            call = next(iter(self._unread.values()))
+            text = self.facts.text(call.func)
+            raise Refusal("AMP966", call, f"which device {text} means is not known", tuple(self._unread))
+        return chosen[0]
+
+    def _is_visible(self, node: cst.BaseExpression) -> bool:
+        visible = Visible(self.facts)
+        homes = [self.facts.tree.statement_of(call) for call in self.optimizers.built]
+        return all(visible.express(node, home.function, home) is not None for home in homes)
+
     def _condition(self, decision: Decision, move: Move) -> Condition:
         """The flag where it is a name that the optimizer's function knows, else a test of the device."""
         flag = decision.flag
-        visible = Visible(self.facts)
-        homes = [self.facts.tree.statement_of(call) for call in self.optimizers.built]
-
-        def is_visible(node: cst.BaseExpression) -> bool:
-            return all(visible.express(node, home.function, home) is not None for home in homes)
-
         if isinstance(flag, (cst.Name, cst.Attribute)) and not decision.negated:
-            if is_visible(flag):
+            if self._is_visible(flag):
                 return Condition(flag, self.facts.conditions.compile(flag))
         device = decision.device
-        is_known = device is not None and is_visible(device)
+        is_known = device is not None and self._is_visible(device)
         if device is not None and (flag is None or (is_known and not self._is_flag(flag))):
             return self._device_test(device, is_string=decision.is_string)
         if flag is None:
             raise Refusal("AMP966", move.call, f"which device {self.facts.text(move.call)} means is not known")
-        if device is not None and (is_known or not is_visible(flag)):
+        if device is not None and (is_known or not self._is_visible(flag)):
             return self._device_test(device, is_string=decision.is_string)
         formula = self.facts.conditions.compile(flag)
         return Condition(flag, negation(formula) if decision.negated else formula, negated=decision.negated)
