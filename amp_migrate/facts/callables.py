@@ -36,7 +36,8 @@ class Callables(ABC):
         func = call.func
         if isinstance(func, cst.Name):
             bound = self.partial_behind(func)
-            return self._function_meant(bound.args[0].value if bound is not None else func)
+            meant = self._function_meant(bound.args[0].value if bound is not None else func)
+            return meant or _only({*self._called_instances(call)})
         if isinstance(func, cst.Attribute):
             if _is_super(func.value):
                 return self._inherited(call, func.attr.value)
@@ -45,7 +46,7 @@ class Callables(ABC):
                 return named
             owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
             methods = {self._method(owner, func.attr.value) for owner in owners}
-            return methods.pop() if len(methods) == 1 else None
+            return _only(methods or {*self._called_instances(call)})
         inits = {self._method(owner, "__init__") for owner in self.classes_made(call)}
         return inits.pop() if len(inits) == 1 else None
 
@@ -58,12 +59,22 @@ class Callables(ABC):
             return {certain}
         if isinstance(call.func, cst.Name):
             held = self.origins(call.func)
-            return {self.tree.function_at[one] for one in held if isinstance(one, cst.FunctionDef)}
+            functions = {self.tree.function_at[one] for one in held if isinstance(one, cst.FunctionDef)}
+            return functions | self._called_instances(call)
         if not isinstance(call.func, cst.Attribute) or _is_super(call.func.value):
             return set()
         owners = [owner for owner in self.origins(call.func.value) if isinstance(owner, Class)]
         found = {method for owner in owners for method in self._methods(owner, call.func.attr.value)}
-        return found | {method for owner in owners for method in self._of_siblings(owner, call.func.attr.value)}
+        found |= {method for owner in owners for method in self._of_siblings(owner, call.func.attr.value)}
+        return found or self._called_instances(call)
+
+    def _called_instances(self, call: cst.Call) -> set[Function]:
+        """`trainer(loader)`: the `__call__` of the classes that a name or an attribute holds instances of."""
+        if "__call__" not in self._defining:
+            return set()
+        owners = [owner for owner in self.origins(call.func) if isinstance(owner, Class)]
+        methods = {method for owner in owners for method in self._methods(owner, "__call__")}
+        return {method for method in methods if not _is_abstract(method)}
 
     def _of_siblings(self, owner: Class, name: str) -> Iterator[Function]:
         """Methods that a class derived from `owner` has from another base: `class Sub(Clips, Mixin)`."""
@@ -83,7 +94,8 @@ class Callables(ABC):
     def arguments(self, call: cst.Call, function: Function) -> Iterator[tuple[cst.Param, cst.Arg]]:
         """Pairs of parameter and argument of a call; a starred argument ends the positional ones."""
         params = list(function.parameters)
-        if function.is_method and (isinstance(call.func, cst.Attribute) or self.classes_made(call)):
+        is_bound = isinstance(call.func, cst.Attribute) or self.classes_made(call) or function.name == "__call__"
+        if function.is_method and is_bound:
             params = params[1:]
         by_name = {param.name.value: param for param in params}
         positional = iter(params)
@@ -245,6 +257,10 @@ class Callables(ABC):
             for name in owner.methods:
                 found.setdefault(name, []).append(owner)
         return found
+
+
+def _only(functions: set[Function | None]) -> Function | None:
+    return next(iter(functions)) if len(functions) == 1 else None
 
 
 def _is_super(node: cst.BaseExpression) -> bool:

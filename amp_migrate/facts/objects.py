@@ -157,7 +157,7 @@ class Objects(Callables):
             (call, statement)
             for call, statement in calls
             if isinstance(call.func, cst.Name)
-            or (isinstance(call.func, cst.Attribute) and call.func.attr.value in defined)
+            or (isinstance(call.func, cst.Attribute) and (call.func.attr.value in defined or "__call__" in defined))
         ]
         targets: dict[cst.Call, Function] = {}
         while found := self._targets(call for call, _ in linkable if call not in targets):

@@ -315,7 +315,7 @@ class Devices:
     # -- the condition ----------------------------------------------------------------------------------
 
     def _most_visible(self, chosen: list[tuple[Decision, Move]]) -> tuple[Decision, Move]:
-        """The first decision that the optimizer's function knows. Raises Refusal where a file not at hand may have it."""
+        """The first decision that the optimizer's function knows. Raises Refusal where other files may have one."""
         for decision, move in chosen:
             if any(node is not None and self._is_visible(node) for node in (decision.flag, decision.device)):
                 return decision, move
