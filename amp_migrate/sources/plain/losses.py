@@ -159,7 +159,7 @@ class Behind:
             return None
         called: ObjectSet = frozenset()
         for call in self.calls():
-            if self.facts.objects.candidates(call):
+            if any(one.name != "__call__" for one in self.facts.objects.candidates(call)):
                 return None
             if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
                 called |= self.facts.objects.objects(_whole(call.func))
