@@ -1,0 +1,106 @@
+"""What the program of a unit does not run: left out of sight where it alone prevents the migration of a plain loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import Options, migrate_project
+from tests.unit_fixture import write_tree
+
+MAIN = """\
+import torch
+import helpers
+from helpers import distance
+
+net = torch.nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    x = torch.randn(8, 4).cuda()
+    loss = distance(net(x), x.sum(1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+HELPERS = """\
+import torch
+
+
+def distance(x, y):
+    return (x.sum(1) - y).pow(2).mean()
+
+
+"""
+LIMIT = """\
+def limit(net):
+    for p in net.parameters():
+        p.register_hook(lambda grad: grad.clamp(-1, 1))
+
+
+"""
+SELF_TEST = """\
+if __name__ == "__main__":
+    net = torch.nn.Linear(4, 2).cuda()
+    distance(net(torch.randn(8, 4).cuda()), torch.zeros(8).cuda()).backward()
+"""
+TRAINER = """\
+import torch
+from helpers import distance
+
+
+class Trainer:
+    def __init__(self, net):
+        self.net = net.cuda()
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def fit(self, batches):
+        for x in batches:
+            loss = distance(self.net(x.cuda()), x.sum(1).cuda())
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+"""
+USER = """\
+import torch
+from helpers import limit
+from trainer import Trainer
+
+net = torch.nn.Linear(4, 2)
+limit(net)
+Trainer(net).fit([torch.randn(8, 4)])
+"""
+
+
+def statuses(root, **files: str) -> dict[str, str]:
+    write_tree(root, {f"{name}.py": text.encode() for name, text in files.items()})
+    (root / ".git").mkdir()
+    results = migrate_project([root], Options(api="torch.amp"))
+    return {result.path.rpartition("/")[2]: result.status for result in results}
+
+
+@pytest.mark.parametrize("extra", [LIMIT, SELF_TEST, LIMIT + SELF_TEST])
+def test_what_does_not_run_does_not_count(tmp_path, extra):
+    assert statuses(tmp_path, main=MAIN, helpers=HELPERS + extra)["main.py"] == "migrated"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "helpers.limit(net)",
+        "from helpers import limit as prepare\nprepare(net)",
+        "getattr(helpers, 'limit')(net)",
+        "import sys\ngetattr(helpers, sys.argv[1])(net)",
+        "vars(helpers)['lim' + 'it'](net)",
+    ],
+)
+def test_what_may_run_counts(tmp_path, line):
+    main = MAIN.replace("for _", f"{line}\nfor _")
+    assert statuses(tmp_path, main=main, helpers=HELPERS + LIMIT)["main.py"] == "left"
+
+
+def test_a_self_test_of_the_script_itself_is_its_program(tmp_path):
+    assert statuses(tmp_path, main=HELPERS + LIMIT + SELF_TEST)["main.py"] == "left"
+
+
+def test_another_file_may_run_it_with_the_training(tmp_path):
+    found = statuses(tmp_path, trainer=TRAINER, helpers=HELPERS + LIMIT, user=USER)
+    assert found["trainer.py"] == "left"
