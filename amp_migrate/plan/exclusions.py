@@ -78,8 +78,10 @@ def _check_optimizers(facts: Facts, found: Recognition, roles: Roles) -> None:
     for backward in found.backwards:
         for node in backward.optimizers:
             if not roles.may_be_set_up(node):
-                message = f"amp.scale_loss is given {facts.text(node)}, which amp.initialize never was"
-                raise Refusal("AMP906", node, message)
+                text = facts.text(node)
+                if found.form != APEX_AMP:
+                    raise Refusal("AMP952", node, f"{text} is built where it cannot be seen")
+                raise Refusal("AMP906", node, f"amp.scale_loss is given {text}, which amp.initialize never was")
 
 
 def _check_half_modules(facts: Facts, roles: Roles) -> None:

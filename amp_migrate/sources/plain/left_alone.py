@@ -70,7 +70,7 @@ class _Finder:
             name = PurePath(self.facts.file_of(loss.call).name)
             for word in ("amp", "apex", "fp16"):
                 for other in (f"{name.name}_{word}", f"{word}_{name.name}"):
-                    if self.facts.elsewhere.source_of(str(name.with_name(other))) is not None:
+                    if self.facts.elsewhere.is_there(str(name.with_name(other))):
                         return Refusal("AMP962", loss.call, f"{other}.py beside this file trains in mixed precision")
         return None
 
@@ -91,9 +91,11 @@ class _Finder:
         return None
 
     def _computing(self) -> set[Function]:
-        """The functions with the losses, what they call, and the forwards of the criteria among that."""
+        """The functions with the losses, their callers, what they call, and the forwards of the criteria among that."""
         calls = self.facts.calls
-        found = {one for loss in self.losses for one in calls.reachable(loss.statement.function)}
+        training = {loss.statement.function for loss in self.losses}
+        found = {one for function in training for one in calls.reachable(function)}
+        found |= {one for one in self.facts.tree.functions if calls.reaches(one, training.__contains__)}
         made = [
             one.origin
             for call, statement in self.facts.tree.every(cst.Call)
