@@ -254,6 +254,13 @@ _RULES = (
         "nothing, or start the scaler lower: GradScaler(init_scale=...)",
     ),
     Rule(
+        "AMP188",
+        "attention",
+        "a picture is sampled at points that may be made in half",
+        "in a picture of 1,000 pixels, half places a point to half a pixel; products run in half under autocast",
+        "compute the points in float32: their products inside of `with autocast(enabled=False)`, on .float() values",
+    ),
+    Rule(
         "AMP168",
         "note",
         "a half_function goes",

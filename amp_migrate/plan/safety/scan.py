@@ -7,6 +7,7 @@ from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.coordinates import keep_coordinates
 from amp_migrate.plan.safety.cosines import isolate_cosines
 from amp_migrate.plan.safety.extensions import check_extensions
 from amp_migrate.plan.safety.functions import guard_functions
@@ -49,4 +50,5 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     keep_losses(context, backwards)
     match_indexed_writes(context)
     match_hooks(context)
+    keep_coordinates(context)
     return safety
