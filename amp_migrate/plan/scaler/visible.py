@@ -64,8 +64,9 @@ class Visible:
         own = function.is_method and bool(function.parameters) and function.parameters[0].name.value == root.value
         if own and field and not self._is_set(field, function, at):
             return False
-        variable = self.facts.names.visible(root.value, function)
-        mine = self.facts.names.variable_at(root)
+        names = self.facts.names
+        variable = names.visible(root.value, function) or names.star_imported(root.value, function.root)
+        mine = names.variable_at(root)
         if variable is None:
             return mine is None
         if mine is None or not self._bound_before(variable, function, at):
