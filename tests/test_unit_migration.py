@@ -226,12 +226,22 @@ class TestGrowth:
             ["other.py:6", "AMP907"],
         ]
 
-    def test_casts_of_a_function_join_who_sets_apex_up(self, project: Project) -> None:
+    def test_casts_of_a_function_join_who_sets_apex_up_and_who_calls_it(self, project: Project) -> None:
         results = project(
             {
                 "layers.py": "from apex import amp\n@amp.float_function\ndef nms(x):\n    return x\n",
                 "model.py": "from layers import nms\ndef detect(x):\n    return nms(x)\n",
-                "main.py": IMPORTS + "from model import detect\n" + SETUP + LOOP + "detect(1)\n",
+                "main.py": IMPORTS + "from model import detect\n" + SETUP + LOOP + "detect(torch.ones(2))\n",
+            }
+        )
+        assert states(results) == {"layers.py": "migrated", "main.py": "migrated", "model.py": "untouched"}
+
+    def test_casts_of_a_function_whose_calls_are_not_known_stay(self, project: Project) -> None:
+        results = project(
+            {
+                "layers.py": "from apex import amp\n@amp.float_function\ndef nms(x):\n    return x\n",
+                "model.py": "from layers import nms\nFINDERS = {'nms': nms}\n",
+                "main.py": IMPORTS + "from model import FINDERS\n" + SETUP + LOOP + "FINDERS['nms'](torch.ones(2))\n",
             }
         )
         assert project.said(results) == [

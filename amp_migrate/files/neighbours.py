@@ -10,9 +10,10 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from amp_migrate.files.bindings import imported, stars_of
-from amp_migrate.files.imports import canonical, split
+from amp_migrate.files.bindings import called_name, imported, stars_of
+from amp_migrate.files.imports import canonical, modules_in, package_of_names, split
 from amp_migrate.files.read import read_regular
+from amp_migrate.vocabulary import IMPORTERS
 from amp_migrate.vocabulary import UNARY_MODULES as MODULES
 
 _MOST_FILES = 400
@@ -86,7 +87,22 @@ def imported_files(path: Path, source: bytes) -> Iterator[Path]:
         return
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        for dotted in (*names, *(dotted for _, dotted in imported(node)), *stars_of(node)):
-            found = split(canonical(path, dotted))
+        known = [canonical(path, dotted) for dotted in (*names, *(name for _, name in imported(node)), *stars_of(node))]
+        for found in map(split, (*known, *_imported_by_name(path, node))):
             if found is not None:
                 yield found[0].resolve()
+
+
+def _imported_by_name(path: Path, node: ast.AST) -> list[str]:
+    """The canonical names of the modules that `import_module(name)` may mean: where run time alone knows the name,
+    those of the package that it begins with (`"models." + name`), else those beside the file.
+    """
+    if not isinstance(node, ast.Call) or called_name(node) not in IMPORTERS or not node.args:
+        return []
+    given = node.args[0]
+    if isinstance(given, ast.Constant):
+        return [canonical(path, given.value)] if isinstance(given.value, str) and given.value else []
+    first = next((one.value for one in ast.walk(given) if isinstance(one, ast.Constant)), "")
+    if isinstance(first, str) and first.lstrip(".").endswith("."):
+        return modules_in(package_of_names(path, first.rstrip(".")))
+    return modules_in(str(path.resolve().parent))

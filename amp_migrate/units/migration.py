@@ -314,13 +314,22 @@ class _Units:
             larger = done.unit.extended({**files, **self._setting_up(files)})
             if len(larger.files) > _MOST_FILES or len(larger.files) == len(done.unit.files):
                 break
-            done = _Done(larger, self._attempt(larger, done.given), done.given)
+            done = self._with_all_calls(_Done(larger, self._attempt(larger, done.given), done.given), files)
             casts = self._casts_of_neighbours(done)
         if not casts:
             return done
         path = next(iter(done.attempt.changed))
         finding = Finding(path, 1, "AMP901", f"{in_words(casts[0].file)} {casts[0].what}")
         return dataclasses.replace(done, attempt=done.attempt.left(finding))
+
+    def _with_all_calls(self, done: _Done, files: Mapping[Path, str]) -> _Done:
+        """The unit with whoever uses files that cast functions, where one is refused unless its calls are known."""
+        if not any(reason.code == "AMP909" for reason in done.attempt.reasons):
+            return done
+        larger = done.unit.extended(self.index.users(Unit(tuple(files), {})))
+        if len(larger.files) > _MOST_FILES:
+            return done
+        return _Done(larger, self._attempt(larger, done.given), done.given)
 
     def _casts_of_neighbours(self, done: _Done) -> list[NeighbourCast]:
         found: list[NeighbourCast] = []
