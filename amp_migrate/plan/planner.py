@@ -31,6 +31,7 @@ from amp_migrate.plan.regions.evaluation import Evaluation, asks_anew
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.logits import Logits, plan_logits
+from amp_migrate.plan.regions.tensors import leaves_torch
 from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.safety.context import Context
@@ -444,12 +445,11 @@ class _Planner:
             if statement.function not in functions or (isinstance(statement.node, cst.Expr) and statement not in left):
                 continue
             for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and called_name(part) == "half" and not part.args:
-                    raise Refusal(
-                        "AMP920",
-                        part,
-                        f"{self.facts.text(part)} feeds a model whose forward would stay in float32",
-                    )
+                if not isinstance(part, cst.Call) or called_name(part) != "half" or part.args:
+                    continue
+                if not leaves_torch(self.facts, part):
+                    message = f"{self.facts.text(part)} feeds a model whose forward would stay in float32"
+                    raise Refusal("AMP920", part, message)
 
     # -- existing bugs ----------------------------------------------------------------------------------
 

@@ -167,3 +167,15 @@ def plain_names(target: cst.BaseExpression) -> list[str] | None:
             names.extend(inner)
         return names
     return None
+
+
+def leaves_torch(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for `x.half()` in `x.half().cpu().numpy()`: no model can be given it any more."""
+    parent = facts.tree.parents.get(node)
+    while isinstance(parent, (cst.Attribute, cst.Call)):
+        if isinstance(parent, cst.Attribute) and parent.attr.value in ("numpy", "tolist", "item"):
+            return True
+        if isinstance(parent, cst.Attribute) and parent.attr.value not in _MOVES:
+            return False
+        parent = facts.tree.parents.get(parent)
+    return False
