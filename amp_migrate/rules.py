@@ -202,6 +202,14 @@ _RULES = (
         "nothing; the sums are the same",
     ),
     Rule(
+        "AMP125",
+        "note",
+        "a region keeps no casts of weights",
+        "the same weights run without gradients first: torch before the end of 2025 gives the next forward the casts "
+        "that were made without a graph, and the weights are not trained",
+        "nothing; it needs torch 1.10, and casts the weights at each use",
+    ),
+    Rule(
         "AMP130",
         "attention",
         "the apex of PyPI is asked for",

@@ -477,7 +477,7 @@ class _Emitter:
 
     def _region(self, found: AutocastRegion) -> None:
         region = found.region
-        autocast = self.spellings.at(region.first.node).autocast(found.enabled)
+        autocast = self.spellings.at(region.first.node).autocast(found.enabled, cached=found.cached)
         tail = None
         if region.hoisted is not None:
             tail = f"loss = {self.facts.text(region.hoisted.loss)}"

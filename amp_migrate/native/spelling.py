@@ -26,11 +26,13 @@ class Spelling:
     dtype: Dtype
     quote: str
 
-    def autocast(self, enabled: str | None) -> str:
-        """`autocast(enabled=...)`; None is always on."""
+    def autocast(self, enabled: str | None, *, cached: bool = True) -> str:
+        """`autocast(enabled=..., cache_enabled=False)`; None is always on."""
         arguments = [] if self.dtype == "float16" else [f"dtype={self.torch}.bfloat16"]
         if enabled is not None:
             arguments.append(f"enabled={enabled}")
+        if not cached:
+            arguments.append("cache_enabled=False")
         return self._call("autocast", arguments)
 
     def grad_scaler(

@@ -27,6 +27,7 @@ from amp_migrate.plan.model import LossScale, Recognition
 from amp_migrate.plan.notes import notes
 from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions.bce import plan_bce
+from amp_migrate.plan.regions.cached_casts import keep_no_stale_casts
 from amp_migrate.plan.regions.evaluation import Evaluation, asks_anew
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.leaving import halves_leaving
@@ -181,6 +182,7 @@ class _Planner:
         if not self.found.is_scaled:
             plan.findings += summed_losses(self.facts, reach, self.found.backwards)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
+        plan.findings += keep_no_stale_casts(self.facts, forwards, plan.regions)
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)
         plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))

@@ -60,11 +60,12 @@ class Scaler:
 
 @dataclasses.dataclass(eq=False)
 class AutocastRegion:
-    """A region, the text of its `enabled` argument (None: always on), and what it is for."""
+    """A region, the text of its `enabled` argument (None: always on), what it is for, and if it keeps casts."""
 
     region: Region
     enabled: str | None
     evaluation: bool = False
+    cached: bool = True
 
 
 @dataclasses.dataclass(eq=False)

@@ -1,0 +1,132 @@
+"""Forwards of the same weights without gradients, and then with them, inside of what a region calls.
+
+    with torch.no_grad():
+        scores = super().forward(batch)
+    return super().forward(hardest(batch, scores))
+
+Autocast keeps the casts of weights until the region ends. Torch before the end of 2025 hands the second forward those
+that the first made without a graph, and its weights are not trained ([T] pytorch#65766). Forwards beside each other get
+regions of their own (`training.py`); where both are behind one call, the region is told not to keep casts.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import textwrap
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.findings import Finding
+from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.training_plan import AutocastRegion
+
+_WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
+_FORWARDS = ("forward", "__call__")
+_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def keep_no_stale_casts(facts: Facts, forwards: Forwards, regions: list[AutocastRegion]) -> Iterator[Finding]:
+    """Note the regions that may not keep casts, and say so."""
+    for found in regions:
+        if _needs_no_cache(facts, forwards, found.region):
+            found.cached = False
+            message = "a forward without gradients comes before one with gradients: no cast of a weight is kept"
+            yield facts.finding(found.region.first.node, "AMP125", message)
+
+
+def _needs_no_cache(facts: Facts, forwards: Forwards, region: Region) -> bool:
+    """True where the weights of one model run both ways, behind a call in the region."""
+    inside = [inner for one in region.statements() for inner in one.descendants()]
+    called = (facts.objects.called_function(call) for inner in inside for call in own_calls(facts, inner))
+    reached = {one for function in called if function is not None for one in facts.calls.reachable(function)}
+    for function in reached:
+        tree = _parsed(facts, function)
+        methods = function.owner.methods if function.owner is not None else ()
+        if tree is not None and _runs_both_ways(tree, [one for one in methods if one not in _FORWARDS]):
+            return True
+    return any(_class_runs_both_ways(owner) for owner in _classes(facts, forwards, inside))
+
+
+def _parsed(facts: Facts, function: Function) -> ast.AST | None:
+    if not isinstance(function.node, cst.FunctionDef) or not function.node.body.body:
+        return None
+    try:
+        return ast.parse(textwrap.dedent(facts.text(function.node)))
+    except SyntaxError:  # texts of several lines that start left of the code
+        return None
+
+
+def _classes(facts: Facts, forwards: Forwards, inside: list[Statement]) -> Iterator[ast.ClassDef]:
+    """The classes that the models in the region are made of, where they are in other files."""
+    for model in forwards.models_run(inside):
+        made = model.source.origin
+        if not isinstance(made, cst.Call):
+            continue
+        makers = (made.func, made.func.value) if isinstance(made.func, cst.Attribute) else (made.func,)
+        for path in {path for maker in makers for path in facts.objects.import_paths(maker)}:
+            source = facts.elsewhere.source_of(path)
+            name = path.rpartition(".")[2]
+            tree = ast.parse(source) if source is not None else ast.Module([], [])
+            yield from (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name)
+
+
+def _class_runs_both_ways(owner: ast.ClassDef) -> bool:
+    methods = [one for one in owner.body if isinstance(one, ast.FunctionDef)]
+    names = [one.name for one in methods if one.name not in _FORWARDS]
+    return any(_runs_both_ways(one, names) for one in methods)
+
+
+def _runs_both_ways(function: ast.AST, methods: list[str]) -> bool:
+    calls = [(call, path) for call, path in _calls(function, ()) if _may_be_forward(call, function, methods)]
+    without = [(call, path) for call, path in calls if any(_is_no_grad(one) for one in path)]
+    return any(
+        ast.unparse(call.func) == ast.unparse(other.func) and call.lineno < other.lineno
+        for call, path in without
+        for other, others in calls
+        if not any(_is_no_grad(one) for one in others) and not _exclude(path, others)
+    )
+
+
+def _calls(node: ast.AST, path: tuple[ast.AST, ...]) -> Iterator[tuple[ast.Call, tuple[ast.AST, ...]]]:
+    """The calls below a node, each with the nodes around it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call):
+            yield child, (*path, node)
+        yield from _calls(child, (*path, node))
+
+
+def _may_be_forward(call: ast.Call, function: ast.AST, methods: list[str]) -> bool:
+    """True for `model(x)` of a parameter, `self.encoder(x)` of an attribute, and `super().forward(x)`."""
+    func = call.func
+    if isinstance(func, ast.Name):
+        return func.id in {one.arg for one in ast.walk(function) if isinstance(one, ast.arg)}
+    if not isinstance(func, ast.Attribute):
+        return False
+    if isinstance(func.value, ast.Call):
+        return ast.unparse(func.value.func) == "super" and func.attr in _FORWARDS
+    on_self = isinstance(func.value, ast.Name) and func.value.id == "self"
+    return on_self and bool(call.args or call.keywords) and func.attr not in methods
+
+
+def _is_no_grad(node: ast.AST) -> bool:
+    items = node.items if isinstance(node, ast.With) else []
+    calls = [one.context_expr for one in items if isinstance(one.context_expr, ast.Call)]
+    return any(ast.unparse(call.func).rpartition(".")[2] in _WITHOUT_GRADIENTS for call in calls)
+
+
+def _exclude(path: tuple[ast.AST, ...], others: tuple[ast.AST, ...]) -> bool:
+    """True for the arms of an `if`, and where a block of the first is left at its end, before the other."""
+    for outer, inner in itertools.pairwise(path):
+        for block in (getattr(outer, "body", None), getattr(outer, "orelse", None)):
+            if not isinstance(block, list) or inner not in block or any(one in block for one in others):
+                continue
+            if isinstance(outer, ast.If) and outer in others:
+                return True
+            if isinstance(block[-1], _ENDS) and not isinstance(outer, (ast.FunctionDef, ast.Module)):
+                return True
+    return False
