@@ -15,7 +15,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
@@ -116,7 +116,8 @@ class _Collector:
                         found.append(backward)
         for statement in self.facts.tree.all_statements():
             if _drops_gradients(statement):
-                self.events.zero_grads.setdefault(statement, []).append(ZeroGrad(statement, None))
+                if not _is_for_some(statement):
+                    self.events.zero_grads.setdefault(statement, []).append(ZeroGrad(statement, None))
                 continue
             if _zeroes_gradients(statement):
                 continue
@@ -382,6 +383,17 @@ def _drops_gradients(statement: Statement) -> bool:
         and node.value.value == "None"
         and all(isinstance(one.target, cst.Attribute) and one.target.attr.value == "grad" for one in node.targets)
     )
+
+
+def _is_for_some(statement: Statement) -> bool:
+    """True below `if "head" in name:` in a loop over named parameters: the others keep their gradients."""
+    loops = [one for one in statement.path()[:-1] if isinstance(one.node, cst.For)]
+    if not loops or not isinstance(loops[-1].node, cst.For) or not isinstance(statement.node, cst.Assign):
+        return False
+    given = names_in(loops[-1].node.target)
+    tests = [one.node.test for one in statement.path() if isinstance(one.node, cst.If) and one.inside(loops[-1])]
+    by_name = any(given & names_in(test) and "grad" not in names_in(test) for test in tests)
+    return by_name and all(given & names_in(one.target) for one in statement.node.targets)
 
 
 def _zeroes_gradients(statement: Statement) -> bool:
