@@ -67,6 +67,7 @@ class Evaluation:
             else:
                 self.regions.append(region)
         self._merge_arms()
+        self._leave_both_arms()
 
     def _merge_arms(self) -> None:
         """Where both arms of an `if` are regions as a whole, the `if` is one."""
@@ -80,6 +81,16 @@ class Evaluation:
                 floats = [load for arm in arms for load in arm.floats]
                 self.regions = [found for found in self.regions if found not in arms]
                 self.regions.append(EvaluationRegion(merged, list(dict.fromkeys(floats))))
+
+    def _leave_both_arms(self) -> None:
+        """One precision for an `if`: where a forward in one arm is left alone, the forward in the other is, too."""
+        for found in list(self.regions):
+            holder = found.region.block.owner
+            others = holder.blocks if holder is not None and isinstance(holder.node, cst.If) else []
+            beside = (one for block in others if block is not found.region.block for one in block.statements)
+            if any(left.inside(one) for one in beside for left in self.left):
+                self.regions.remove(found)
+                self.left.append(found.region.first)
 
     def _is_open_forward(self, statement: Statement) -> bool:
         if not self.forwards.runs_model_here(statement):
