@@ -585,7 +585,8 @@ _RULES = (
         "note",
         "an argument of apex goes",
         "torch has nothing to be told there: it steered how apex communicates or keeps memory, not what is computed",
-        "nothing",
+        "nothing; but parameters without a gradient, which delay_allreduce passes over, ask for "
+        "find_unused_parameters=True",
     ),
     Rule(
         "AMP147",
