@@ -226,6 +226,10 @@ class Names:
         assert isinstance(node, (cst.Name, cst.Attribute))
         return [f"{module}.{dotted_text(node)}" for module in self.star_imports.get(self.tree.root_of(node), [])]
 
+    def behind_star(self, name: cst.Name) -> str | None:
+        """The full name of what a star import of a local file outside of the unit gives a name."""
+        return next(filter(self.elsewhere.is_there, self.imported_as(name)), None)
+
     def all_variables(self) -> Iterator[Variable]:
         for scope in self.scopes.values():
             yield from scope.variables.values()
@@ -238,16 +242,24 @@ class Names:
         return [one for one in variables if any(binding.statement is statement for binding in one.bindings)]
 
     def star_imported(self, name: str, root: Function, seen: frozenset[Function] = frozenset()) -> Variable | None:
-        """What a star import of another file of the unit gives a name (PEP 8: not those with an underscore)."""
-        if name.startswith("_"):
-            return None
+        """What a star import of another file of the unit gives a name; one with an underscore where `__all__` has it."""
         for module in self.star_imports.get(root, []):
             source = self._roots.get(module)
-            if source is not None and source is not root and source not in seen:
+            if source is not None and source is not root and source not in seen and self._hands_on(source, name):
                 found = self.scopes[source].variables.get(name) or self.star_imported(name, source, seen | {root})
                 if found is not None:
                     return found
-        return self._of_package(name, root) if root in self.star_imports else None
+        is_public = not name.startswith("_")
+        return self._of_package(name, root) if is_public and root in self.star_imports else None
+
+    def _hands_on(self, root: Function, name: str) -> bool:
+        listed = self.scopes[root].variables.get("__all__") if name.startswith("_") else None
+        values = [binding.value for binding in listed.bindings] if listed is not None else []
+        lists = (value for value in values if isinstance(value, (cst.List, cst.Tuple)))
+        texts = (one.value for value in lists for one in value.elements)
+        return not name.startswith("_") or name in [
+            text.evaluated_value for text in texts if isinstance(text, cst.SimpleString)
+        ]
 
     def _of_package(self, name: str, root: Function) -> Variable | None:
         """The `torch` that a star import of a module on disk brings along; its variable is in no scope of the unit."""

@@ -217,7 +217,10 @@ class Objects(Callables):
             if node.value in ("None", "True", "False"):
                 return _NOTHING
             variable = self.names.variable_at(node)
-            return self._of_variable(variable) if variable is not None else frozenset({Object("name", node.value)})
+            if variable is not None:
+                return self._of_variable(variable)
+            path = self.names.behind_star(node)
+            return frozenset({Object("name", node.value) if path is None else Object("import", path)})
         if isinstance(node, cst.Attribute):
             return self._select(self.objects(node.value), node.attr.value)
         if isinstance(node, cst.Subscript):
