@@ -69,6 +69,16 @@ def gradient_of_sine_in_island(near_one: torch.Tensor) -> torch.Tensor:
         return gradient_of_sine(near_one)
 
 
+def waves_apart(frequencies: torch.Tensor) -> torch.Tensor:
+    first, second = torch.sin(torch.mm(torch.eye(1), frequencies)).flatten()
+    return 1.0 / (first - second)
+
+
+def waves_apart_in_island(frequencies: torch.Tensor) -> torch.Tensor:
+    with island():
+        return waves_apart(frequencies)
+
+
 CONTAINER = nn.Sequential(nn.Identity(), nn.Sigmoid())
 
 # Each: the form that raises, overflows or loses precision, and the repaired one.
@@ -93,6 +103,10 @@ PATTERNS = {
     "sine of a cosine": (
         lambda: gradient_of_sine(torch.tensor([[0.9999]])),
         lambda: gradient_of_sine_in_island(torch.tensor([[0.9999]])),
+    ),
+    "sine of a large angle": (
+        lambda: waves_apart(torch.tensor([[301.0, 301.1]])),
+        lambda: waves_apart_in_island(torch.tensor([[301.0, 301.1]])),
     ),
     "logarithm of sigmoid": (
         lambda: entropy(torch.sigmoid(10 + half(3).abs())),

@@ -242,7 +242,7 @@ class Names:
         return [one for one in variables if any(binding.statement is statement for binding in one.bindings)]
 
     def star_imported(self, name: str, root: Function, seen: frozenset[Function] = frozenset()) -> Variable | None:
-        """What a star import of another file of the unit gives a name; one with an underscore where `__all__` has it."""
+        """What a star import of another file of the unit gives a name; with an underscore, where `__all__` has it."""
         for module in self.star_imports.get(root, []):
             source = self._roots.get(module)
             if source is not None and source is not root and source not in seen and self._hands_on(source, name):
@@ -253,13 +253,13 @@ class Names:
         return self._of_package(name, root) if is_public and root in self.star_imports else None
 
     def _hands_on(self, root: Function, name: str) -> bool:
-        listed = self.scopes[root].variables.get("__all__") if name.startswith("_") else None
+        """True for what `from module import *` binds: the names without an underscore, and those in its `__all__`."""
+        listed = self.scopes[root].variables.get("__all__")
         values = [binding.value for binding in listed.bindings] if listed is not None else []
         lists = (value for value in values if isinstance(value, (cst.List, cst.Tuple)))
         texts = (one.value for value in lists for one in value.elements)
-        return not name.startswith("_") or name in [
-            text.evaluated_value for text in texts if isinstance(text, cst.SimpleString)
-        ]
+        names = [text.evaluated_value for text in texts if isinstance(text, cst.SimpleString)]
+        return not name.startswith("_") or name in names
 
     def _of_package(self, name: str, root: Function) -> Variable | None:
         """The `torch` that a star import of a module on disk brings along; its variable is in no scope of the unit."""

@@ -9,8 +9,11 @@ cosine comes too late; the product that makes it runs in float32.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
+from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision, is_of_module, tensor_operand
@@ -19,6 +22,8 @@ from amp_migrate.plan.safety.products import factors, is_single_alone
 _ARCS = frozenset("acos arccos asin arcsin".split())
 _ROOTS = frozenset(("sqrt",))
 _BOUNDS = frozenset("clamp clamp_ clip float".split())
+_JOINS = frozenset(("cat", "concat"))
+_MOVES = frozenset(("cuda", "to"))
 _SHAPES = frozenset("t transpose permute contiguous view".split())
 _DEEPEST = 8
 
@@ -30,15 +35,17 @@ def isolate_cosines(context: Context) -> None:
         cosine = taken if called_name(call) in _ARCS else None
         if called_name(call) in _ROOTS and taken is not None:
             cosine = _under_root(context, taken)
-        product = _product(context, cosine, _DEEPEST) if cosine is not None else None
-        pair = _operands(context, product) if product is not None else []
-        if product is None or not pair or context.precisions.of(product) is not Precision.HALF:
-            continue
-        statement = context.facts.tree.statement_of(product)
-        if context.can_be_island(statement, product):
-            for operand in pair:
-                _keep(context, operand)
-            context.safety.isolate(statement)
+        for product in _products(context, cosine, _DEEPEST) if cosine is not None else ():
+            if context.precisions.of(product) is Precision.HALF:
+                _isolate(context, product)
+
+
+def _isolate(context: Context, product: cst.BaseExpression) -> None:
+    statement = context.facts.tree.statement_of(product)
+    if context.can_be_island(statement, product):
+        for operand in _operands(context, product):
+            _keep(context, operand)
+        context.safety.isolate(statement)
 
 
 def _under_root(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -64,10 +71,22 @@ def _plain(context: Context, node: cst.BaseExpression, depth: int = _DEEPEST) ->
     return _plain(context, value, depth - 1) if value is not None and depth else node
 
 
-def _product(context: Context, node: cst.BaseExpression, depth: int) -> cst.BaseExpression | None:
-    """The product of matrices that a cosine is."""
-    found = _plain(context, node, depth)
-    return found if _operands(context, found) else None
+def _products(context: Context, node: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:
+    """The products of matrices that a cosine may be, as any branch leaves it, or is joined of."""
+    parts: list[cst.BaseExpression] = []
+    if _operands(context, node):
+        yield node
+    elif isinstance(node, cst.Name) and (variable := context.facts.names.variable_at(node)) is not None:
+        before = reaching(variable, context.facts.tree.statement_of(node))
+        parts = [one.value for one in before if one.kind == "assign" and one.value is not None and not one.selector]
+    elif isinstance(node, cst.Call) and called_name(node) in _JOINS and node.args:
+        joined = node.args[0].value
+        parts = [one.value for one in joined.elements] if isinstance(joined, (cst.List, cst.Tuple)) else []
+    elif isinstance(node, cst.Call) and called_name(node) in _BOUNDS | _MOVES:
+        taken = tensor_operand(context.facts, node)
+        parts = [taken] if taken is not None else []
+    for part in parts if depth else ():
+        yield from _products(context, part, depth - 1)
 
 
 def _operands(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:

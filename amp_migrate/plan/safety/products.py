@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts.tree import called_name, walk
+from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import IN_FLOAT32, Precision, is_of_module, tensor_operand
 
@@ -40,12 +41,26 @@ def isolate(context: Context, product: cst.BaseExpression, operands: list[cst.Ba
 
 def is_single_alone(context: Context, operand: cst.BaseExpression) -> bool:
     """True for what is float32 without autocast as well: `F.normalize(x)` of a half tensor is half in an island."""
+    if _is_buffer(context, operand):
+        return True
     casts = (part for part in walk(operand) if isinstance(part, cst.Call) and called_name(part) in IN_FLOAT32)
     powers = (part for part in walk(operand) if isinstance(part, cst.BinaryOperation))
     return (
         context.precisions.of(operand) is Precision.SINGLE
         and all(_is_single(context, call) for call in casts)
         and not any(isinstance(part.operator, (cst.Power, cst.Divide)) for part in powers)
+    )
+
+
+def _is_buffer(context: Context, operand: cst.BaseExpression) -> bool:
+    """True for a registered buffer, or a part of one, that nobody assigns: no forward makes those."""
+    whole = operand.value if isinstance(operand, cst.Subscript) else operand
+    if not isinstance(whole, cst.Attribute) or context.facts.objects.values_of(whole):
+        return False
+    return any(
+        called_name(call) == "register_buffer" and literal_value(call.args[0].value) == whole.attr.value
+        for call, _ in context.facts.tree.every(cst.Call)
+        if call.args
     )
 
 

@@ -16,6 +16,7 @@ from amp_migrate.plan.safety.hooked import match_hooks
 from amp_migrate.plan.safety.indexed import match_indexed_writes
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
+from amp_migrate.plan.safety.phases import isolate_phases
 from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.probabilities import keep_probabilities
 from amp_migrate.plan.safety.reach import Reach
@@ -44,6 +45,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     isolate_statistics(context)
     isolate_sparse_products(context)
     isolate_cosines(context)
+    isolate_phases(context)
     keep_linear_algebra(context)
     keep_probabilities(context)
     keep_epsilons(context)

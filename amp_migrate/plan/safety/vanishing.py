@@ -19,7 +19,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.tree import called_name
-from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import becomes_one, vanishes
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
@@ -72,24 +71,13 @@ def _isolate(context: Context, operand: cst.BaseExpression) -> bool:
     """True where the operand is a product of float32 matrices, which runs outside of autocast now."""
     product = context.precisions.value_before(operand) if isinstance(operand, cst.Name) else operand
     pair = factors(context, product) if product is not None else []
-    if product is None or not pair or not all(_is_single(context, one) for one in pair):
+    if product is None or not pair or not all(is_single_alone(context, one) for one in pair):
         return False
     statement = context.facts.tree.statement_of(product)
     if statement not in context.safety.islands and not context.can_be_island(statement, product):
         return False
     context.safety.isolate(statement)
     return True
-
-
-def _is_single(context: Context, factor: cst.BaseExpression) -> bool:
-    """True for a float32 tensor, and for a buffer: no forward makes those."""
-    if is_single_alone(context, factor):
-        return True
-    return isinstance(factor, cst.Attribute) and any(
-        called_name(call) == "register_buffer" and literal_value(call.args[0].value) == factor.attr.value
-        for call, _ in context.facts.tree.every(cst.Call)
-        if call.args
-    )
 
 
 def _guarded(context: Context, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
