@@ -26,14 +26,14 @@ class Context:
     def note(self, node: cst.CSTNode, code: str, message: str) -> None:
         self.safety.findings.append(self.facts.finding(node, code, message))
 
-    def can_be_island(self, statement: Statement, inside: cst.BaseExpression) -> bool:
+    def can_be_island(self, statement: Statement, *inside: cst.BaseExpression) -> bool:
         """True where nothing of a statement needs autocast but what `inside` computes: no module, no other product."""
         if not isinstance(statement.node, (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Return, cst.Expr)):
             return False
         products = (part for part in self.facts.tree.expressions(statement) if isinstance(part, cst.BinaryOperation))
-        if any(isinstance(part.operator, cst.MatrixMultiply) and part is not inside for part in products):
+        if any(isinstance(part.operator, cst.MatrixMultiply) and part not in inside for part in products):
             return False
-        return all(call is inside or self._needs_no_autocast(call) for call in own_calls(self.facts, statement))
+        return all(call in inside or self._needs_no_autocast(call) for call in own_calls(self.facts, statement))
 
     def _needs_no_autocast(self, call: cst.Call) -> bool:
         """Operations that take half and float32 alike; a module, a product or a function of the unit may not."""

@@ -397,6 +397,17 @@ class Precisions:
         dotted = self.facts.names.dotted(made.func) or ""
         if not dotted.startswith("torch.nn."):
             return None
+        found = self._of_layer(made)
+        if found is None and call.args and not call.args[0].star:
+            found = self.of(call.args[0].value)
+            return FLOATING if found is NOTHING_KNOWN else found
+        return found or FLOATING
+
+    def _of_layer(self, made: cst.Call) -> Precision | None:
+        """What a layer of torch returns whatever it is given; None where it passes on what it is given."""
+        dotted = self.facts.names.dotted(made.func) or ""
+        if not dotted.startswith("torch.nn."):
+            return FLOATING
         if _HALF_LAYERS.match(dotted):
             return HALF
         if _FLOAT32_LAYERS.match(dotted):
@@ -404,10 +415,18 @@ class Precisions:
         if _TUPLE_LAYERS.match(dotted):
             return NOTHING_KNOWN
         if dotted == "torch.nn.Sequential":
-            last = made.args[-1].value if made.args and not made.args[-1].star else None
-            return (self._made_by(last, call) if isinstance(last, cst.Call) else None) or FLOATING
-        found = self.of(call.args[0].value) if call.args and not call.args[0].star else NOTHING_KNOWN
-        return FLOATING if found is NOTHING_KNOWN else found
+            return self._of_last(made)
+        return None
+
+    def _of_last(self, container: cst.Call) -> Precision | None:
+        """What the last layer that decides it makes of a container's input: of Linear and ReLU it is Linear."""
+        for arg in reversed(container.args):
+            if arg.star or not isinstance(arg.value, cst.Call):
+                return FLOATING
+            found = self._of_layer(arg.value)
+            if found is not None:
+                return found if found.is_tensor else FLOATING
+        return None
 
 
 def tensor_operand(facts: Facts, call: cst.Call) -> cst.BaseExpression | None:

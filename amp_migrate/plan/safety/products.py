@@ -26,17 +26,19 @@ def factors(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpressi
 
 
 def isolate(context: Context, product: cst.BaseExpression, operands: list[cst.BaseExpression], why: str) -> None:
-    """An island without autocast for a product, whose operands are float32 in it; a note that says `why` it should be
-    one, where there can be none.
+    """An island without autocast for a product and those beside it, whose operands are float32 in it; a note that says
+    `why` it should be one, where there can be none.
     """
     statement = context.facts.tree.statement_of(product)
-    if not context.can_be_island(statement, product):
+    parts = [part for part in context.facts.tree.expressions(statement) if isinstance(part, cst.BaseExpression)]
+    beside = {part: pair for part in parts if part is not product and (pair := factors(context, part))}
+    if not context.can_be_island(statement, product, *beside):
         context.note(product, "AMP186", f"{context.facts.text(product)} runs in half, and {why}")
         return
-    for operand in operands:
+    context.safety.isolate(statement)
+    for operand in (*operands, *(one for pair in beside.values() for one in pair)):
         if not is_single_alone(context, operand):
             context.safety.keep_float32(operand)
-    context.safety.isolate(statement)
 
 
 def is_single_alone(context: Context, operand: cst.BaseExpression) -> bool:

@@ -389,13 +389,14 @@ class Devices:
 
 
 def _asked_for_device(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """`config` of `config.device`, `config["device"]` and `config.get("device")`; None for everything else."""
-    if isinstance(node, cst.Attribute) and node.attr.value == "device":
+    """`config` of `config.device`, `config["DEVICE"]` and `config.get("device")`; None for everything else."""
+    if isinstance(node, cst.Attribute) and node.attr.value.lower() == "device":
         return node.value
-    if isinstance(node, cst.Subscript) and subscript_key(node) == "['device']":
+    if isinstance(node, cst.Subscript) and subscript_key(node).lower() == "['device']":
         return node.value
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) == "get":
-        return node.func.value if node.args and literal_value(node.args[0].value) == "device" else None
+        key = literal_value(node.args[0].value) if node.args else None
+        return node.func.value if isinstance(key, str) and key.lower() == "device" else None
     return None
 
 
