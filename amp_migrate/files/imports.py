@@ -100,10 +100,20 @@ def _absolute(file: Path, parts: tuple[str, ...]) -> str | None:
             continue  # `import logging` beside a `logging.py` of the same package means Python's
         if parts[0] in _HALLMARKS and not _is_namesake(root, parts):
             continue
+        if _names_its_package(root, parts):
+            continue
         found = _descend(root, parts)
         if found is not None and (itself is None or not f"{found}.".startswith(f"{itself}.")):
             return found
     return None
+
+
+def _names_its_package(folder: str, parts: tuple[str, ...]) -> bool:
+    """True for `pkg.pkg` in a folder `pkg` that holds a module `pkg.py`: a module has no module in it."""
+    if len(parts) == 1 or os.path.basename(folder) != parts[0] or not _is_package(folder):
+        return False
+    below = _joined_path(folder, parts[1])
+    return not _is_package(_joined_path(folder, parts[0])) and (_is_module(below) or _is_package(below))
 
 
 def _is_namesake(root: str, parts: tuple[str, ...]) -> bool:

@@ -203,6 +203,10 @@ class _Planner:
             if roles.is_forward(call) and self._is_from_unknown_caller(call.func, reach):
                 text = self.facts.text(call.func)
                 raise Refusal("AMP951", call, f"{text} comes from a caller that is not known")
+            maker = self._maker_out_of_sight(call.func, reach) if roles.is_forward(call) else None
+            if maker is not None:
+                text, made = self.facts.text(call.func), self.facts.text(maker)
+                raise Refusal("AMP951", call, f"{text} is made by {made}, which comes from a caller that is not known")
         if reach.hidden:
             text = self.facts.text(reach.hidden[0])
             raise Refusal("AMP951", reach.hidden[0], f"what {text} means is known when the script runs only")
@@ -214,6 +218,17 @@ class _Planner:
             one.kind == "parameter" and isinstance(one.origin, Variable) and not reach.possibly_given(one.origin)
             for one in sources
         )
+
+    def _maker_out_of_sight(self, node: cst.BaseExpression, reach: Reach) -> cst.BaseExpression | None:
+        """`experiment.builder.build` for a model that only such a method makes, of what nothing in the unit gives."""
+        sources = [one.source for one in self.facts.objects.objects(node)]
+        makers = [one.origin.func for one in sources if one.kind == "call" and isinstance(one.origin, cst.Call)]
+        out_of_sight = [
+            maker
+            for maker in makers
+            if isinstance(maker, cst.Attribute) and self._is_from_unknown_caller(maker.value, reach)
+        ]
+        return out_of_sight[0] if out_of_sight and len(out_of_sight) == len(sources) else None
 
     def _check_sigmoids(self, plan: TrainingPlan) -> None:
         """Other forms prove that the training survives half probabilities, a plain loop does not (rules E4, H4)."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
 from amp_migrate.engine import Outcome
 from amp_migrate.findings import Finding
 from amp_migrate.line_matcher import line_matcher
 from amp_migrate.result import Result, Status
+from amp_migrate.rules import RULES
 
 _WORST_LAST: tuple[Status, ...] = ("untouched", "migrated", "left", "error")
 
@@ -57,7 +58,7 @@ def attempt_of(members: Mapping[str, str], programs: Mapping[str, Outcome]) -> A
     they share, else left alone. `members` are the paths of all its files, in their order, and why they belong to it.
     """
     reasons = tuple(dict.fromkeys(reason for outcome in programs.values() for reason in reasons_of(outcome)))
-    reasons = reasons or tuple(_disagreements(programs))
+    reasons = aloud(reasons) or reasons or tuple(_disagreements(programs))
     results = []
     for path in members:
         found = [one for outcome in programs.values() for one in outcome.results if one.path == path]
@@ -69,6 +70,13 @@ def attempt_of(members: Mapping[str, str], programs: Mapping[str, Outcome]) -> A
     refusals = [outcome.refusal for outcome in programs.values() if outcome.refusal is not None]
     unread = frozenset(name for refusal in refusals for name in refusal.unread)
     return Attempt(tuple(results), reasons, given if not reasons else frozenset(), unread)
+
+
+def aloud(reasons: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The reasons that are no silence. A script that borrows from a training may show no GPU, which says nothing of the
+    script that trains.
+    """
+    return tuple(reason for reason in reasons if RULES[reason.code].kind != "silence")
 
 
 def reasons_of(outcome: Outcome) -> Iterator[Finding]:

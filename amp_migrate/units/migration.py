@@ -27,7 +27,7 @@ from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import FP16_UTILS, HALF, PLAIN
 from amp_migrate.sources.screen import HALF_MODEL, may_cast_model
-from amp_migrate.units.attempt import Attempt, attempt_of, reasons_of
+from amp_migrate.units.attempt import Attempt, aloud, attempt_of, reasons_of
 from amp_migrate.units.definition import changed_definitions
 from amp_migrate.units.index import Unit
 from amp_migrate.units.tie import APEX_AMP, Tie
@@ -371,7 +371,7 @@ class _Units:
         outcomes: dict[str, Outcome] = {}
         for script, files in programs.items():
             outcomes[self.workspace.shown(script)] = self._program(files)
-            if not set(unless).isdisjoint(reasons_of(outcomes[self.workspace.shown(script)])):
+            if not set(aloud(unless)).isdisjoint(reasons_of(outcomes[self.workspace.shown(script)])):
                 break
         attempt = attempt_of(members, outcomes)
         if len(programs) == 1 or not attempt.reasons:

@@ -93,6 +93,7 @@ _SAME_DTYPE = frozenset("T mT H data real".split())
 _PLAIN = frozenset("shape dtype device ndim requires_grad is_cuda training".split())
 _NUMPY_NUMBER = re.compile(r"numpy\.(?:float|int)\d*_?")
 _NUMPY_FUNCTION = re.compile(r"numpy\.(?:exp|log|sqrt|tanh|cos|sin|power|minimum|maximum|clip)")
+_CONSTANTS = frozenset("math.pi math.e math.tau math.inf numpy.pi numpy.e numpy.inf torch.pi torch.e torch.inf".split())
 _NUMBERS = frozenset("size dim len item int stride nelement numel".split())
 _DEEPEST = 40
 
@@ -237,10 +238,20 @@ class Precisions:
             if called_name(value) in _WITH_INDICES and selector == (1,):
                 return OTHER
             function = self.facts.objects.called_function(value)
-            if function is not None:
-                return either(self._unpacked(one, selector) for one in self.facts.objects.returned_by(function))
+            functions = [function] if function is not None else self._forwards(value)
+            if functions:
+                returned = [one for each in functions for one in self.facts.objects.returned_by(each)]
+                return either(self._unpacked(one, selector) for one in returned)
         found = self.of(value)
         return found if found.is_tensor or found is NUMBER else NOTHING_KNOWN
+
+    def _forwards(self, call: cst.Call) -> list[Function]:
+        """The forwards of the modules that a call may call; none where something else may be called."""
+        if not isinstance(call.func, (cst.Name, cst.Attribute)):
+            return []
+        owners = [one.origin for one in self.facts.objects.objects(call.func)]
+        forwards = [one.methods["forward"] for one in owners if isinstance(one, Class) and "forward" in one.methods]
+        return forwards if len(forwards) == len(owners) else []
 
     def _parameter(self, variable: Variable, binding: Binding) -> Precision:
         function = variable.scope.owner
@@ -258,7 +269,7 @@ class Precisions:
     def _attribute(self, node: cst.Attribute) -> Precision:
         if node.attr.value in _SAME_DTYPE:
             return self.of(node.value)
-        if node.attr.value in _PLAIN:
+        if node.attr.value in _PLAIN or self.facts.names.dotted(node) in _CONSTANTS:
             return NUMBER
         values = self.facts.objects.values_of(node)
         return either(self.of(value) for value in values)

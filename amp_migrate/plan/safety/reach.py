@@ -87,9 +87,12 @@ class Reach:
     def _receiver(self, call: cst.Call) -> list[cst.BaseExpression]:
         """`model` of `model.forward(x)` and `model.encode(x)`: its class may be in none of the files at hand."""
         func = call.func
-        if not isinstance(func, cst.Attribute) or not self.forwards.is_forward(call):
+        if not isinstance(func, cst.Attribute):
             return []
-        return [func.value] if self.forwards.roles.is_model(func.value) else []
+        if func.attr.value == "forward":
+            return [func.value]  # also of a loss with a network of its own, which no optimizer has
+        is_model = self.forwards.is_forward(call) and self.forwards.roles.is_model(func.value)
+        return [func.value] if is_model else []
 
     def _enter(self, function: Function) -> None:
         if function not in self._functions:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from amp_migrate.facts import Facts
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.bce import BceSite
+from amp_migrate.plan.safety.areas import keep_areas
+from amp_migrate.plan.safety.bindings import keep_activations
 from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.coordinates import keep_coordinates
@@ -49,6 +51,8 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     keep_linear_algebra(context)
     keep_probabilities(context)
     keep_epsilons(context)
+    keep_areas(context)
+    keep_activations(context)
     keep_losses(context, backwards)
     match_indexed_writes(context)
     match_hooks(context)

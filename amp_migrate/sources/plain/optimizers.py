@@ -83,6 +83,8 @@ class Optimizers:
             for part in walk(node):
                 if isinstance(part, cst.Name):
                     waiting += [*self.facts.objects.values_of(part), *self._collected(part)]
+                elif isinstance(part, cst.Attribute) and not self._is_called(part):
+                    waiting += self.facts.objects.values_of(part)  # self.parameters = list(self.net.parameters())
                 elif (
                     isinstance(part, cst.Call)
                     and called_name(part) in ("parameters", "named_parameters")
@@ -97,6 +99,10 @@ class Optimizers:
         given += [one.func.value for one in calls if isinstance(one.func, cst.Attribute)]
         found = [node for node in given if self.facts.objects.objects(node) & self._with_parameters]
         return found or (self._put_in_training_mode if len(self.built) == 1 else [])
+
+    def _is_called(self, part: cst.Attribute) -> bool:
+        call = self.facts.tree.parents.get(part)
+        return isinstance(call, cst.Call) and call.func is part
 
     @cached_property
     def _put_in_training_mode(self) -> list[cst.BaseExpression]:

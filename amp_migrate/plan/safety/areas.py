@@ -1,0 +1,72 @@
+"""Areas of boxes, which half cannot hold: it ends at 65504, an area of 256 x 256 pixels.
+
+    area = (top + bottom) * (left + right)    =>    area = (top + bottom).float() * (left + right)
+
+Sides that a network predicts are half where they come out of a sigmoid, as many pixels as the image has. Their product
+is infinite then, the loss with it, and every step is skipped. An area is the product of two sums or differences of
+parts of a tensor: what `split` has given, or a column.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts.tree import Function, called_name
+from amp_migrate.plan.regions.run_forwards import argument
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.precision import Precision, tensor_operand
+
+_PARTS = frozenset("split chunk unbind".split())
+
+
+def keep_areas(context: Context) -> None:
+    """Float32 for one side of each area; the other is promoted."""
+    for statement in context.reach.statements:
+        for part in context.facts.tree.expressions(statement):
+            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Multiply):
+                if _is_side(context, part.left) and _is_side(context, part.right):
+                    context.safety.keep_float32(part.left)
+
+
+def _is_side(context: Context, node: cst.BaseExpression) -> bool:
+    """True for a sum or difference of two parts of tensors that is half."""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, (cst.Add, cst.Subtract)):
+        return False
+    wholes = [_whole(context, part) for part in (node.left, node.right)]
+    return all(whole is not None and _is_half(context, whole) for whole in wholes)
+
+
+def _whole(context: Context, part: cst.BaseExpression) -> cst.BaseExpression | None:
+    """X of `X[:, 2]`, and of `d1` in `d1, d2, d3, d4 = torch.split(X, 1, 1)`; None for what is no part of a tensor."""
+    if isinstance(part, cst.Subscript):
+        return part.value
+    variable = context.facts.names.variable_at(part) if isinstance(part, cst.Name) else None
+    bindings = variable.bindings if variable is not None else []
+    value = bindings[0].value if len(bindings) == 1 and bindings[0].selector else None
+    is_split = isinstance(value, cst.Call) and called_name(value) in _PARTS
+    return tensor_operand(context.facts, value) if isinstance(value, cst.Call) and is_split else None
+
+
+def _is_half(context: Context, whole: cst.BaseExpression) -> bool:
+    kind = context.precisions.of(whole)
+    if kind is not Precision.FLOATING:
+        return kind is Precision.HALF
+    return any(context.precisions.of(one) is Precision.HALF for one in _given(context, whole))
+
+
+def _given(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What the calls under autocast of a loss give for a parameter of its forward."""
+    variable = context.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+    forward = variable.scope.owner if variable is not None else None
+    if variable is None or not isinstance(forward, Function) or forward.name != "forward" or forward.owner is None:
+        return []
+    root = context.facts.objects.root_class(forward.owner)
+    calls = [
+        call
+        for call, _ in context.reach.calls()
+        if isinstance(call.func, (cst.Name, cst.Attribute))
+        if any(one.origin is root for one in context.facts.objects.objects(call.func))
+    ]
+    params = [one for one in forward.parameters if one.name.value == variable.name]
+    found = [argument(call, forward, param) for call in calls for param in params]
+    return [one for one in found if one is not None]
