@@ -245,6 +245,9 @@ class _Applier:
         if block is None:
             return _Output([], after_statement(self.tree, statement))
         output = self._dedented(statement, block)
+        if node in self.edits.equal_arms and output.lines:
+            others = [other for other in statement.blocks if other is not block]
+            output.lines[-1] = _with_comments(output.lines[-1], _said_of_the_only_line(others))
         if block is statement.blocks[-1]:
             return output
         own, _ = split_footer(self.tree, statement.blocks[-1])
@@ -488,3 +491,20 @@ def _with_header_comment(line: Line, header: cst.TrailingWhitespace | None) -> L
         return line.with_changes(trailing_whitespace=header)
     comment = cst.EmptyLine(comment=header.comment)
     return with_leading(line, [comment, *leading(line)])
+
+
+def _said_of_the_only_line(blocks: list[Block]) -> list[cst.Comment]:
+    """The comments above and behind the line of a block that has no other; of longer blocks none is taken over."""
+    found: list[cst.Comment] = []
+    for block in blocks:
+        lines = block.node.body if isinstance(block.node, cst.IndentedBlock) else []
+        if len(lines) == 1 and isinstance(lines[0], cst.SimpleStatementLine):
+            found += [above.comment for above in lines[0].leading_lines if above.comment is not None]
+            found += [lines[0].trailing_whitespace.comment] if lines[0].trailing_whitespace.comment is not None else []
+    return found
+
+
+def _with_comments(line: Line, comments: list[cst.Comment]) -> Line:
+    above = leading(line)
+    known = {one.comment.value for one in above if one.comment is not None}
+    return with_leading(line, [*above, *(cst.EmptyLine(comment=one) for one in comments if one.value not in known)])

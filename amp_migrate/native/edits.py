@@ -39,6 +39,7 @@ class Edits:
     after: dict[cst.CSTNode, list[str]] = dataclasses.field(default_factory=dict)
     unwrapped: dict[cst.CSTNode, list[str]] = dataclasses.field(default_factory=dict)
     kept_arms: dict[cst.CSTNode, str] = dataclasses.field(default_factory=dict)
+    equal_arms: set[cst.CSTNode] = dataclasses.field(default_factory=set)
     wraps: list[Wrap] = dataclasses.field(default_factory=list)
 
     def replace(self, node: cst.CSTNode, text: str) -> None:
@@ -63,9 +64,14 @@ class Edits:
         """Put the body of a `with` in its place, after the statements `first`."""
         self.unwrapped[statement.node] = first or []
 
-    def keep_arm(self, node: cst.CSTNode, arm: str) -> None:
-        """Put one arm of an `if` ("body" or "else") or the body of a `try` in its place."""
+    def keep_arm(self, node: cst.CSTNode, arm: str, *, stands_for_both: bool = False) -> None:
+        """Put one arm of an `if` ("body" or "else") or the body of a `try` in its place.
+
+        What stands for both arms takes over what the other one says of it in comments.
+        """
         self.kept_arms[node] = arm
+        if stands_for_both:
+            self.equal_arms.add(node)
 
     def nodes(self) -> Iterator[cst.CSTNode]:
         """Every node that an edit is about."""

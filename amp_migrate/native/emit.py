@@ -54,7 +54,7 @@ class _Emitter:
             self._backward(backward)
         for collapse in self.plan.collapses:
             if isinstance(collapse.node, cst.If):
-                self.edits.keep_arm(collapse.node, collapse.arm)
+                self.edits.keep_arm(collapse.node, collapse.arm, stands_for_both=True)
         self._parameters()
         if self.spellings.uses_scaler:
             self._steps()
