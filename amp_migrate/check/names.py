@@ -11,8 +11,8 @@ from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
 from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.exports import is_exported, names_in_all
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.variables import Variable
 
 _ALWAYS_THERE = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__spec__", "__path__", "__class__"}
 

@@ -12,9 +12,9 @@ from amp_migrate.companions.table import COMPANIONS, DDP, FUSED_ADAM, Companion,
 from amp_migrate.companions.uses import ApexImport, Use, hint_of, statements_of
 from amp_migrate.facts import Facts
 from amp_migrate.facts.exports import is_exported
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.variables import Variable
 
 # FusedAdam had these before September 2019, and another arithmetic: it divided by the bias correction inside of the
 # step size, weight decay included ([A:1904e48d]).

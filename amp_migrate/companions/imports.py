@@ -16,8 +16,8 @@ from amp_migrate.companions.spelling import name_of
 from amp_migrate.companions.table import Companion, family
 from amp_migrate.companions.uses import ApexImport, Use
 from amp_migrate.facts import Facts
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.variables import Variable
 from amp_migrate.native.cleanup import remove_aliases
 from amp_migrate.native.edits import Edits
 from amp_migrate.plan.folding import Cleanup

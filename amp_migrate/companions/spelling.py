@@ -5,8 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Function
+from amp_migrate.facts.variables import Variable
 
 # The same under two names.
 _SAME = {"torch.nn.parallel.distributed.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel"}

@@ -14,8 +14,9 @@ import libcst as cst
 from amp_migrate.apex_exports import APEX_EXPORTS
 from amp_migrate.companions.table import COMPANIONS, WITHOUT_NATIVE_FORM, canonical
 from amp_migrate.facts import Facts
-from amp_migrate.facts.names import Variable, bound_name, dotted_text
+from amp_migrate.facts.names import bound_name, dotted_text
 from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.variables import Variable
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -12,12 +12,13 @@ from amp_migrate.facts.calls import Calls
 from amp_migrate.facts.conditions import Conditions
 from amp_migrate.facts.elsewhere import Elsewhere, Nowhere
 from amp_migrate.facts.identity import Identity
-from amp_migrate.facts.names import Names, Variable
+from amp_migrate.facts.names import Names
 from amp_migrate.facts.objects import Objects
 from amp_migrate.facts.program import self_tests
 from amp_migrate.facts.source_file import SourceFile
 from amp_migrate.facts.tree import Class, Function, Statement, Tree
 from amp_migrate.facts.values import Values
+from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Finding
 from amp_migrate.module_text import module_text
 

@@ -13,8 +13,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from amp_migrate.facts.names import Binding, Names
+from amp_migrate.facts.names import Names
 from amp_migrate.facts.tree import Class, Function, Statement, Tree
+from amp_migrate.facts.variables import Binding
 
 
 class Callables(ABC):

@@ -8,8 +8,8 @@ from pathlib import PurePath
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Function
+from amp_migrate.facts.variables import Variable
 
 
 def is_exported(facts: Facts, variable: Variable) -> bool:

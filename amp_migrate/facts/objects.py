@@ -20,9 +20,10 @@ from functools import partial
 import libcst as cst
 
 from amp_migrate.facts.callables import Callables
-from amp_migrate.facts.names import Binding, Names, Variable
+from amp_migrate.facts.names import Names
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name
+from amp_migrate.facts.variables import Binding, Variable
 
 __all__ = ["ANY", "WRAPPERS", "Object", "ObjectSet", "Objects", "Store", "subscript_key"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.names import Binding, Variable
 from amp_migrate.facts.tree import Block, Function, Statement
+from amp_migrate.facts.variables import Binding, Variable
 
 _LEAVING = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 

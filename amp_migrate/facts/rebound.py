@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from amp_migrate.facts.tree import Statement, Tree
-
-if TYPE_CHECKING:
-    from amp_migrate.facts.names import Binding, Variable
+from amp_migrate.facts.variables import Binding, Variable
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.facts.names import Names, Variable
+from amp_migrate.facts.names import Names
 from amp_migrate.facts.objects import Objects
 from amp_migrate.facts.tree import Function, Tree
+from amp_migrate.facts.variables import Variable
 
 
 class Uses:

@@ -14,8 +14,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.exports import is_exported
-from amp_migrate.facts.names import Binding, Variable, bound_name
+from amp_migrate.facts.names import bound_name
 from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.facts.variables import Binding, Variable
 
 OLD_MODULES = ("torch.cuda.amp", "torch.cpu.amp")
 _NAME = re.compile(

@@ -8,8 +8,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.exports import is_exported, names_in_all
-from amp_migrate.facts.names import Binding, Variable, bound_name
+from amp_migrate.facts.names import bound_name
 from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.native.cleanup import remove_aliases, remove_items
 from amp_migrate.native.edits import Edits
 from amp_migrate.plan.purity import only_looks

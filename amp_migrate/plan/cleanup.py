@@ -17,9 +17,10 @@ import libcst as cst
 from amp_migrate.apex_exports import APEX_EXPORTS
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.names import Variable, bound_name, dotted_text
+from amp_migrate.facts.names import bound_name, dotted_text
 from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.flags import availability_flags, reads_of
 from amp_migrate.plan.folding import Cleanup, Folding

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.names import Binding, Variable
 from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.variables import Binding, Variable
 
 
 def availability_flags(facts: Facts, imports: list[Statement]) -> set[Variable]:

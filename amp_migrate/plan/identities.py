@@ -12,8 +12,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.model import Recognition, Setup
 
 

@@ -17,10 +17,10 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.tree import Function, names_in
 from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.variables import Variable
 
 Models = frozenset[Object]
 

@@ -11,9 +11,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.paths import is_dead
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.options import Options
 from amp_migrate.plan.apex_bugs import now_as_written

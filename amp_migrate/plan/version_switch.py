@@ -18,9 +18,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.names import Binding, Variable
 from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.plan.flags import reads_of
 from amp_migrate.plan.folding import Cleanup, Folding
 from amp_migrate.plan.model import Recognition

@@ -16,10 +16,10 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY, Key, Put, constant_key, key_of, may_be_same, puts
-from amp_migrate.facts.names import Binding, Variable
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.plan.regions.operations import (
     FRESH,
     JOINING,

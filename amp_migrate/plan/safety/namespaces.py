@@ -13,8 +13,8 @@ import os
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Function
+from amp_migrate.facts.variables import Variable
 
 
 @dataclasses.dataclass

@@ -15,9 +15,9 @@ import libcst as cst
 from amp_migrate import autocast_policy as policy
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
-from amp_migrate.facts.names import Binding, Variable
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.safety.kernels import CAST_AGAIN, LINEAR_ALGEBRA
 from amp_migrate.plan.safety.repairs import Safety

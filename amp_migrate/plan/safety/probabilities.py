@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Class, Function, called_name, walk
+from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision, tensor_operand

@@ -12,9 +12,10 @@ from functools import cached_property
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.names import Variable, dotted_text
+from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
+from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.safety.namespaces import meant_by

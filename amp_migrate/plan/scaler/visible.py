@@ -9,8 +9,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.identity import Key
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Function, Statement, children
+from amp_migrate.facts.variables import Variable
 
 
 class Visible:

@@ -21,8 +21,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, MARK, form_name

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.names import Variable
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
+from amp_migrate.facts.variables import Variable
 
 _CASTS = frozenset("half float to type".split())
 
