@@ -14,6 +14,7 @@ from itertools import accumulate
 import libcst as cst
 from libcst._nodes.internal import CodegenState  # what LibCST's own position providers are made of, and no public name
 
+_IN_LINES = (cst.BaseExpression, cst.Arg, cst.SubscriptElement)  # nothing of them stands on lines of its own
 _NEWLINE = re.compile(r"\r\n?|\n")
 
 
@@ -43,7 +44,7 @@ class ModuleText:
     def text(self, node: cst.CSTNode) -> str:
         """The source of a node, as LibCST's `code_for_node` gives it."""
         span = self._state.spans.get(id(node))
-        if span is not None and isinstance(node, cst.BaseExpression):
+        if span is not None and isinstance(node, _IN_LINES):
             text = self.code[self._offsets[span[0]] : self._offsets[span[1]]]
             if "\n" not in text and "\r" not in text:
                 return text
