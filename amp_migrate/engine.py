@@ -148,9 +148,10 @@ class _Migration:
         outcome = self._run()
         if outcome.refusal is None or self.form != PLAIN:
             return outcome
-        self.facts = without_bystanders(self.written, self.found)
-        if not self.facts.tree.is_hidden(self.written.tree.statement_of(outcome.refusal.node)):
+        seen = without_bystanders(self.written, self.found, outcome.refusal.node)
+        if seen is None:
             return outcome
+        self.facts = seen
         rest = self._run()
         return rest if self.sites else outcome
 

@@ -68,6 +68,18 @@ def called_name(call: cst.Call) -> str:
     return func.value if isinstance(func, cst.Name) else ""
 
 
+def argument_value(call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | None:
+    """What a call gives under a keyword, or at a position; None where it gives nothing there, or hides it in a star."""
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == name:
+            return arg.value
+    if position is None or len(call.args) <= position:
+        return None
+    arg = call.args[position]
+    is_positional = arg.keyword is None and not any(one.star for one in call.args[: position + 1])
+    return arg.value if is_positional else None
+
+
 @dataclasses.dataclass(eq=False)
 class Class:
     """A class statement; `methods` maps names to the functions defined directly in its body."""
@@ -240,13 +252,18 @@ class Tree:
 
     def is_hidden(self, statement: Statement) -> bool:
         """True for hidden statements, and for all that stands in them."""
-        if not self._hidden:
-            return False
-        return any(one.node in self._hidden for one in statement.path()) or self._is_hidden_at(statement.function.node)
+        return self.is_within(statement, self._hidden)
 
     def _is_hidden_at(self, node: cst.CSTNode) -> bool:
         """The same for a definition; a module is none."""
         return bool(self._hidden) and node in self.statements and self.is_hidden(self.statements[node])
+
+    def is_within(self, statement: Statement, nodes: Collection[cst.CSTNode]) -> bool:
+        """True for the statements of `nodes`, and for all that stands in them."""
+        if any(one.node in nodes for one in statement.path()):
+            return True
+        holder = self.statements.get(statement.function.node)
+        return holder is not None and self.is_within(holder, nodes)
 
     def statement_of(self, node: cst.CSTNode) -> Statement:
         """The statement whose own expressions hold `node` (a compound statement for its header)."""
@@ -290,7 +307,7 @@ class Tree:
         for part in self._parts:
             for node, statement in part.by_kind.get(kind, ()):
                 assert isinstance(node, kind)
-                if not self.is_hidden(statement):
+                if not self._hidden or not self.is_hidden(statement):
                     yield node, statement
 
     def expressions(self, statement: Statement) -> Sequence[cst.CSTNode]:

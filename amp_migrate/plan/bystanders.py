@@ -22,21 +22,25 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.training_plan import TrainingPlan
 
 
-def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode]) -> Facts:
-    """The facts without such code; `backwards` are all of the unit.
+def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused: cst.CSTNode) -> Facts | None:
+    """The facts without such code, where what is `refused` is a part of it; `backwards` are all of the unit.
 
     A function that nothing mentions may still be a part of the training where another file has the rest of it.
     """
     used = {one.root for one in facts.tree.functions if one.parent is one.root and facts.is_used_outside(one)}
     tests = self_tests(facts.tree, facts.names, used)
-    hidden = {one.node for one in (*tests, *never_mentioned(facts.tree, facts.names, tests))}
+    own = {one.node for one in tests}
+    hidden = {*own, *(one.node for one in never_mentioned(facts.tree, facts.names, tests))}
+    place = facts.tree.statement_of(refused)
+    if not facts.tree.is_within(place, hidden):
+        return None
     found = facts.without(hidden)
     statements = [found.tree.statement_of(call) for call in backwards]
     holders = {one.function for one in statements if not found.tree.is_hidden(one)}
     training = [one for one in found.tree.functions if found.calls.reaches(one, holders.__contains__)]
     if training and not any(found.is_used_outside(one) for one in training if not one.is_module):
         return found
-    return facts.without({test.node for test in tests})
+    return facts.without(own) if facts.tree.is_within(place, own) else None
 
 
 def check_not_called(whole: Facts, seen: Facts, plans: Iterable[TrainingPlan]) -> None:

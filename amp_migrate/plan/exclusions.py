@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import called_name, names_in, walk
+from amp_migrate.facts.tree import argument_value, called_name, names_in, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
@@ -35,7 +35,7 @@ def check_threads(facts: Facts, forwards: Forwards) -> None:
     """Autocast is on for one thread only; threads that torch starts (DataParallel) take it along (rule E6)."""
     for statement in facts.tree.all_statements():
         for call in own_calls(facts, statement):
-            target = next((arg.value for arg in call.args if arg.keyword and arg.keyword.value == "target"), None)
+            target = argument_value(call, "target")
             if called_name(call) == "submit" and call.args:
                 target = call.args[0].value
             function = facts.objects.function_named(target) if target is not None else None

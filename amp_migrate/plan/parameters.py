@@ -18,7 +18,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import Function, names_in
+from amp_migrate.facts.tree import Function, argument_value, names_in
 from amp_migrate.facts.values import literal_value
 from amp_migrate.facts.variables import Variable
 
@@ -213,7 +213,7 @@ class Parameters:
                     return item.value
             return None
         if isinstance(element, cst.Call) and source_key(element.func) == "dict":
-            return next((a.value for a in element.args if a.keyword is not None and a.keyword.value == "params"), None)
+            return argument_value(element, "params")
         return None
 
     def _of_split(self, one: cst.BaseExpression, other: cst.BaseExpression) -> Models | None:

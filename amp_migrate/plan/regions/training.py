@@ -16,7 +16,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, path_of, reads, writes
 from amp_migrate.facts.objects import ObjectSet
-from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, walk
+from amp_migrate.facts.tree import Block, Class, Function, Statement, argument_value, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Recognition, Setup
 from amp_migrate.plan.regions.barriers import Barriers
@@ -439,9 +439,8 @@ class _Finder:
 def _outputs(call: cst.Call) -> Iterator[Path]:
     """What the first argument of `autograd.grad` reads."""
     if called_name(call) == "grad":
-        named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "outputs"]
-        for value in named or [arg.value for arg in call.args[:1]]:
-            yield from reads(value)
+        outputs = argument_value(call, "outputs", 0)
+        yield from reads(outputs) if outputs is not None else ()
 
 
 def lowest_block(statements: list[Statement]) -> Block:

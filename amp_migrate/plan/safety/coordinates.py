@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.tree import called_name
+from amp_migrate.facts.tree import argument_value, called_name
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import is_single_alone
@@ -21,7 +21,7 @@ def keep_coordinates(context: Context) -> None:
     calls = [call for call, _ in context.reach.calls()]
     made = {call for call in calls if called_name(call) == "affine_grid" and _is_isolated(context, call)}
     for call in calls:
-        grid = _argument(call, "grid", 1) if called_name(call) == "grid_sample" else None
+        grid = argument_value(call, "grid", 1) if called_name(call) == "grid_sample" else None
         value = context.precisions.value_before(grid) if isinstance(grid, cst.Name) else grid
         if grid is not None and value not in made and context.precisions.of(grid) is not Precision.SINGLE:
             context.note(call, "AMP188", f"{context.facts.text(grid)}, where it samples, may be made in half")
@@ -29,16 +29,10 @@ def keep_coordinates(context: Context) -> None:
 
 def _is_isolated(context: Context, call: cst.Call) -> bool:
     statement = context.facts.tree.statement_of(call)
-    theta = _argument(call, "theta", 0)
+    theta = argument_value(call, "theta", 0)
     if theta is None or not context.can_be_island(statement, call):
         return False
     if not is_single_alone(context, theta):
         context.safety.keep_float32(theta)
     context.safety.isolate(statement)
     return True
-
-
-def _argument(call: cst.Call, name: str, position: int) -> cst.BaseExpression | None:
-    named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
-    plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-    return next(iter(named or plain[position : position + 1]), None)

@@ -15,7 +15,7 @@ import libcst as cst
 from amp_migrate import autocast_policy as policy
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
-from amp_migrate.facts.tree import Class, Function, Statement, called_name
+from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.plan.regions.tensors import Tensors
@@ -305,7 +305,7 @@ class Precisions:
             return SINGLE
         if name == "half" and isinstance(node.func, cst.Attribute):
             return HALF
-        dtype = next((arg.value for arg in node.args if arg.keyword and arg.keyword.value == "dtype"), None)
+        dtype = argument_value(node, "dtype")
         if dtype is not None:
             return self._dtype(dtype)
         if name in ("to", "type", "type_as") and first is not None:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Block, Statement, called_name, walk
+from amp_migrate.facts.tree import Block, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.sources.fp16_utils.names import CLIPS, form_name
@@ -51,7 +51,7 @@ class Differences:
 
     def _report_norm(self, gone: cst.Call, stays: cst.Call) -> None:
         """FusedAdam of before September 2019 clipped by itself."""
-        norm, other = _max_grad_norm(gone), _max_grad_norm(stays)
+        norm, other = argument_value(gone, "max_grad_norm"), argument_value(stays, "max_grad_norm")
         if norm is None or literal_value(norm) == 0 or (other is not None and norm.deep_equals(other)):
             return
         text = self.facts.text(norm)
@@ -128,10 +128,6 @@ class Differences:
             if not is_gone(self.facts.tree.statement_of(load)):
                 message = f"{load.value} is set where mixed precision is on, and read here"
                 raise Refusal("AMP930", load, message)
-
-
-def _max_grad_norm(call: cst.Call) -> cst.BaseExpression | None:
-    return next((arg.value for arg in call.args if arg.keyword and arg.keyword.value == "max_grad_norm"), None)
 
 
 def _threshold(clip: cst.Call) -> cst.BaseExpression:

@@ -20,7 +20,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction, negation, unknown
 from amp_migrate.facts.stores import subscript_key
-from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.tree import Statement, argument_value, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, Guard
@@ -107,7 +107,7 @@ class Devices:
     def _goes_to_cpu(self, call: cst.Call) -> bool:
         if called_name(call) == "cpu":
             return not call.args
-        device = _argument(call, "device", 0) if called_name(call) == "to" else None
+        device = argument_value(call, "device", 0) if called_name(call) == "to" else None
         return device is not None and self._place(device) == "elsewhere"
 
     # -- moves ------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Devices:
         decides, in a script that can use several GPUs.
         """
         for call, statement in self.facts.tree.every(cst.Call):
-            device = _argument(call, "device", 0) if called_name(call) == "to" else None
+            device = argument_value(call, "device", 0) if called_name(call) == "to" else None
             if not isinstance(device, cst.Name) or not isinstance(call.func, cst.Attribute):
                 continue
             made = [one for one in self.facts.objects.values_of(device) if isinstance(one, cst.Call)]
@@ -153,7 +153,7 @@ class Devices:
                 yield Move(call, statement, func.value, None)
             return
         if name in _PARALLEL:
-            ids = _argument(call, "device_ids", 1)
+            ids = argument_value(call, "device_ids", 1)
             if ids is not None and literal_value(ids) is UNKNOWN and call.args:
                 yield Move(call, statement, call.args[0].value, None)
             return
@@ -165,7 +165,7 @@ class Devices:
         if dotted.startswith("torch.cuda.") and dotted.endswith("Tensor"):
             yield Move(call, statement, None, None)
             return
-        device = _argument(call, "device", 0 if name == "to" else None)
+        device = argument_value(call, "device", 0 if name == "to" else None)
         if (
             device is None
             or (name == "to" and not isinstance(func, cst.Attribute))
@@ -397,14 +397,4 @@ def _asked_for_device(node: cst.BaseExpression) -> cst.BaseExpression | None:
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) == "get":
         key = literal_value(node.args[0].value) if node.args else None
         return node.func.value if isinstance(key, str) and key.lower() == "device" else None
-    return None
-
-
-def _argument(call: cst.Call, name: str, position: int | None) -> cst.BaseExpression | None:
-    for arg in call.args:
-        if arg.keyword is not None and arg.keyword.value == name:
-            return arg.value
-    if position is not None and len(call.args) > position:
-        arg = call.args[position]
-        return arg.value if arg.keyword is None and not arg.star else None
     return None

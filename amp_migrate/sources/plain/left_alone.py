@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import PurePath
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
+from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.hooks import hooks_given, is_blind, products_of
@@ -77,19 +78,24 @@ class _Finder:
     def too_old(self) -> Refusal | None:
         """What raises with every torch (1.6) and Python (3) that has native AMP."""
         scalars = {self.facts.text(part) for loss in self.losses for part in self._summands(loss)}
-        computing = self._computing()
         for statement in self.facts.tree.all_statements():
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Name) and part.value in _PYTHON_2 and not self.facts.tree.is_label(part):
                     if self.facts.names.variable_at(part) is None and not self.facts.names.star_imports:
                         return Refusal("AMP961", part, f"{part.value} is Python 2")
-                if isinstance(part, cst.Subscript) and isinstance(part.value, cst.Attribute):
-                    text = self.facts.text(part)
-                    if part.value.attr.value == "data" and text.endswith("[0]") and statement.function in computing:
-                        if self.facts.text(part.value.value) in scalars:
-                            return Refusal("AMP961", part, f"{text} raises IndexError for a loss since torch 0.5")
+                if self._is_element_of(part, scalars) and statement.function in self._computing:
+                    message = f"{self.facts.text(part)} raises IndexError for a loss since torch 0.5"
+                    return Refusal("AMP961", part, message)
         return None
 
+    def _is_element_of(self, part: cst.CSTNode, scalars: set[str]) -> bool:
+        """True for `loss.data[0]`."""
+        if not isinstance(part, cst.Subscript) or not isinstance(part.value, cst.Attribute):
+            return False
+        is_first = part.value.attr.value == "data" and self.facts.text(part).endswith("[0]")
+        return is_first and self.facts.text(part.value.value) in scalars
+
+    @cached_property
     def _computing(self) -> set[Function]:
         """The functions with the losses, their callers, what they call, and the forwards of the criteria among that."""
         calls = self.facts.calls
@@ -234,9 +240,7 @@ class _Finder:
 
     def _is_penalty(self, call: cst.Call, statement: Statement) -> bool:
         """The gradient is for an input, and only its size counts."""
-        inputs = next((arg.value for arg in call.args if arg.keyword and arg.keyword.value == "inputs"), None)
-        if inputs is None and len(call.args) > 1:
-            inputs = call.args[1].value
+        inputs = argument_value(call, "inputs", 1)
         if inputs is None or _PARAMETERS.search(self.facts.text(inputs)):
             return False
         body = self.facts.text(statement.function.node)
