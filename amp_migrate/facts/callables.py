@@ -95,8 +95,8 @@ class Callables(ABC):
     def arguments(self, call: cst.Call, function: Function) -> Iterator[tuple[cst.Param, cst.Arg]]:
         """Pairs of parameter and argument of a call; a starred argument ends the positional ones."""
         params = list(function.parameters)
-        is_bound = isinstance(call.func, cst.Attribute) or self.classes_made(call) or function.name == "__call__"
-        if function.is_method and is_bound:
+        is_of_instance = function.name in ("__call__", "forward")  # of a module: `net(x)` runs its forward
+        if function.is_method and (isinstance(call.func, cst.Attribute) or is_of_instance or self.classes_made(call)):
             params = params[1:]
         by_name = {param.name.value: param for param in params}
         positional = iter(params)

@@ -68,17 +68,12 @@ class RunForwards:
         return found
 
 
-def argument(call: cst.Call, function: Function, param: cst.Param) -> cst.BaseExpression | None:
+def argument(facts: Facts, call: cst.Call, function: Function, param: cst.Param) -> cst.BaseExpression | None:
     """What a call gives for a parameter, its default if it gives nothing; None where that cannot be said."""
     if any(arg.star for arg in call.args):
         return None
-    named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == param.name.value]
-    if named:
-        return named[0]
-    params = list(function.parameters)[1 if function.is_method else 0 :]
-    index = params.index(param) if param in params else len(call.args)
-    positional = [arg.value for arg in call.args if arg.keyword is None]
-    return positional[index] if index < len(positional) else param.default
+    given = facts.objects.argument(call, function, param)
+    return given.value if given is not None else param.default
 
 
 def replicated(facts: Facts, node: cst.BaseExpression) -> cst.BaseExpression:

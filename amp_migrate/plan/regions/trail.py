@@ -10,6 +10,7 @@ forwards of modules. A call is followed with its own arguments, so that a helper
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from functools import cached_property
 
 import libcst as cst
@@ -68,7 +69,7 @@ class _Place:
     frames: Frames
 
 
-class Trail:
+class Trail(ABC):
     """Follows one value after the other; `is_source` says where a trail may end."""
 
     def __init__(self, facts: Facts) -> None:
@@ -76,9 +77,9 @@ class Trail:
         self._forwards = RunForwards(facts)
         self._waiting: list[_Place] = []
 
+    @abstractmethod
     def is_source(self, node: cst.BaseExpression) -> bool:
         """True for what is looked for."""
-        raise NotImplementedError
 
     def walk(self, value: cst.BaseExpression) -> None:
         """Show `is_source` all that makes a value. Raises Lost where some of it comes from elsewhere."""
@@ -207,7 +208,7 @@ class Trail:
         if not calls:
             raise Lost
         for call in calls:
-            given = argument(call, function, param) if call is not None else None
+            given = argument(self.facts, call, function, param) if call is not None else None
             if given is None:
                 raise Lost
             if given is param.default:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.tree import Function, called_name
-from amp_migrate.plan.regions.run_forwards import argument
+from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
 
@@ -51,22 +50,6 @@ def _is_half(context: Context, whole: cst.BaseExpression) -> bool:
     kind = context.precisions.of(whole)
     if kind is not Precision.FLOATING:
         return kind is Precision.HALF
-    return any(context.precisions.of(one) is Precision.HALF for one in _given(context, whole))
-
-
-def _given(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """What the calls under autocast of a loss give for a parameter of its forward."""
-    variable = context.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
-    forward = variable.scope.owner if variable is not None else None
-    if variable is None or not isinstance(forward, Function) or forward.name != "forward" or forward.owner is None:
-        return []
-    root = context.facts.objects.root_class(forward.owner)
-    calls = [
-        call
-        for call, _ in context.reach.calls()
-        if isinstance(call.func, (cst.Name, cst.Attribute))
-        if any(one.origin is root for one in context.facts.objects.objects(call.func))
-    ]
-    params = [one for one in forward.parameters if one.name.value == variable.name]
-    found = [argument(call, forward, param) for call in calls for param in params]
-    return [one for one in found if one is not None]
+    variable = context.facts.names.variable_at(whole) if isinstance(whole, cst.Name) else None
+    given = context.reach.given_to_forward(variable) if variable is not None else []
+    return any(context.precisions.of(one) is Precision.HALF for one in given)

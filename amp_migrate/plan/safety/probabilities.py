@@ -14,7 +14,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.tree import Class, Function, called_name, walk
-from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
@@ -61,22 +60,7 @@ def _values(context: Context, name: cst.Name) -> list[cst.BaseExpression]:
     variable = context.facts.names.variable_at(name)
     if variable is None or not isinstance(variable.scope.owner, Function):
         return []
-    return context.facts.objects.values_of(name) or list(_given(context, variable, variable.scope.owner))
-
-
-def _given(context: Context, parameter: Variable, forward: Function) -> Iterator[cst.BaseExpression]:
-    """What the calls of a module give for a parameter of its forward: `self.criterion(scores, labels)`."""
-    names = [param.name.value for param in forward.parameters[1:]]
-    if forward.name != "forward" or forward.owner is None or parameter.name not in names:
-        return
-    for call, _ in context.reach.calls():
-        if not isinstance(call.func, (cst.Name, cst.Attribute)):
-            continue
-        if any(one.origin is forward.owner for one in context.facts.objects.objects(call.func)):
-            index = names.index(parameter.name)
-            positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-            named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == parameter.name]
-            yield from named or positional[index : index + 1]
+    return context.facts.objects.values_of(name) or context.reach.given_to_forward(variable)
 
 
 def _returned(context: Context, call: cst.Call) -> list[cst.BaseExpression]:

@@ -18,7 +18,7 @@ from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.training import Region
-from amp_migrate.plan.safety.namespaces import meant_by
+from amp_migrate.plan.safety.namespaces import Meant, meant_by
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
 
@@ -42,6 +42,7 @@ class Reach:
         self.classes: dict[Class, None] = {}
         self._objects: set[Object] = set()
         self._waiting: list[Function] = []
+        self._meant: dict[str, Meant] = {}
         for region in regions:
             for statement in region.statements():
                 self._run(statement)
@@ -145,6 +146,21 @@ class Reach:
             if param.name.value == parameter.name
         ]
 
+    def given_to_forward(self, parameter: Variable) -> list[cst.BaseExpression]:
+        """What the calls of a module under autocast give for a parameter of its forward: `self.loss(scores, y)`."""
+        forward = parameter.scope.owner
+        if not isinstance(forward, Function) or forward.name != "forward" or forward.owner is None:
+            return []
+        params = [one for one in forward.parameters if one.name.value == parameter.name]
+        root = self.facts.objects.root_class(forward.owner)
+        calls = [call for call, _ in self.calls() if params and self._is_instance(call.func, root)]
+        found = [self.facts.objects.argument(call, forward, param) for call in calls for param in params]
+        return [arg.value for arg in found if arg is not None]
+
+    def _is_instance(self, node: cst.BaseExpression, root: Class) -> bool:
+        is_name = isinstance(node, (cst.Name, cst.Attribute))
+        return is_name and any(one.origin is root for one in self.facts.objects.objects(node))
+
     def _bound_method(self, root: Class, name: str) -> None:
         """`self.focal_loss` as a value, in all classes that an instance may be of."""
         for owner in self.facts.tree.classes:
@@ -189,7 +205,7 @@ class Reach:
         own = self.facts.tree.function_of(call)
         if meant is None:
             self.hidden.append(call)
-        for one in (meant_by(self.facts, name) for name in meant or ()):
+        for one in (self._meant_by(name) for name in meant or ()):
             for node in one.definitions:
                 if node in self.facts.tree.class_at:
                     self._class(self.facts.tree.class_at[node])
@@ -230,9 +246,7 @@ class Reach:
 
     def _held(self, callee: cst.BaseExpression) -> list[object]:
         """The definitions that a variable or table may hold: `ZOO[name]`, `getattr(models, name)`."""
-        held: list[object] = [
-            node for module in self._tables(callee) for node in meant_by(self.facts, module).definitions
-        ]
+        held: list[object] = [node for module in self._tables(callee) for node in self._meant_by(module).definitions]
         if isinstance(callee, (cst.Name, cst.Attribute, cst.Subscript)):
             held += [one.origin for one in self.facts.objects.objects(callee) if one.kind == "definition"]
         return list(dict.fromkeys(held))
@@ -243,6 +257,11 @@ class Reach:
         tables = (_table(value) for value in (callee, *values))
         names = (self.facts.names.dotted(table) for table in tables if table is not None)
         return [name for name in names if name is not None]
+
+    def _meant_by(self, module: str) -> Meant:
+        if module not in self._meant:
+            self._meant[module] = meant_by(self.facts, module)
+        return self._meant[module]
 
     def _callees(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What a call calls, as written, and what `functools.partial` was given under that name."""
@@ -276,7 +295,7 @@ class Reach:
             if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
                 self.unread[name] = call
         for module in self._tables(callee):
-            self.unread |= dict.fromkeys(meant_by(self.facts, module).unread, call)
+            self.unread |= dict.fromkeys(self._meant_by(module).unread, call)
         called = self.facts.names.module(callee) if isinstance(callee, (cst.Name, cst.Attribute)) else None
         if called is not None:  # called, it is no module: the package has given its name to something else
             self.unread[dotted_text(callee)] = call

@@ -38,9 +38,9 @@ class Creations:
         setups, uses = self._places_in(function)
         block = lowest_block([*setups, *uses])
         if not all(setup.stays for setup in self.setups) or self._loop_to_leave(block, function) is not None:
-            return [self.at(function)]
+            return [self._after(function, setups, uses)]
         parts = _in_turns(block, setups, uses)
-        return [self._after(function, *part) for part in parts] if len(parts) > 1 else [self.at(function)]
+        return [self._after(function, *part) for part in (parts if len(parts) > 1 else [(setups, uses)])]
 
     def at(self, function: Function) -> Creation:
         """After the setup, lifted out of its guards and of everything that does not also hold the uses."""
