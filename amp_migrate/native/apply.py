@@ -17,6 +17,7 @@ from amp_migrate.native.comments import (
     after_statement,
     join,
     leading,
+    name_what_goes,
     own_indent,
     split_footer,
     split_leading,
@@ -223,6 +224,10 @@ class _Applier:
             middle = self._unwrapped(statement, self.edits.unwrapped[node])
         else:
             middle = self._rebuilt(statement)
+        if after and not middle.lines and isinstance(node, cst.If):  # it stands in the place of what was guarded
+            kept = [line.comment for line in middle.rest]
+            said = [comment for comment in _said_of_the_only_line(statement.blocks) if comment not in kept]
+            after[0] = _with_comments(after[0], said if not name_what_goes(said) else [])
         lines = [*before, *middle.lines, *after]
         if not lines:
             return _Output([], join(about_other_things(node.leading_lines), middle.rest))
@@ -234,7 +239,7 @@ class _Applier:
                     own = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False), *own]
                 middle_first = with_leading(middle.lines[0], own)
                 lines = [*before, middle_first, *middle.lines[1:], *after]
-            lines[0] = with_leading(lines[0], above)
+            lines[0] = with_leading(lines[0], [*above, *leading(lines[0])])
         return _Output(lines, middle.rest)
 
     def _arm(self, statement: Statement, arm: str) -> _Output:

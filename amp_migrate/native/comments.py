@@ -12,6 +12,7 @@ from amp_migrate.facts.tree import Block, Statement, Tree
 
 Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _ABOUT_THE_FORM = re.compile(r"apex|\bamp\b|fp16|half|mixed|precision|loss.?scale", re.IGNORECASE)
+_NAMES_OF_THE_FORM = re.compile(r"apex|amp\.\w|FP16_Optimizer|network_to_half", re.IGNORECASE)
 
 
 def leading(line: Line) -> list[cst.EmptyLine]:
@@ -41,6 +42,11 @@ def about_other_things(found: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
         if not is_comment or not _ABOUT_THE_FORM.search(text):
             kept.extend(lines)
     return kept
+
+
+def name_what_goes(found: Sequence[cst.Comment]) -> bool:
+    """True for comments about Apex, and for calls of it that are commented out."""
+    return any(_NAMES_OF_THE_FORM.search(comment.value) for comment in found)
 
 
 def join(first: Sequence[cst.EmptyLine], second: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:

@@ -54,6 +54,9 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
                     loads[statement.block.node] = AddedState(statement, key, checkpoint=checkpoint)
     if saves:  # else nothing is saved here, and there is nothing to load
         found.added += [*saves.values(), *loads.values()]
+    elif (alone := _saved_alone(facts, optimizers)) is not None:
+        message = f"{facts.text(alone)} has a file of its own: the scaler is not saved"
+        found.findings.append(facts.finding(alone, "AMP413", message))
 
 
 def _state_calls(facts: Facts, name: str) -> Iterator[tuple[cst.Call, Statement, cst.BaseExpression]]:
@@ -70,6 +73,16 @@ def _saved_by_a_model(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:
         names = {param.name.value for param in function.parameters}
         is_model = function.owner is not None and "forward" in function.owner.methods
         if is_model and isinstance(receiver, cst.Name) and receiver.value in names:
+            if facts.objects.objects(receiver) & optimizers:
+                return call
+    return None
+
+
+def _saved_alone(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:
+    """The first `torch.save(optimizer.state_dict(), file)`: nothing can be put beside the state."""
+    for call, _, receiver in _state_calls(facts, "state_dict"):
+        holder = facts.tree.parents.get(facts.tree.parents[call])
+        if isinstance(holder, cst.Call) and called_name(holder) == "save":
             if facts.objects.objects(receiver) & optimizers:
                 return call
     return None
