@@ -16,7 +16,10 @@ from collections.abc import Mapping
 
 from amp_migrate.files.bindings import called_name
 
-SUMS = frozenset("all_reduce all_reduce_coalesced all_reduce_multigpu allreduce flat_dist_call".split())
+SUMS = frozenset(
+    "all_reduce all_reduce_coalesced all_reduce_multigpu allreduce allreduce_ allreduce_async_ grouped_allreduce_ "
+    "flat_dist_call".split()
+)
 # What else such code calls: whether and how it sums, and how gradients become one tensor and are put back.
 _HARMLESS = frozenset(
     "get_world_size get_rank is_initialized is_available is_distributed current_stream synchronize wait barrier "
@@ -24,7 +27,7 @@ _HARMLESS = frozenset(
     "append extend setdefault split split_by_type OrderedDict defaultdict isinstance hasattr getattr is_tensor "
     "flatten unflatten _flatten_dense_tensors _unflatten_dense_tensors _take_tensors cat view view_as reshape numel "
     "size type type_as to float half cuda cpu contiguous detach clone copy_ zeros_like no_grad "
-    "div_ div mul_ mul print cast_to new".split()
+    "div_ div mul_ mul print cast_to new zero_ new_zeros element_size sum ceil".split()
 )
 _STATEMENTS = (
     ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.For, ast.If, ast.With, ast.Return, ast.Continue, ast.Pass,
@@ -43,20 +46,21 @@ def only_averages(code: ast.AST, functions: Mapping[str, ast.AST]) -> bool:
     summing = [name for name, one in functions.items() if one is not code and sums_over_processes(one)]
     called = {called_name(node) for node in ast.walk(code) if isinstance(node, ast.Call)}
     helpers = called & set(summing)
-    if not (called & SUMS or helpers) or not called <= SUMS | _HARMLESS | helpers:
+    inner = {node.name for node in ast.walk(code) if isinstance(node, ast.FunctionDef)}
+    if not (called & SUMS or helpers) or not called <= SUMS | _HARMLESS | helpers | inner:
         return False
     rest = {name: one for name, one in functions.items() if one is not code}
     return _is_linear(code) and all(only_averages(rest[name], rest) for name in helpers)
 
 
 def _is_linear(code: ast.AST) -> bool:
+    counters = _counters(code)
     for node in ast.walk(code):
         if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
             return False
-        if isinstance(node, ast.AugAssign) and not (
-            isinstance(node.op, _SCALINGS) and not _speaks_of_gradients(node.value)
-        ):
-            return False
+        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) not in counters:
+            if not isinstance(node.op, _SCALINGS) or _speaks_of_gradients(node.value):
+                return False
         if isinstance(node, ast.BinOp) and not isinstance(node.op, _SCALINGS) and _speaks_of_gradients(node):
             return False
         if isinstance(node, ast.BinOp) and _speaks_of_gradients(node.right):
@@ -66,6 +70,14 @@ def _is_linear(code: ast.AST) -> bool:
         if isinstance(node, ast.Return) and node.value is not None and _speaks_of_gradients(node.value):
             return False
     return True
+
+
+def _counters(code: ast.AST) -> set[str]:
+    """The names that begin as a number: `offset = 0`."""
+    assigned = (
+        node for node in ast.walk(code) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    )
+    return {target.id for node in assigned for target in node.targets if isinstance(target, ast.Name)}
 
 
 def _speaks_of_gradients(node: ast.AST) -> bool:

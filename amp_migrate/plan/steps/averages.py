@@ -15,6 +15,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.files.averaging import SUMS, only_averages, sums_over_processes
 from amp_migrate.findings import Refusal
 
+_SUMMING = re.compile(r"reduce|average|avg|sync", re.IGNORECASE)
 _GRADIENTS = re.compile(r"\.grad\b|\bgrads?\b|\bgradients\b")
 
 
@@ -41,9 +42,11 @@ class Averages:
         """True in a loop over parameters that averages their gradients, in a function that does, and for a list of
         gradients that is made for it. Raises Refusal for a loop that does more.
         """
+        if self._is_list_for_it(statement):
+            return True
         if statement.function.root not in self._summing:
             return False
-        if self._only_averages(statement.function.node) or self._is_list_for_it(statement):
+        if self._only_averages(statement.function.node):
             return True
         loops = [outer for outer in statement.path() if isinstance(outer.node, cst.For)]
         if not loops or self._only_averages(loops[-1].node):
@@ -64,7 +67,9 @@ class Averages:
             raise Refusal("AMP904", node, message)
 
     def _is_list_for_it(self, statement: Statement) -> bool:
-        """True for `grads = [p.grad for p in params]`, where nothing but `all_reduce` and its like reads the list."""
+        """True for `grads = [p.grad for p in params]`, where nothing but `all_reduce` and its like reads the list.
+        Raises Refusal where something does that by its name, and cannot be read, or does more.
+        """
         node = statement.node
         if not isinstance(node, cst.Assign) or not isinstance(node.value, (cst.ListComp, cst.List)):
             return False
@@ -72,10 +77,27 @@ class Averages:
         if variable is None or not variable.loads:
             return False
         reads = [self.facts.tree.statement_of(load) for load in variable.loads]
-        codes = [self._ast(read.node) for read in reads]
-        return any(map(sums_over_processes, codes)) and all(
+        others = [read for read in reads if not self._hands_on(read)]
+        codes = [self._ast(read.node) for read in others]
+        is_averaged = len(others) < len(reads) or any(map(sums_over_processes, codes))
+        return is_averaged and all(
             only_averages(code, {}) or (not sums_over_processes(code) and self._scales(code)) for code in codes
         )
+
+    def _hands_on(self, read: Statement) -> bool:
+        """True for `reduce_all(grads)` that does nothing but average. Raises Refusal for one that may do more."""
+        calls = [part for part in self.facts.tree.expressions(read) if isinstance(part, cst.Call)]
+        if not isinstance(read.node, cst.Expr) or not calls or called_name(calls[0]) in SUMS:
+            return False
+        call = calls[0]
+        own = self.facts.objects.candidates(call)
+        paths = [] if own else self.facts.names.imported_as(call.func)
+        if self.are_made_by(own) or any(self.facts.elsewhere.average_gradients(path) for path in paths):
+            return True
+        if _SUMMING.search(called_name(call)):
+            text = self.facts.text(call)
+            raise Refusal("AMP904", call, f"{text} seems to sum gradients over processes, and may do more with them")
+        return False
 
     def _scales(self, code: ast.AST) -> bool:
         """True for `for grad in grads: grad /= world_size`."""
