@@ -60,7 +60,7 @@ def _values(context: Context, name: cst.Name) -> list[cst.BaseExpression]:
     variable = context.facts.names.variable_at(name)
     if variable is None or not isinstance(variable.scope.owner, Function):
         return []
-    return context.facts.objects.values_of(name) or context.reach.given_to_forward(variable)
+    return [*context.facts.objects.values_of(name), *context.reach.given_to_forward(variable)]
 
 
 def _returned(context: Context, call: cst.Call) -> list[cst.BaseExpression]:

@@ -158,7 +158,7 @@ class Reach:
         return [arg.value for arg in found if arg is not None]
 
     def _is_instance(self, node: cst.BaseExpression, root: Class) -> bool:
-        is_name = isinstance(node, (cst.Name, cst.Attribute))
+        is_name = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
         return is_name and any(one.origin is root for one in self.facts.objects.objects(node))
 
     def _bound_method(self, root: Class, name: str) -> None:
