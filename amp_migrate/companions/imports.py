@@ -88,7 +88,7 @@ def plan_imports(
         if companion is not None and (passed_on or _can_mean(facts, one.variable, companion)):
             module, _, name = companion.target.rpartition(".")
             plan.moves[one.alias] = module, name
-        elif not _answers(one.statement):
+        elif not _answers(one.statement) and not _is_missed(facts, one):
             aliases.append(one.alias)
     return plan
 
@@ -99,6 +99,17 @@ def _answers(statement: Statement) -> bool:
     if attempt is None or not isinstance(attempt.node, cst.Try):
         return False
     return any(isinstance(inner.node, cst.Return) for block in attempt.blocks for inner in block.statements)
+
+
+def _is_missed(facts: Facts, one: ApexImport) -> bool:
+    """True where another function of the file reads the name, and does not import it: a NameError of the author's, who
+    has to say where the import belongs.
+    """
+    assert one.variable is not None
+    root = one.statement.function.root
+    names = (name for name, statement in facts.tree.every(cst.Name) if statement.function.root is root)
+    own = [name for name in names if name.value == one.variable.name and not facts.tree.is_label(name)]
+    return any(facts.names.variable_at(name) is None for name in own)
 
 
 def _can_mean(facts: Facts, variable: Variable, companion: Companion) -> bool:
