@@ -20,7 +20,7 @@ from amp_migrate.options import Options
 from amp_migrate.processes import Workers
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
-from amp_migrate.selection import COMPANIONS, PLAIN
+from amp_migrate.selection import COMPANIONS, FP16_UTILS, HALF, PLAIN
 from amp_migrate.sources.gate import holds_native_amp, trains
 from amp_migrate.sources.screen import (
     IMPORTS_APEX,
@@ -173,10 +173,17 @@ def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict
             from amp_migrate.units.migration import migrate_units
 
             results = migrate_units(workspace, seeds, options, tie, taken, whole_units=whole_units)
+            if tie is not TRAINING:
+                results = {file: result for file, result in results.items() if not _waits_for_optimizer(result)}
             found |= {file: result for file, result in results.items() if str(file) not in taken}
     if options.reports_plain and not options.selection.names(PLAIN):
         found = {file: _reported(result) if result.form == PLAIN else result for file, result in found.items()}
     return found
+
+
+def _waits_for_optimizer(result: Result) -> bool:
+    """True for another form than `apex.amp` that was refused: what it lacks may be where its optimizer goes."""
+    return result.status == "left" and result.form in (FP16_UTILS, HALF, PLAIN)
 
 
 def _trained_by_others(sources: Mapping[Path, bytes]) -> Iterator[Path]:
