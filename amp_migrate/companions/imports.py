@@ -107,9 +107,11 @@ def _is_missed(facts: Facts, one: ApexImport) -> bool:
     """
     assert one.variable is not None
     root = one.statement.function.root
-    names = (name for name, statement in facts.tree.every(cst.Name) if statement.function.root is root)
-    own = [name for name in names if name.value == one.variable.name and not facts.tree.is_label(name)]
-    return any(facts.names.variable_at(name) is None for name in own)
+    return any(
+        name.value == one.variable.name and not facts.tree.is_label(name) and facts.names.variable_at(name) is None
+        for name, statement in facts.tree.every(cst.Name)
+        if statement.function.root is root and not isinstance(statement.node, (cst.Import, cst.ImportFrom))
+    )
 
 
 def _can_mean(facts: Facts, variable: Variable, companion: Companion) -> bool:

@@ -188,6 +188,8 @@ class _Applier:
             return _Output([with_leading(lines[0], leading(line)), *lines[1:]])
         changed = self._expressions(statement.node)
         assert isinstance(changed, cst.BaseSmallStatement)
+        if _says_nothing(changed) and not _says_nothing(statement.node) and not before and not after:
+            return _Output([], about_other_things(line.leading_lines))  # `x = x.half()` without its cast
         line = line.with_changes(body=[changed])
         if self._last_line(changed) != self._last_line(statement.node):
             line = _without_trailing_blanks(line)
@@ -486,6 +488,18 @@ def _without_trailing_blanks(line: cst.SimpleStatementLine) -> cst.SimpleStateme
     if trailing.comment is not None:
         return line
     return line.with_changes(trailing_whitespace=trailing.with_changes(whitespace=cst.SimpleWhitespace("")))
+
+
+def _says_nothing(node: cst.CSTNode) -> bool:
+    """True for `x = x`, also of several."""
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return False
+    target, value = node.targets[0].target, node.value
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
+        pairs = zip(target.elements, value.elements, strict=False)
+        same = all(one.value.deep_equals(other.value) for one, other in pairs)
+        return same and len(target.elements) == len(value.elements)
+    return isinstance(value, (cst.Name, cst.Attribute)) and target.deep_equals(value)
 
 
 def _with_header_comment(line: Line, header: cst.TrailingWhitespace | None) -> Line:

@@ -16,18 +16,21 @@ def add_parameters(scaler: Scaler, spellings: Spellings, edits: Edits) -> None:
         default = spellings.at(new.function.node).grad_scaler("False") if new.is_optional else None
         edits.transform(
             new.function.node,
-            lambda node, new=new, default=default: _with_parameters(node, new, scaler.names, default),  # type: ignore[misc]
+            lambda node, new=new, default=default: _with_parameters(  # type: ignore[misc]
+                node, new, scaler.names_for(new.function), default
+            ),
         )
 
 
 def add_arguments(scaler: Scaler, edits: Edits) -> None:
     """Pass the scaler at every call of those functions."""
     for new in scaler.binding.arguments:
-        texts = [scaler.binding.expression(new.caller, name) for name in scaler.names]
+        names = scaler.names_for(new.function)
+        texts = [scaler.binding.expression(new.caller, name) for name in names]
         values = [text for text in texts if text is not None]
         edits.transform(
             new.call,
-            lambda node, new=new, values=values: _with_arguments(node, new, scaler.names, values),  # type: ignore[misc]
+            lambda node, new=new, names=names, values=values: _with_arguments(node, new, names, values),  # type: ignore[misc]
         )
 
 

@@ -142,7 +142,8 @@ class _Planner:
         users = self._users(steps, tests)
         blind = self._add_blind_regions(users, regions, text)
         asking = {region.function for region in regions if self._asks_parameters(region.function, text)}
-        scalers = self._scalers(roles, enabling, users, asking, text, blind=blind)
+        updating = {update.at.function for update in steps.updates}
+        scalers = self._scalers(roles, enabling, users, updating, asking, text, blind=blind)
         self._check_handed_on(scalers)
         plan = TrainingPlan(
             found=self.found,
@@ -307,6 +308,7 @@ class _Planner:
         roles: Roles,
         enabling: Enabling,
         users: Users,
+        updating: set[Function],
         asking: set[Function],
         text: EnabledText,
         *,
@@ -335,12 +337,18 @@ class _Planner:
         scaler = Scaler(training, self._free_name("scaler", "grad_scaler", "amp_scaler"), binding, enabled, loss_scale)
         if loss_scale.runtime is not None:
             scaler.scale_name = self._free_name("loss_scale", "static_loss_scale")
+            given = [parameter.function for parameter in binding.parameters]
+            scaler.updating = frozenset(one for one in given if self._leads_to(one, updating))
         if blind and not text.follows_scaler(loss_scale):
             scaler.flag_name = self._free_name("use_amp", "amp_enabled")
         if binding.carriers and not binding.taken_up and len(scaler.names) > 1:
             message = "a loss scale of its own cannot travel where the source's handle did"
             raise Refusal("AMP914", training[0].call, message)
         return [scaler]
+
+    def _leads_to(self, function: Function, targets: set[Function]) -> bool:
+        inner = [one for one in self.facts.tree.functions if one is function or function.encloses(one)]
+        return any(self.facts.calls.reaches(one, targets.__contains__) for one in inner)
 
     def _settings_at(self, creations: list[Creation], scale: LossScale) -> LossScale:
         """The settings of the loss scale as they are written where the scaler is created. Raises Refusal."""

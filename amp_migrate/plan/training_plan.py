@@ -29,7 +29,7 @@ class Scaler:
     `enabled` is None where it is always on. `scale_name` names the variable that holds a loss scale known at
     run time only, `flag_name` the one that says whether autocast is on where the scaler cannot (a static
     scale of 1.0 switches the scaler off alone). With `is_flag`, there is no scaler (bfloat16): `name` is that
-    flag itself.
+    flag itself. `updating` are the functions with a new parameter that update the scaler, or lead to where it is done.
     """
 
     setups: list[Setup]
@@ -40,11 +40,16 @@ class Scaler:
     scale_name: str | None = None
     flag_name: str | None = None
     is_flag: bool = False
+    updating: frozenset[Function] = frozenset()
 
     @property
     def names(self) -> list[str]:
         """The variables that travel together."""
         return [name for name in (self.name, self.scale_name, self.flag_name) if name is not None]
+
+    def names_for(self, function: Function) -> list[str]:
+        """Those that a function gets: a static loss scale is for who updates the scaler."""
+        return [name for name in self.names if name != self.scale_name or function in self.updating]
 
     def is_on(self, function: Function) -> str | None:
         """How a function asks whether mixed precision is on."""

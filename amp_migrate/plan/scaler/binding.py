@@ -34,11 +34,12 @@ class NewParameter:
 
 @dataclasses.dataclass(frozen=True)
 class NewArgument:
-    """An argument that a call gains at `index`, or in the place of `replaces`.
+    """An argument that a call of `function` gains at `index`, or in the place of `replaces`.
 
     `call` is the call, or the `partial` that binds the argument; `caller` the function it stands in.
     """
 
+    function: Function
     call: cst.Call
     caller: Function
     index: int

@@ -200,7 +200,9 @@ class Passing:
         assert isinstance(call, cst.Call)
         if call not in partials:
             partials.add(call)
-            yield NewArgument(call, self.facts.tree.function_of(call), 0, arg.keyword is not None, arg)
+            yield NewArgument(
+                parameter.function, call, self.facts.tree.function_of(call), 0, arg.keyword is not None, arg
+            )
 
     def _is_instance(self, function: Function, param: cst.Param, site: CallSite) -> bool:
         """True for the `self` of a method that is called on its object: no argument stands for it."""
@@ -219,19 +221,19 @@ class Passing:
     def _inserted_argument(self, site: CallSite, parameter: NewParameter) -> NewArgument:
         """After the argument for the parameter before it, in the same manner: by position or by name."""
         if parameter.after is None or self._is_instance(parameter.function, parameter.after, site):
-            return NewArgument(site.call, site.caller, 0, False)
+            return NewArgument(parameter.function, site.call, site.caller, 0, False)
         call = self._given_at(site)
         arg = self.facts.objects.argument(site.call, parameter.function, parameter.after)
         starred = next((index for index, given in enumerate(site.call.args) if given.star), None)
         if arg is not None and arg not in site.call.args and starred is not None:
-            return NewArgument(site.call, site.caller, starred, True)
+            return NewArgument(parameter.function, site.call, site.caller, starred, True)
         if arg is None or arg not in call.args:
             raise Refusal(
                 "AMP915", site.call, f"the place of the scaler in this call of {parameter.function.name} is not clear"
             )
         index = call.args.index(arg) + 1
         by_name = arg.keyword is not None
-        return NewArgument(call, self._giver(site), index, by_name)
+        return NewArgument(parameter.function, call, self._giver(site), index, by_name)
 
 
 def _takes_any(params: cst.Parameters) -> bool:
