@@ -262,6 +262,23 @@ def test_loss_scale_that_is_too_high(run):
     assert comparison.runs["original"].scalers[0].first_scale < 65536
 
 
+def test_loss_scale_that_is_too_high_for_the_second_optimizer(run):
+    twin = """\
+second = torch.nn.Linear(6, 3).cuda()
+both = [torch.optim.SGD(one.parameters(), lr=0.1 / size) for one, size in ((model, 1), (second, 300))]
+for _ in range(6):
+    for one, optimizer, size in ((model, both[0], 1), (second, both[1], 300)):
+        loss = size * torch.nn.functional.mse_loss(one(torch.randn(8, 6).cuda()), torch.zeros(8, 3).cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+    imports = _IMPORTS.replace("from apex import amp\n", "")
+    comparison = run(_script(imports, _SETUP.splitlines()[0], twin))
+    assert comparison.verdict == "same", comparison.reason
+    assert not any(step.applied is False for step in comparison.runs["migrated"].steps)
+
+
 def test_time_limit(run):
     endless = _LOOP.replace("for _ in range(6):", "while True:\n    time.sleep(0.01)")
     comparison = run(_script(_IMPORTS, _SETUP, endless), time_limit=4)

@@ -73,22 +73,33 @@ def _loads_whole_pickles(record: Record) -> bool:
 
 
 def _lower_scale(original: Record, migrated: Record) -> float | None:
-    """A first loss scale with which the first step may not be skipped, the lower of both; None where none was.
+    """A first loss scale with which no first step may be skipped, the lowest that is asked for; None where none was.
 
-    Where both scales have to move alike, the original must have skipped it, too: else the migration is at fault.
+    Each optimizer has a first step: a critic's gradients may overflow where those of its generator did not. Where both
+    scales have to move alike, the original must have skipped one, too: else the migration is at fault.
     """
     must_move_alike = form_of(original) == "patched by Apex" or any(
         one.kind == "GradScaler" for one in original.scalers
     )
-    if must_move_alike and original.steps and original.steps[0].applied:
+    if must_move_alike and original.steps and not _skipped_first(original):
         return None
-    scales = []
-    for record in (original, migrated):
-        applied = next((number for number, step in enumerate(record.steps) if step.applied), None)
-        used = {backward.update: backward.loss_scale for backward in record.backwards}
-        if applied is None and used:
-            lowest = min((scale for scale in used.values() if scale is not None), default=None)
-            scales.append(lowest and lowest / _MUCH_LOWER)
-        elif applied:
-            scales.append(used.get(applied))
-    return min((scale for scale in scales if scale), default=None)
+    found = [_scale_of_first(record, one) for record in (original, migrated) for one in _skipped_first(record)]
+    return min((scale for scale in found if scale), default=None)
+
+
+def _skipped_first(record: Record) -> list[int]:
+    """The optimizers whose first step was skipped."""
+    firsts: dict[int, bool] = {}
+    for step in record.steps:
+        firsts.setdefault(step.optimizer, step.applied)
+    return [optimizer for optimizer, applied in firsts.items() if not applied]
+
+
+def _scale_of_first(record: Record, optimizer: int) -> float | None:
+    """The loss scale of an optimizer's first step that was applied; much less than any that was tried if none was."""
+    applied = (number for number, step in enumerate(record.steps) if step.optimizer == optimizer and step.applied)
+    first = next(applied, None)
+    used = [(backward.update, backward.loss_scale) for backward in record.backwards if backward.loss_scale]
+    if first is None:
+        return min((scale for _, scale in used), default=0.0) / _MUCH_LOWER
+    return next((scale for update, scale in reversed(used) if update <= first), None)
