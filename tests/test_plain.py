@@ -109,6 +109,13 @@ LEFT_ALONE = {
         "AMP924",
         "import threading\n" + START + "def work():\n    model(x)\nthreading.Thread(target=work).start()\n" + STEP,
     ),
+    "remote calls": (
+        "AMP924",
+        "from torch.distributed.rpc import rpc_sync\n"
+        + START
+        + "def act(x):\n    return model(x)\nrpc_sync('worker', act, args=(x,))\n"
+        + STEP,
+    ),
 }
 
 

@@ -12,6 +12,8 @@ from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.roles import Roles
 from amp_migrate.selection import APEX_AMP, TITLES
 
+_REMOTE = tuple(f"torch.distributed.rpc.{name}" for name in ("remote", "rpc_async", "rpc_sync"))
+
 
 def check_unit(facts: Facts, found: Recognition, roles: Roles) -> None:
     """Raises Refusal for a unit that other files share, and for what cannot be written natively."""
@@ -41,6 +43,8 @@ def check_threads(facts: Facts, forwards: Forwards) -> None:
             function = facts.objects.function_named(target) if target is not None else None
             if called_name(call) in ("Thread", "submit") and function and forwards.function_runs_model(function):
                 raise Refusal("AMP924", call, f"{function.name} runs a model in a thread of its own")
+            if (facts.names.dotted(call.func) or "").startswith(_REMOTE):
+                raise Refusal("AMP924", call, f"what {facts.text(call.func)} calls runs in threads of its own")
 
 
 def _check_is_whole(facts: Facts, found: Recognition) -> None:

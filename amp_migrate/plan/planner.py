@@ -26,6 +26,7 @@ from amp_migrate.plan.identities import drop_identities
 from amp_migrate.plan.model import LossScale, Recognition
 from amp_migrate.plan.notes import notes
 from amp_migrate.plan.parameters import Parameters
+from amp_migrate.plan.regions.arrays import halves_for_numpy
 from amp_migrate.plan.regions.bce import plan_bce
 from amp_migrate.plan.regions.cached_casts import keep_no_stale_casts
 from amp_migrate.plan.regions.evaluation import Evaluation, asks_anew
@@ -186,9 +187,19 @@ class _Planner:
         plan.findings += keep_no_stale_casts(self.facts, forwards, plan.regions)
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)
+        self._keep_arrays(plan, forwards, regions, reach)
         plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))
         plan.findings.extend(now_as_written(self.facts, self.found, roles, steps, decide))
         return plan
+
+    def _keep_arrays(self, plan: TrainingPlan, forwards: Forwards, regions: list[Region], reach: Reach) -> None:
+        """What NumPy is given; other forms gave it half before, but bfloat16 is none of its types."""
+        if self.found.is_proven and self.options.dtype != "bfloat16":
+            return
+        precisions = Precisions(self.facts, plan.safety)
+        for node in halves_for_numpy(self.facts, forwards, regions, precisions, reach.statements):
+            if node not in plan.floats:
+                plan.safety.keep_float32(node)
 
     def _check_is_read(self, plan: TrainingPlan) -> None:
         """Other forms prove that their models survive half, those of a plain loop have to be read (rule H4)."""

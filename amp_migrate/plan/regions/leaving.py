@@ -33,7 +33,7 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
     tensors = Tensors(facts)
     found = []
     for region in regions:
-        for name in dict.fromkeys(_half_names(forwards, tensors, region)):
+        for name in dict.fromkeys(half_names(facts, forwards, region)):
             loads = list(loads_after(facts, name, region))
             found += [
                 element
@@ -108,7 +108,9 @@ def what_follows(statement: Statement) -> Iterator[Statement]:
         current = current.block.owner
 
 
-def _half_names(forwards: Forwards, tensors: Tensors, region: Region) -> Iterator[str]:
+def half_names(facts: Facts, forwards: Forwards, region: Region) -> Iterator[str]:
+    """The names that a region gives the outputs of models."""
+    tensors = Tensors(facts)
     for statement in region.statements():
         for inner in statement.descendants():
             node = inner.node

@@ -60,10 +60,10 @@ IN_FLOAT32 = (
     | _bare(policy.FP32_BY_OVERLOAD)
     | frozenset("softmax log_softmax softmin gumbel_softmax cross_entropy normalize pairwise_distance square".split())
 )
-_HALF_LAYERS = re.compile(r"torch\.nn\.(Linear|Conv\w+|LazyLinear|LazyConv\w+|Bilinear)$")
+_HALF_LAYERS = re.compile(r"torch\.nn\.(Linear|Conv\w+|LazyLinear|LazyConv\w+)$")
 _FLOAT32_LAYERS = re.compile(
     r"torch\.nn\.(LayerNorm|GroupNorm|Softmax|Softmax2d|LogSoftmax|Softmin|Softplus|Embedding|EmbeddingBag"
-    r"|CosineSimilarity|PairwiseDistance|\w*Loss)$"
+    r"|Bilinear|CosineSimilarity|PairwiseDistance|\w*Loss)$"
 )
 _TUPLE_LAYERS = re.compile(r"torch\.nn\.(RNN|LSTM|GRU|MultiheadAttention|\w*Cell|AdaptiveLogSoftmaxWithLoss)$")
 _TO_FLOAT32 = frozenset(("float",))

@@ -1,0 +1,76 @@
+"""Half values that a training hands to NumPy.
+
+    output = model(x)                        (under autocast)
+    score(output.detach().cpu().numpy())     =>    score(output.float().detach().cpu().numpy())
+
+NumPy has no bfloat16 (TypeError), much of what takes its arrays no half (np.linalg, OpenCV, PIL, scipy.ndimage), and
+its sums of half values are half. What trained in half before has handed on half as well; a plain loop never did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.leaving import half_names, loads_after
+from amp_migrate.plan.regions.tensors import Tensors
+from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.safety.precision import Precision, Precisions
+
+_MOVES = frozenset(
+    "cpu cuda detach clone contiguous view reshape squeeze unsqueeze permute transpose t flatten".split()
+)
+_VIEWS = frozenset("data T".split())
+
+
+def halves_for_numpy(
+    facts: Facts, forwards: Forwards, regions: list[Region], precisions: Precisions, reached: Iterable[Statement]
+) -> list[cst.BaseExpression]:
+    """What needs `.float()`: outputs of models, and what is certainly half in the code under autocast."""
+    found: list[cst.BaseExpression] = []
+    inside = [load for statement in reached for load in _given_to_numpy(facts, statement)]
+    found += [load for load in inside if precisions.of(load) is Precision.HALF]
+    for region in regions:
+        for name in dict.fromkeys(half_names(facts, forwards, region)):
+            found += [load for load in _loads(facts, region, name) if load not in found and _is_half(precisions, load)]
+    return found
+
+
+def _given_to_numpy(facts: Facts, statement: Statement) -> Iterator[cst.BaseExpression]:
+    """X of `X.detach().cpu().numpy()`."""
+    for call in own_calls(facts, statement):
+        if called_name(call) == "numpy" and isinstance(call.func, cst.Attribute) and not call.args:
+            yield _moved(call.func.value)
+
+
+def _moved(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The tensor that is only moved or given another shape."""
+    while True:
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) in _MOVES:
+            node = node.func.value
+        elif isinstance(node, cst.Attribute) and node.attr.value in _VIEWS:
+            node = node.value
+        else:
+            return node
+
+
+def _loads(facts: Facts, region: Region, name: str) -> list[cst.Name]:
+    """The uses of a region's value that NumPy gets, if some use of it is one for floating tensors only."""
+    tensors = Tensors(facts)
+    variable = facts.names.visible(name, region.function)
+    inside = [load for load in variable.loads if region.covers(facts.tree.statement_of(load))] if variable else []
+    loads = [*inside, *loads_after(facts, name, region)]
+    if not any(tensors.shows_floating(load) for load in loads):
+        return []
+    given = [one for load in loads for one in _given_to_numpy(facts, facts.tree.statement_of(load))]
+    return [load for load in loads if load in given]
+
+
+def _is_half(precisions: Precisions, load: cst.Name) -> bool:
+    """False for what is known to be float32 or no floating tensor at all."""
+    found = precisions.of(load)
+    return found.may_be_half or found is Precision.UNKNOWN
