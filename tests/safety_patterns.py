@@ -79,6 +79,18 @@ def waves_apart_in_island(frequencies: torch.Tensor) -> torch.Tensor:
         return waves_apart(frequencies)
 
 
+def one_by_distance(x: torch.Tensor) -> torch.Tensor:
+    """One over the squared distance of a row to itself, moved by 1."""
+    moved = x + 1
+    square = x.float().pow(2).sum(1, keepdim=True) + moved.float().pow(2).sum(1)
+    return 1.0 / (square - 2 * x @ moved.t() - x.shape[1] + 1e-3).clamp(min=0)
+
+
+def one_by_distance_in_island(x: torch.Tensor) -> torch.Tensor:
+    with island():
+        return one_by_distance(x.float())
+
+
 CONTAINER = nn.Sequential(nn.Identity(), nn.Sigmoid())
 
 # Each: the form that raises, overflows or loses precision, and the repaired one.
@@ -96,6 +108,14 @@ PATTERNS = {
     ),
     "mask times constant": (lambda: half(3).abs() * -1e9, lambda: half(3).abs().float() * -1e9),
     "gram": (lambda: gram(half(2, 4, 512, scale=30)), lambda: gram_in_island(half(2, 4, 512, scale=30))),
+    "distance by a product": (
+        lambda: one_by_distance(torch.full((1, 8), 40.3)),
+        lambda: one_by_distance_in_island(torch.full((1, 8), 40.3)),
+    ),
+    "product in place": (
+        lambda: torch.zeros(3, 3).addmm_(half(3, 3), half(3, 3)),
+        lambda: torch.zeros(3, 3).addmm_(half(3, 3).float(), half(3, 3).float()),
+    ),
     "mean of half": (
         lambda: gradient_of_scaled_mean(half(4)),
         lambda: gradient_of_scaled_mean(half(4).float()),

@@ -135,6 +135,14 @@ def body(line: str, **parts: str) -> str:
             "g = h.t() @ h / 16",
             'with torch.amp.autocast("cuda", enabled=False):\n    g = h.t().float() @ h.float() / 16',
         ),
+        (
+            "d = (h**2).sum() + torch.zeros(8, 8)\nd.addmm_(1, -2, h, h.t())",
+            "d = (h**2).sum() + torch.zeros(8, 8)\nd.addmm_(1, -2, h.float(), h.t().float())",
+        ),
+        (
+            "d = torch.zeros(8, 8) - 2 * h @ x.t()",
+            'with torch.amp.autocast("cuda", enabled=False):\n    d = torch.zeros(8, 8) - 2 * h.float() @ x.t().float()',
+        ),
         ("g = torch.inverse(h)", "g = torch.inverse(h.float())"),
         ("g = h.logdet()", "g = h.float().logdet()"),
         ("g = torch.pinverse(h)", 'with torch.amp.autocast("cuda", enabled=False):\n    g = torch.pinverse(h.float())'),

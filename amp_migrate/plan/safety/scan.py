@@ -11,6 +11,7 @@ from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.coordinates import keep_coordinates
 from amp_migrate.plan.safety.cosines import isolate_cosines
+from amp_migrate.plan.safety.distances import keep_distances
 from amp_migrate.plan.safety.extensions import check_extensions
 from amp_migrate.plan.safety.functions import guard_functions
 from amp_migrate.plan.safety.half_losses import keep_losses
@@ -44,6 +45,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     guard_functions(context)
     keep_masks(context)
     isolate_self_products(context)
+    keep_distances(context)
     isolate_statistics(context)
     isolate_sparse_products(context)
     isolate_cosines(context)

@@ -48,7 +48,7 @@ def _operands(context: Context, node: cst.BaseExpression) -> Iterator[cst.BaseEx
         return
     (one, turned), (other, also_turned) = (_source(context, operand) for operand in pair)
     is_einsum = isinstance(node, cst.Call) and called_name(node) == "einsum"
-    if source_key(one) == source_key(other) and (turned != also_turned or is_einsum) and not _is_bounded(context, one):
+    if source_key(one) == source_key(other) and (turned != also_turned or is_einsum) and not is_bounded(context, one):
         yield from pair
 
 
@@ -80,7 +80,8 @@ def _is_shaped(value: cst.BaseExpression) -> bool:
     )
 
 
-def _is_bounded(context: Context, source: cst.BaseExpression) -> bool:
+def is_bounded(context: Context, source: cst.BaseExpression) -> bool:
+    """True for what was divided by its norm, or sums to one."""
     value = context.precisions.value_before(source) if isinstance(source, cst.Name) else source
     return value is not None and any(
         isinstance(part, cst.Call) and called_name(part) in _BOUNDED | {"norm"} for part in walk(value)

@@ -1,0 +1,116 @@
+"""Squared distances by a product of matrices: |a|^2 - 2ab + |b|^2 is a small difference of large numbers.
+
+Autocast runs the product in half; its error is that of a term that may be a thousand times the distance, and nearest
+neighbours, codes and hardest triplets are chosen by it. Torch's own cdist runs in float32 for the same reason. So does
+the product here, which is known by its factor of 2 (its own transpose: `self_products.py`). What stands in the same
+statement leaves autocast with it, so that the squares are taken of float32 as well.
+
+    dist = x.pow(2).sum(1, keepdim=True) - 2 * x @ codes + codes.pow(2).sum(0)
+
+Products in place are none of autocast's: they take what they get, and raise for half beside float32 ([run]).
+
+    dist.addmm_(x, y.t(), beta=1, alpha=-2)     =>    dist.addmm_(x.float(), y.t().float(), beta=1, alpha=-2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.values import literal_value
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.precision import IN_FLOAT32, Precision, is_of_module, tensor_operand
+from amp_migrate.plan.safety.products import factors, is_single_alone, isolate
+from amp_migrate.plan.safety.repairs import Cast
+from amp_migrate.plan.safety.self_products import is_bounded
+
+_ADDED = frozenset("addmm baddbmm addbmm".split())
+_IN_PLACE = frozenset("addmm_ baddbmm_ addbmm_ addmv_ addr_".split())
+
+
+def keep_distances(context: Context) -> None:
+    """Float32 for the products of squared distances, and for the operands of products in place."""
+    for statement in context.reach.statements:
+        for part in context.facts.tree.expressions(statement):
+            if isinstance(part, cst.Call) and called_name(part) in _IN_PLACE and isinstance(part.func, cst.Attribute):
+                _match(context, part.func.value, _matrices(part.args))
+            elif isinstance(part, (cst.Call, cst.BinaryOperation)):
+                product = _behind_a_name(context, part) or part
+                operands = _doubled(context, product, part)
+                if operands and not all(is_bounded(context, one) for one in operands):
+                    _isolate(context, product, operands)
+
+
+def _match(context: Context, changed: cst.BaseExpression, operands: list[cst.BaseExpression]) -> None:
+    """The dtype of the matrix that is added to in place for what is multiplied."""
+    into = context.precisions.of(changed)
+    for operand in operands:
+        given = context.precisions.of(operand)
+        if Precision.OTHER in (into, given) or into is given or given is Precision.NUMBER:
+            continue
+        if into is Precision.SINGLE:
+            context.safety.keep_float32(operand)
+        elif into.is_tensor and given.is_tensor and isinstance(changed, (cst.Name, cst.Attribute)):
+            context.safety.casts.append(Cast(operand, changed))
+
+
+def _doubled(context: Context, node: cst.BaseExpression, user: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The matrices of `2 * x @ y`, `-2 * torch.mm(x, y)` and `torch.addmm(z, x, y, alpha=-2)`; else nothing."""
+    if isinstance(node, cst.Call) and called_name(node) in _ADDED and isinstance(node.func, cst.Attribute):
+        given = node.args[1:] if is_of_module(context.facts, node.func) else node.args
+        alphas = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value == "alpha"]
+        return _matrices(given) if any(_is_two(alpha) for alpha in alphas) else []
+    pair = factors(context, node)
+    around = [*pair, context.facts.tree.parents.get(node), user]
+    if not any(isinstance(one, cst.BinaryOperation) and _factor_of_two(one) is not None for one in around):
+        return []
+    return [_factor_of_two(one) or one for one in pair]
+
+
+def _behind_a_name(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """`torch.mm(x, y)` for the name in `2 * product`."""
+    factor = _factor_of_two(node)
+    value = context.precisions.value_before(factor) if isinstance(factor, cst.Name) else None
+    return value if value is not None and factors(context, value) else None
+
+
+def _factor_of_two(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """X of `2 * X` and `X * -2`."""
+    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
+        return None
+    if _is_two(node.left):
+        return node.right
+    return node.left if _is_two(node.right) else None
+
+
+def _is_two(node: cst.BaseExpression) -> bool:
+    value = literal_value(node)
+    return isinstance(value, (int, float)) and abs(value) == 2
+
+
+def _matrices(given: Sequence[cst.Arg]) -> list[cst.BaseExpression]:
+    """The two factors, which beta and alpha may precede: `d.addmm_(1, -2, x, y)`."""
+    plain = [arg.value for arg in given if arg.keyword is None and not arg.star]
+    return plain[-2:] if len(plain) >= 2 else []
+
+
+def _isolate(context: Context, product: cst.BaseExpression, operands: list[cst.BaseExpression]) -> None:
+    isolate(context, product, operands, "is a part of squared distances")
+    statement = context.facts.tree.statement_of(product)
+    if statement in context.safety.islands:
+        for operand in _squared(context, statement):
+            if not is_single_alone(context, operand):
+                context.safety.keep_float32(operand)
+
+
+def _squared(context: Context, statement: Statement) -> Iterator[cst.BaseExpression]:
+    """What autocast would have made float32 beside the product: X of `X.pow(2).sum(1)` and `X ** 2`."""
+    for part in context.facts.tree.expressions(statement):
+        if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Power):
+            yield part.left
+        elif isinstance(part, cst.Call) and called_name(part) in IN_FLOAT32 | _ADDED:
+            operand = tensor_operand(context.facts, part)
+            if operand is not None and not isinstance(operand, (cst.Call, cst.BinaryOperation)):
+                yield operand
