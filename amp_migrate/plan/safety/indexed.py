@@ -1,4 +1,4 @@
-"""Writes by index into tensors of another dtype, which raise.
+"""Writes by index into tensors of another dtype, which raise; so does an average in place.
 
     out = torch.zeros(n, d)
     out[mask] = self.project(x)                =>    out[mask] = self.project(x).to(out.dtype)
@@ -8,6 +8,8 @@ dtypes ("Index put requires the source and destination dtypes match"; [run], tor
 are copied, and cast on the way. Under autocast the source is half where it comes from a product and the destination
 float32 where it was made by torch.zeros, or the other way round. `.to(destination.dtype)` is what the other forms do by
 themselves; it changes nothing where the dtypes agree, so it is exact with autocast off, and cannot be wrong with it on.
+
+    self.average.lerp_(h.mean(0), 0.1)         =>    self.average.lerp_(h.mean(0).to(self.average.dtype), 0.1)
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ _SOURCES = {
     "masked_scatter_": 1,
     "masked_scatter": 1,
     "index_put_": 1,
+    "put_": 1,
+    "lerp_": 0,
+    "lerp": 0,
 }
 
 
@@ -46,18 +51,28 @@ def match_indexed_writes(context: Context) -> None:
                 _match(context, target.value, statement.node.value)
     for call, _ in context.reach.calls():
         if called_name(call) in _SOURCES and isinstance(call.func, cst.Attribute):
-            if not is_of_module(context.facts, call.func):
-                source = _source(call)
-                if source is not None:
-                    _match(context, call.func.value, source)
+            positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+            is_function = is_of_module(context.facts, call.func)
+            into, *given = positional if is_function and positional else [call.func.value, *positional]
+            source = _source(call, given)
+            if source is not None and not _is_half_for_unknown(context, into, source):
+                _match(context, into, source)
 
 
-def _source(call: cst.Call) -> cst.BaseExpression | None:
+def _is_half_for_unknown(context: Context, into: cst.BaseExpression, source: cst.BaseExpression) -> bool:
+    """True where the destination of a method that only tensors have may be anything: its dtype is asked for."""
+    found = context.precisions.of(into), context.precisions.of(source)
+    if found != (Precision.UNKNOWN, Precision.HALF) or not isinstance(into, (cst.Name, cst.Attribute)):
+        return False
+    context.safety.casts.append(Cast(source, into))
+    return True
+
+
+def _source(call: cst.Call, positional: list[cst.BaseExpression]) -> cst.BaseExpression | None:
     named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-    positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
     place = _SOURCES[called_name(call)]
     given = positional[place] if len(positional) > place else None
-    return given or named.get("src") or named.get("source") or named.get("values")
+    return given or named.get("src") or named.get("source") or named.get("values") or named.get("end")
 
 
 def _is_by_tensor(context: Context, target: cst.Subscript) -> bool:
@@ -83,6 +98,8 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
         return
     if Precision.SINGLE not in (into, given) and Precision.HALF not in (into, given):
         return  # most probably of one origin
+    while isinstance(destination, cst.Subscript) and context.precisions.of(destination.value).is_tensor:
+        destination = destination.value  # a part has the dtype of the whole
     if isinstance(destination, (cst.Name, cst.Attribute, cst.Subscript)):
         context.safety.casts.append(Cast(source, destination))
     elif into is Precision.SINGLE:

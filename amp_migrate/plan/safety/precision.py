@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable
+from functools import cached_property
 
 import libcst as cst
 
@@ -271,8 +272,19 @@ class Precisions:
             return self.of(node.value)
         if node.attr.value in _PLAIN or self.facts.names.dotted(node) in _CONSTANTS:
             return NUMBER
-        values = self.facts.objects.values_of(node)
+        values = [*self.facts.objects.values_of(node), *self._buffers.get(node.attr.value, [])]
         return either(self.of(value) for value in values)
+
+    @cached_property
+    def _buffers(self) -> dict[str, list[cst.BaseExpression]]:
+        """What is registered as a buffer under a name: `self.register_buffer("bank", torch.zeros(n, d))`."""
+        found: dict[str, list[cst.BaseExpression]] = {}
+        for call, _ in self.facts.tree.every(cst.Call):
+            if called_name(call) == "register_buffer" and len(call.args) > 1:
+                name = literal_value(call.args[0].value)
+                if isinstance(name, str):
+                    found.setdefault(name, []).append(call.args[1].value)
+        return found
 
     # -- operations --------------------------------------------------------------------------------------
 
