@@ -17,6 +17,7 @@ from amp_migrate.plan.safety.functions import guard_functions
 from amp_migrate.plan.safety.half_losses import keep_losses
 from amp_migrate.plan.safety.hooked import match_hooks
 from amp_migrate.plan.safety.indexed import match_indexed_writes
+from amp_migrate.plan.safety.layers import keep_inputs_of_layers
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
 from amp_migrate.plan.safety.phases import isolate_phases
@@ -55,6 +56,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     keep_epsilons(context)
     keep_areas(context)
     keep_activations(context)
+    keep_inputs_of_layers(context)
     keep_losses(context, backwards)
     match_indexed_writes(context)
     match_hooks(context)
