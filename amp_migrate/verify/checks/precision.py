@@ -82,6 +82,9 @@ def _in_training(runs: Runs) -> Line:
         if record is not None and record.low_share is not None
     ]
     expected = min(known) if known else thresholds.USUAL_PRECISION_SHARE
+    if not known and 0 < share < thresholds.LEAST_OF_PRECISION * expected:
+        text = "how much of it could be in half is not known: the original does not run under autocast"
+        return Line(_TRAINING, "warning", f"{share:.3f}", "> 0", text)
     return _share(_TRAINING, share, expected, "forward or loss lie outside of an autocast region")
 
 
