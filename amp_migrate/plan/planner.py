@@ -42,7 +42,7 @@ from amp_migrate.plan.safety.kept_casts import check_models, check_users
 from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
-from amp_migrate.plan.safety.scan import scan
+from amp_migrate.plan.safety.scan import match_mixed_types, scan
 from amp_migrate.plan.safety.sums import summed_losses
 from amp_migrate.plan.scaler.before_setup import is_of_another_program, reached_without_setup, runs_before_setup
 from amp_migrate.plan.scaler.binder import Binder
@@ -174,6 +174,9 @@ class _Planner:
             self._check_is_read(plan)
             self._check_callers(roles, reach)
             self._check_sigmoids(plan)
+        elif not all(setup.level in ("O0", "O1") for setup in self.found.setups):
+            match_mixed_types(self.facts, Reach(self.facts, forwards, regions), plan.safety)
+            plan.findings += plan.safety.findings
         if self.found.casts_models:
             reach = Reach(self.facts, forwards, regions, from_results=True)
             plan.safety = Safety(unread=reach.unread)

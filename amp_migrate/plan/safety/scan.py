@@ -62,3 +62,15 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     match_hooks(context)
     keep_coordinates(context)
     return safety
+
+
+def match_mixed_types(facts: Facts, reach: Reach, safety: Safety) -> None:
+    """What a model of half weights, and a loss of its outputs, need where autocast mixes half with float32.
+
+    Under O2 everything in a model was half, and everything after it float32. That trained; but products and norms have
+    results of different types now, and some operations raise for both at once.
+    """
+    context = Context(facts, reach, Precisions(facts, safety), safety)
+    keep_distances(context)
+    keep_inputs_of_layers(context)
+    match_indexed_writes(context)
