@@ -151,6 +151,11 @@ def body(line: str, **parts: str) -> str:
         ("b = torch.zeros(8, 16)\nb[mask] = h", "b = torch.zeros(8, 16)\nb[mask] = h.to(b.dtype)"),
         ("h[mask] = self.token", "h[mask] = self.token.to(h.dtype)"),
         ("b = torch.zeros(8, 16).index_add_(0, mask, h)", "b = torch.zeros(8, 16).index_add_(0, mask, h.float())"),
+        (
+            "b = torch.scatter(torch.zeros(8, 16), 0, mask, h)",
+            "b = torch.scatter(torch.zeros(8, 16), 0, mask, h.float())",
+        ),
+        ("self.bank.scatter_add_(0, mask, h)", "self.bank.scatter_add_(0, mask, h.to(self.bank.dtype))"),
         ("p = torch.log(torch.sigmoid(h))", "p = torch.log(torch.sigmoid(h.float()))"),
         ("p = self.act(h)\nq = -torch.log(1 - p)", "p = self.act(h.float())\nq = -torch.log(1 - p)"),
         ("q = torch.log(F.relu(h) + 1e-8)", "q = torch.log(F.relu(h).float() + 1e-8)"),

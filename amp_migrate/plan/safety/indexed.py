@@ -52,17 +52,25 @@ def match_indexed_writes(context: Context) -> None:
     for call, _ in context.reach.calls():
         if called_name(call) in _SOURCES and isinstance(call.func, cst.Attribute):
             positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-            is_function = is_of_module(context.facts, call.func)
-            into, *given = positional if is_function and positional else [call.func.value, *positional]
+            if context.facts.names.dotted(call.func) == f"torch.{called_name(call)}":
+                into, *given = positional or [call.func]
+            elif is_of_module(context.facts, call.func):
+                continue  # torch_scatter's, torch.distributed's
+            else:
+                into, given = call.func.value, positional
             source = _source(call, given)
-            if source is not None and not _is_half_for_unknown(context, into, source):
+            if source is not None and not _is_half_for_unknown(context, call, into, source):
                 _match(context, into, source)
 
 
-def _is_half_for_unknown(context: Context, into: cst.BaseExpression, source: cst.BaseExpression) -> bool:
+def _is_half_for_unknown(
+    context: Context, call: cst.Call, into: cst.BaseExpression, source: cst.BaseExpression
+) -> bool:
     """True where the destination of a method that only tensors have may be anything: its dtype is asked for."""
     found = context.precisions.of(into), context.precisions.of(source)
     if found != (Precision.UNKNOWN, Precision.HALF) or not isinstance(into, (cst.Name, cst.Attribute)):
+        return False
+    if not called_name(call).endswith("_"):
         return False
     context.safety.casts.append(Cast(source, into))
     return True
