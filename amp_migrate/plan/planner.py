@@ -200,7 +200,8 @@ class _Planner:
         if self.found.is_proven and self.options.dtype != "bfloat16":
             return
         precisions = Precisions(self.facts, plan.safety)
-        for node in halves_for_numpy(self.facts, forwards, regions, precisions, reach.statements):
+        losses = self.found.backwards
+        for node in halves_for_numpy(self.facts, forwards, regions, precisions, reach.statements, losses):
             if node not in plan.floats:
                 plan.safety.keep_float32(node)
 

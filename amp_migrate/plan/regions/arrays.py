@@ -14,10 +14,12 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.dataflow import reads
 from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.leaving import half_names, loads_after
-from amp_migrate.plan.regions.tensors import Tensors
+from amp_migrate.plan.regions.tensors import Tensors, plain_names
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.safety.precision import Precision, Precisions
 
@@ -28,15 +30,22 @@ _VIEWS = frozenset("data T".split())
 
 
 def halves_for_numpy(
-    facts: Facts, forwards: Forwards, regions: list[Region], precisions: Precisions, reached: Iterable[Statement]
+    facts: Facts,
+    forwards: Forwards,
+    regions: list[Region],
+    precisions: Precisions,
+    reached: Iterable[Statement],
+    backwards: Iterable[Backward],
 ) -> list[cst.BaseExpression]:
     """What needs `.float()`: outputs of models, and what is certainly half in the code under autocast."""
+    losses = {path[0] for backward in backwards for path in reads(backward.loss)}
     found: list[cst.BaseExpression] = []
     inside = [load for statement in reached for load in _given_to_numpy(facts, statement)]
     found += [load for load in inside if precisions.of(load) is Precision.HALF]
     for region in regions:
         for name in dict.fromkeys(half_names(facts, forwards, region)):
-            found += [load for load in _loads(facts, region, name) if load not in found and _is_half(precisions, load)]
+            loads = _loads(facts, region, name, losses)
+            found += [load for load in loads if load not in found and _is_half(precisions, load)]
     return found
 
 
@@ -58,16 +67,26 @@ def _moved(node: cst.BaseExpression) -> cst.BaseExpression:
             return node
 
 
-def _loads(facts: Facts, region: Region, name: str) -> list[cst.Name]:
+def _loads(facts: Facts, region: Region, name: str, losses: set[str]) -> list[cst.Name]:
     """The uses of a region's value that NumPy gets, if some use of it is one for floating tensors only."""
     tensors = Tensors(facts)
     variable = facts.names.visible(name, region.function)
     inside = [load for load in variable.loads if region.covers(facts.tree.statement_of(load))] if variable else []
     loads = [*inside, *loads_after(facts, name, region)]
-    if not any(tensors.shows_floating(load) for load in loads):
+    if not any(tensors.shows_floating(load) or _is_compared(facts, load, losses) for load in loads):
         return []
     given = [one for load in loads for one in _given_to_numpy(facts, facts.tree.statement_of(load))]
     return [load for load in loads if load in given]
+
+
+def _is_compared(facts: Facts, load: cst.Name, losses: set[str]) -> bool:
+    """True for `output` in `loss = criterion(output, target)`, whatever the criterion is."""
+    parent = facts.tree.parents.get(load)
+    call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
+    node = facts.tree.statement_of(load).node
+    if not isinstance(call, cst.Call) or call.args[0] is not parent or not isinstance(node, cst.Assign):
+        return False
+    return node.value is call and bool(losses & set(plain_names(node.targets[0].target) or []))
 
 
 def _is_half(precisions: Precisions, load: cst.Name) -> bool:
