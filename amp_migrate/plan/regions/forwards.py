@@ -75,15 +75,18 @@ class Forwards:
         return isinstance(node, (cst.Name, cst.Attribute)) and self.roles.is_whole_model(node)
 
     def calls_an_object(self, statement: Statement) -> bool:
-        """True for `net(x)` and `self.encoder(x)`: a variable or an attribute is called, no function or method; and for
-        `render(rays, net)`, where a function of the unit calls what it is given.
+        """True for `net(x)`, `self.encoder(x)` and `self.encoders[0](x)`: a variable or an attribute is called, no
+        function or method; and for `render(rays, net)`, where a function of the unit calls what it is given.
         """
         for call in own_calls(self.facts, statement):
             if called_name(call) in _DATA_CALLS:
                 continue
-            if isinstance(call.func, cst.Name) and self._is_held(call.func, ("param", "assign", "for")):
+            called = call.func
+            while isinstance(called, cst.Subscript):
+                called = called.value
+            if isinstance(called, cst.Name) and self._is_held(called, ("param", "assign", "for")):
                 return True
-            if isinstance(call.func, cst.Attribute) and self._is_attribute_of_self(call.func, statement.function):
+            if isinstance(called, cst.Attribute) and self._is_attribute_of_self(called, statement.function):
                 return True
             function = self.facts.objects.called_function(call)
             if function is not None and self.facts.calls.reaches(function, self._calls_parameter):
