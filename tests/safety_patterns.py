@@ -179,6 +179,10 @@ PATTERNS = {
     ),
     "pinverse": (lambda: torch.pinverse(half(4, 3)), lambda: pinverse_in_island(half(4, 3))),
     "quantile": (lambda: half(9).quantile(0.5), lambda: half(9).float().quantile(0.5)),
+    "positions": (
+        lambda: 1.0 / (half(1).new_tensor(torch.tensor([2049])).long() - 2048),
+        lambda: 1.0 / (half(1).float().new_tensor(torch.tensor([2049])).long() - 2048),
+    ),
     "rfft": (lambda: torch.fft.rfft(half(6)).abs(), lambda: torch.fft.rfft(half(6).float()).abs()),
 }
 

@@ -161,6 +161,8 @@ def body(line: str, **parts: str) -> str:
         ("q = torch.log(F.relu(h) + 1e-8)", "q = torch.log(F.relu(h).float() + 1e-8)"),
         ("p = h.clamp(1e-4, 1 - 1e-4)", "p = h.float().clamp(1e-4, 1 - 1e-4)"),
         ("q = h / (h.mean() + 1e-12)", "q = h / (h.mean().float() + 1e-12)"),
+        ("i = h.new_tensor(range(9)).long()", "i = h.float().new_tensor(range(9)).long()"),
+        ("i = torch.arange(9).type_as(h).to(torch.long)", "i = torch.arange(9).type_as(h.float()).to(torch.long)"),
     ],
 )
 def test_a_line_that_breaks_in_half_is_repaired(before, after):
@@ -192,6 +194,8 @@ def test_a_line_that_breaks_in_half_is_repaired(before, after):
         "q = h / (h.norm(dim=1, keepdim=True) + 1e-12)",
         "q = torch.log(F.relu(h) + 1e-5)",
         "p = self.act(h)",
+        "i = torch.zeros(3).new_tensor(range(9)).long()",
+        "i = h.new_tensor(range(9), dtype=torch.long).long()",
         "with torch.amp.autocast('cuda', enabled=False):\n    g = torch.inverse(h.float()) @ h.float()",
     ],
 )
@@ -247,6 +251,13 @@ def test_a_function_of_two_tensors_runs_in_float32():
     )
     assert f"@staticmethod\n    {forward}\n    def forward" in found.replace('"', "'")
     assert f"@staticmethod\n    {backward}\n    def backward" in found.replace('"', "'")
+
+
+def test_a_function_around_compiled_code_runs_in_float32():
+    kernels = "from torch.utils.cpp_extension import load\nkernels = load(name='k', sources=['k.cu'])\n"
+    helper = "\n\ndef scale(x, w):\n    return Scale.apply(x, w)\n"
+    function = kernels + FUNCTION.replace("x * w", "kernels.scale(x, w)") + helper
+    assert "custom_fwd" in migrated(script("g = scale(h, mask)", before=function))
 
 
 def test_a_function_of_one_tensor_stays():

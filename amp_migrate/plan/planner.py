@@ -227,11 +227,23 @@ class _Planner:
             text = self.facts.text(reach.hidden[0])
             raise Refusal("AMP951", reach.hidden[0], f"what {text} means is known when the script runs only")
 
-    def _is_from_unknown_caller(self, node: cst.BaseExpression, reach: Reach) -> bool:
-        """True for a model that nothing in the unit makes: only a parameter holds it, which no call may give."""
+    def _is_from_unknown_caller(
+        self, node: cst.BaseExpression, reach: Reach, passed_on: frozenset[Variable] = frozenset()
+    ) -> bool:
+        """True for a model that nothing in the unit makes: only a parameter holds it, which no call may give, or which
+        such a parameter is handed on to (`super().__init__(model)`).
+        """
         sources = [one.source for one in self.facts.objects.objects(node)]
         return bool(sources) and all(
-            one.kind == "parameter" and isinstance(one.origin, Variable) and not reach.possibly_given(one.origin)
+            one.kind == "parameter"
+            and isinstance(one.origin, Variable)
+            and (
+                one.origin in passed_on
+                or all(
+                    self._is_from_unknown_caller(given, reach, passed_on | {one.origin})
+                    for given in reach.possibly_given(one.origin)
+                )
+            )
             for one in sources
         )
 

@@ -30,12 +30,15 @@ _WRAPS_COMPILED = re.compile(rb"\btorch\.utils\.ffi\b")
 def check_extensions(context: Context) -> None:
     """Raises Refusal for a call of a compiled extension under autocast."""
     for call, _ in context.reach.calls():
-        if not isinstance(call.func, (cst.Name, cst.Attribute)):
-            continue
-        imported = context.facts.names.imported_as(call.func)
-        if _is_loaded(context, call.func) or any(_is_compiled(context, name) for name in imported):
+        if isinstance(call.func, (cst.Name, cst.Attribute)) and is_compiled(context, call.func):
             message = f"{dotted_text(call.func)} is compiled code, which autocast does not cast for"
             raise Refusal("AMP983", call, message)
+
+
+def is_compiled(context: Context, func: cst.Name | cst.Attribute) -> bool:
+    """True for a function of a compiled extension, loaded by the script or imported."""
+    imported = context.facts.names.imported_as(func)
+    return _is_loaded(context, func) or any(_is_compiled(context, name) for name in imported)
 
 
 def _is_compiled(context: Context, dotted: str) -> bool:

@@ -19,6 +19,7 @@ from amp_migrate.facts.tree import Class, Function, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.extensions import is_compiled
 from amp_migrate.plan.safety.kept_casts import recomputes
 from amp_migrate.plan.safety.precision import IN_HALF
 
@@ -94,5 +95,7 @@ def _computes(context: Context, function: Function) -> bool:
             for call in own_calls(context.facts, inner):
                 dotted = context.facts.names.dotted(call.func) or ""
                 if called_name(call) in IN_HALF or (dotted and not dotted.startswith("torch.")):
+                    return True
+                if isinstance(call.func, (cst.Name, cst.Attribute)) and is_compiled(context, call.func):
                     return True
     return False

@@ -58,6 +58,22 @@ def _is_mean(node: cst.BaseExpression) -> bool:
 
 
 def _values(context: Context, node: cst.Name | cst.Attribute) -> list[cst.BaseExpression]:
-    """What a name was given before, if that is certain, else by any assignment."""
+    """What a name was given before, if that is certain, else by any assignment; of a tuple that a function returns its
+    part.
+    """
     before = context.precisions.value_before(node) if isinstance(node, cst.Name) else None
-    return [before] if before is not None else context.facts.objects.values_of(node)
+    if before is not None:
+        return [before]
+    return [*context.facts.objects.values_of(node), *_parts_returned(context, node)]
+
+
+def _parts_returned(context: Context, node: cst.Name | cst.Attribute) -> Iterator[cst.BaseExpression]:
+    """`-snr.mean()` for `loss` in `loss, snr = compute(x)`, where `compute` returns `-snr.mean(), snr`."""
+    variable = context.facts.names.definition(node)
+    for binding in variable.bindings if variable is not None else ():
+        called = isinstance(binding.value, cst.Call) and context.facts.objects.called_function(binding.value)
+        if binding.kind == "assign" and len(binding.selector) == 1 and called:
+            place = binding.selector[0]
+            for value in context.facts.objects.returned_by(called):
+                if isinstance(value, cst.Tuple) and place < len(value.elements):
+                    yield value.elements[place].value

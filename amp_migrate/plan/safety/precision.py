@@ -164,7 +164,9 @@ class Precisions:
         statement = self.facts.tree.statement_of(load)
         last = self._last_write(variable, statement) if variable.scope.owner is statement.function else None
         bindings = [last] if last is not None else variable.bindings
-        return either(self._binding(variable, binding) for binding in bindings)
+        found = either(self._binding(variable, one) for one in bindings if one.kind != "augment")
+        is_changed = any(one.kind == "augment" for one in bindings)
+        return NOTHING_KNOWN if is_changed and not found.is_tensor else found  # in place, a tensor keeps its dtype
 
     def value_before(self, name: cst.Name) -> cst.BaseExpression | None:
         """The expression that certainly gave a local variable its value, as a whole."""
@@ -210,7 +212,7 @@ class Precisions:
         value = binding.value
         if binding.kind == "param":
             return self._parameter(variable, binding)
-        if value is None or binding.kind not in ("assign", "augment", "for"):
+        if value is None or binding.kind not in ("assign", "for"):
             return NOTHING_KNOWN
         if binding.kind == "for":
             if (
@@ -220,8 +222,6 @@ class Precisions:
             ):
                 if called_name(value) == "range" or binding.selector == (0,):
                     return NUMBER
-            return NOTHING_KNOWN
-        if binding.kind == "augment":
             return NOTHING_KNOWN
         if not binding.selector:
             return self.of(value)

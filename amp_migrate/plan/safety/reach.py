@@ -77,7 +77,7 @@ class Reach:
 
     def _call(self, call: cst.Call) -> None:
         self._note_callees(call)
-        for function in self.facts.objects.candidates(call):
+        for function in sorted(self.facts.objects.candidates(call), key=self.facts.tree.functions.index):
             if function.name != "__init__":
                 self._enter(function)
         models = [arg.value for arg in call.args] if self.forwards.is_forward(call) else []

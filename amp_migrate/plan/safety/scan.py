@@ -21,6 +21,7 @@ from amp_migrate.plan.safety.layers import keep_inputs_of_layers
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
 from amp_migrate.plan.safety.phases import isolate_phases
+from amp_migrate.plan.safety.positions import keep_positions
 from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.probabilities import keep_probabilities
 from amp_migrate.plan.safety.reach import Reach
@@ -61,6 +62,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     match_indexed_writes(context)
     match_hooks(context)
     keep_coordinates(context)
+    keep_positions(context)
     return safety
 
 

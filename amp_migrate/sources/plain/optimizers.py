@@ -161,7 +161,10 @@ class Optimizers:
             return self._looks_up_optimizer(call.func)
         if not isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
             return False
-        if any(_names_optimizer(path) for path in self.facts.objects.import_paths(call.func)):
+        paths = self.facts.objects.import_paths(call.func)
+        if any(self._is_around_optimizer(path) for path in paths):
+            return False
+        if any(_names_optimizer(path) for path in paths):
             return True
         values = self.facts.objects.values_of(call.func)
         if any(isinstance(value, cst.Call) and self._looks_up_optimizer(value) for value in values):
@@ -187,6 +190,15 @@ class Optimizers:
             return False
         first = call.args[0].value if call.args and not call.args[0].star else None
         return isinstance(first, cst.Call) and called_name(first) == "parameters"
+
+    def _is_around_optimizer(self, path: str) -> bool:
+        """True for a class of a local module that is no optimizer itself: its `step` may clip, or set a rate."""
+        source = self.facts.elsewhere.source_of(path)
+        name = re.escape(path.rpartition(".")[2])
+        found = re.search(
+            rf"^class\s+{name}\b\s*(?:\(([^)]*)\))?\s*:", (source or b"").decode("utf-8", "replace"), re.M
+        )
+        return found is not None and not any(map(_OPTIMIZER_CLASS.search, (found[1] or "").split(",")))
 
     def _derives_from_optimizer(self, owner: Class) -> bool:
         for cls in self.facts.objects.ancestors(owner):
