@@ -929,6 +929,13 @@ _RULES = (
         "if the cast is for inference only, move it to a file that does not train, or migrate by hand",
     ),
     Rule(
+        "AMP972",
+        "refusal",
+        "two optimizers step the same parameters",
+        "GradScaler unscales the gradients of each optimizer that it steps: those of both would be divided twice",
+        "give each parameter to one optimizer, or unscale by hand with one optimizer that has them all",
+    ),
+    Rule(
         "AMP980",
         "refusal",
         "a half tensor is filled with a number beyond 65504",

@@ -24,6 +24,7 @@ from amp_migrate.sources.plain.devices import Devices
 from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
 from amp_migrate.sources.plain.losses import find_losses, read_backwards
 from amp_migrate.sources.plain.optimizers import Optimizers
+from amp_migrate.sources.plain.shared_parameters import shared_parameters
 from amp_migrate.sources.states import add_states
 
 _HALF = ("torch.half", "torch.float16", "torch.bfloat16", "torch.HalfTensor", "torch.cuda.HalfTensor")
@@ -63,6 +64,9 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, [Refusal("AMP952", unseen, f"whose parameters {facts.text(unseen.func)} is given cannot be seen")]
     for setup in found.setups:
         setup.conditions = conditions
+    shared = shared_parameters(facts, optimizers, losses)
+    if shared is not None:
+        return found, [shared]
     add_states(facts, found, optimizers.objects)
     return found, []
 

@@ -24,6 +24,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name, children, w
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.forwards import is_no_grad
+from amp_migrate.sources.plain.containment import Containment, whole
 from amp_migrate.sources.plain.optimizers import Optimizers
 
 _MOST_ARGUMENTS = 4  # gradient, retain_graph, create_graph, inputs
@@ -77,7 +78,7 @@ def _is_super_or_self(node: cst.BaseExpression, function: Function) -> bool:
 
 def read_backwards(facts: Facts, optimizers: Optimizers, losses: list[Loss]) -> list[Backward]:
     """The backwards with the optimizers that they make gradients for. Raises Refusal for one of several losses."""
-    return [
+    found = [
         Backward(
             statement=one.statement,
             call=one.call,
@@ -87,6 +88,23 @@ def read_backwards(facts: Facts, optimizers: Optimizers, losses: list[Loss]) -> 
         )
         for one in losses
     ]
+    _feed_the_rest(optimizers, found)
+    return found
+
+
+def _feed_the_rest(optimizers: Optimizers, backwards: list[Backward]) -> None:
+    """An optimizer that no backward seems to feed takes its gradients from those beside its step, or they would reach
+    it scaled.
+    """
+    fed = {one for each in backwards for node in each.optimizers for one in optimizers.optimizers_at(node)}
+    for call, statement in optimizers.steps:
+        assert isinstance(call.func, cst.Attribute)
+        own = optimizers.optimizers_at(call.func.value)
+        if not own & fed:
+            fed |= own
+            for each in backwards:
+                if each.statement.function is statement.function:
+                    each.optimizers.append(call.func.value)
 
 
 def _single(facts: Facts, one: Loss) -> cst.BaseExpression:
@@ -105,6 +123,7 @@ def _fed(facts: Facts, optimizers: Optimizers, one: Loss) -> list[cst.BaseExpres
     Where none is known to, or the trail is lost, all of them count; those that step beside the backward come alone.
     """
     run = Behind(facts, optimizers, one).models()
+    run = Containment(facts).with_parts(run) if run is not None else None
     steps = [step for step in optimizers.steps if step[1].function is one.statement.function] or optimizers.steps
     named: dict[ObjectSet, cst.BaseExpression] = {}
     for call, _ in steps:
@@ -124,18 +143,7 @@ def _may_hold(facts: Facts, optimizers: Optimizers, optimizer: object, run: Obje
     if not isinstance(origin, cst.Call):
         return True
     models = optimizers.models_of(origin)
-    return not models or any(facts.objects.may_be(_whole(model), run) for model in models)
-
-
-def _whole(model: cst.BaseExpression) -> cst.BaseExpression:
-    """`model` of `model.encoder`, and of `model.module`."""
-    while isinstance(model, cst.Attribute) and not _is_self(model.value):
-        model = model.value
-    return model
-
-
-def _is_self(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "self"
+    return not models or any(facts.objects.may_be(whole(model), run) for model in models)
 
 
 class Behind:
@@ -162,7 +170,7 @@ class Behind:
             if any(one.name != "__call__" for one in self.facts.objects.candidates(call)):
                 return None
             if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
-                called |= self.facts.objects.objects(_whole(call.func))
+                called |= self.facts.objects.objects(whole(call.func))
         return called
 
     def calls(self) -> Iterator[cst.Call]:

@@ -193,11 +193,9 @@ class Optimizers:
 
     def _is_around_optimizer(self, path: str) -> bool:
         """True for a class of a local module that is no optimizer itself: its `step` may clip, or set a rate."""
-        source = self.facts.elsewhere.source_of(path)
-        name = re.escape(path.rpartition(".")[2])
-        found = re.search(
-            rf"^class\s+{name}\b\s*(?:\(([^)]*)\))?\s*:", (source or b"").decode("utf-8", "replace"), re.M
-        )
+        source = (self.facts.elsewhere.source_of(path) or b"").decode("utf-8", "replace")
+        statement = rf"^class\s+{re.escape(path.rpartition('.')[2])}\b\s*(?:\(([^)]*)\))?\s*:"
+        found = re.search(statement, source, re.MULTILINE)
         return found is not None and not any(map(_OPTIMIZER_CLASS.search, (found[1] or "").split(",")))
 
     def _derives_from_optimizer(self, owner: Class) -> bool:

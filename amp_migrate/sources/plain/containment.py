@@ -1,0 +1,86 @@
+"""Which models have the parameters of others: those that they are made of.
+
+captioner = Captioner(encoder, decoder)          has what encoder has
+contrast = Contrast(critic)                      may have critic.encoder
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.tree import Class
+
+
+class Containment:
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def with_parts(self, models: ObjectSet) -> ObjectSet:
+        """The models, and what the calls that make them are given, at any depth."""
+        found: set[Object] = set()
+        waiting = list(models)
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting += [part for given in self._given(one) for part in self.facts.objects.objects(whole(given))]
+        return frozenset(found)
+
+    def share(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        """True where two models are known to have parameters in common."""
+        return bool(self._objects(one) & self._objects(other)) or self._has(one, other) or self._has(other, one)
+
+    def _has(self, outer: cst.BaseExpression, inner: cst.BaseExpression) -> bool:
+        """True for `model` and `model.encoder`, and for a model that is given the other, a part of it or all of it."""
+        mine = self._objects(outer)
+        if any(mine & self._objects(above) for above in list(_above(inner))[1:]):
+            return True
+        for given in (given for one in mine for given in self._given(one)):
+            if any(self._objects(given) & self._objects(above) for above in _above(inner)):
+                return True
+            if any(self._objects(inner) & self._objects(above) for above in _above(given)):
+                return True
+        return False
+
+    def _objects(self, node: cst.BaseExpression) -> ObjectSet:
+        return self.facts.objects.objects(node)
+
+    def _given(self, one: Object) -> Iterator[cst.BaseExpression]:
+        """What makes a model takes: plain names and attributes."""
+        makers = [one.origin] if one.kind == "call" and isinstance(one.origin, cst.Call) else []
+        if one.kind == "instance" and isinstance(one.origin, Class):
+            makers = self._makers.get(one.origin, [])
+        for arg in (arg for maker in makers for arg in maker.args):
+            if isinstance(arg.value, (cst.Name, cst.Attribute)) and not _is_self(arg.value):
+                yield arg.value
+
+    @cached_property
+    def _makers(self) -> dict[Class, list[cst.Call]]:
+        found: dict[Class, list[cst.Call]] = {}
+        for call, _ in self.facts.tree.every(cst.Call):
+            for owner in self.facts.objects.classes_made(call):
+                found.setdefault(self.facts.objects.root_class(owner), []).append(call)
+        return found
+
+
+def whole(model: cst.BaseExpression) -> cst.BaseExpression:
+    """`model` of `model.encoder`, and of `model.module`."""
+    *_, last = _above(model)
+    return last
+
+
+def _above(model: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """`self.critic.encoder` and `self.critic`."""
+    yield model
+    while isinstance(model, cst.Attribute) and not _is_self(model.value):
+        model = model.value
+        yield model
+
+
+def _is_self(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "self"
