@@ -21,6 +21,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Recognition, Setup
 from amp_migrate.plan.regions.barriers import Barriers
 from amp_migrate.plan.regions.forwards import Forwards, is_no_grad, own_calls
+from amp_migrate.plan.regions.penalties import Penalties
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.steps.events import Events
 
@@ -63,6 +64,7 @@ class _Finder:
         self.roles = forwards.roles
         self.barriers = Barriers(facts, events)
         self.tensors = Tensors(facts)
+        self.penalties = Penalties(facts, forwards)
         self._needed: dict[Function, set[Statement]] = {}
         self._hoists: dict[Statement, Backward] = {}
         self._sliced: dict[tuple[Statement, frozenset[Path], bool], bool] = {}
@@ -83,10 +85,16 @@ class _Finder:
                 anchor = _before_guard(backward)
                 self._hoists[anchor] = backward
                 self._needed.setdefault(anchor.function, set())
+        for function in self._needed:
+            self._needed[function] -= self._penalised(function)
         regions = [region for function in self._needed for region in self._regions_of(function)]
         regions = [region for region in regions if not self._is_preparation(region)]
         self._check_penalties(regions)
         return regions
+
+    def _penalised(self, function: Function) -> frozenset[Statement]:
+        """What stays in float32 for a penalty of its gradient; O1 had no such place."""
+        return self.penalties.forwards_of(function) if not self.found.evaluates else frozenset()
 
     def _is_preparation(self, region: Region) -> bool:
         """True for what comes before the optimizer is built, or holds that: it makes the model that is trained.
@@ -120,16 +128,23 @@ class _Finder:
         yield from (site.statement for site in self.facts.calls.callers(home) if site.caller is function)
 
     def _check_penalties(self, regions: list[Region]) -> None:
-        """The outputs of `autograd.grad(outputs, inputs, create_graph=True)` must not come from a region (rule H5)."""
+        """The outputs of `autograd.grad(outputs, inputs, create_graph=True)` must not come from a region (rule H5), nor
+        the inputs from a forward in one: their gradient would be in half, too.
+        """
         for region in regions if not self.found.evaluates else ():
-            made = {path[0] for one in region.statements() for inner in one.descendants() for path in writes(inner)}
+            inside = [inner for one in region.statements() for inner in one.descendants()]
+            made = {path[0] for one in inside for path in writes(one)}
+            outputs_of_models = {path[0] for one in inside if self.forwards.runs_model(one) for path in writes(one)}
             for statement in region.function.body.statements:
                 for inner in statement.descendants():
-                    if self.barriers.takes_gradient(inner) and inner.order > region.first.order:
-                        outputs = {path[0] for call in own_calls(self.facts, inner) for path in _outputs(call)}
-                        if outputs & made:
-                            names = ", ".join(sorted(outputs & made))
-                            raise Refusal("AMP968", inner.node, f"{names} is made under autocast, for a loss as well")
+                    if inner.order <= region.first.order:
+                        continue
+                    lost = self.penalties.inputs_at(inner) & outputs_of_models
+                    if self.barriers.takes_gradient(inner):
+                        lost |= made & {path[0] for call in own_calls(self.facts, inner) for path in _outputs(call)}
+                    if lost:
+                        names = ", ".join(sorted(lost))
+                        raise Refusal("AMP968", inner.node, f"{names} is made under autocast, for a loss as well")
 
     # -- from the loss back to the forward --------------------------------------------------------------
 
@@ -337,6 +352,8 @@ class _Finder:
 
     def _must_stay_out(self, statement: Statement, block: Block, needed: set[Statement]) -> bool:
         if isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)):
+            return True
+        if any(inner in self._penalised(block.function) for inner in statement.descendants()):
             return True
         return self.barriers.blocks(statement) or self._needs_its_own(statement, block, needed)
 

@@ -13,7 +13,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import Class
+from amp_migrate.facts.tree import Class, walk
 
 
 class Containment:
@@ -33,22 +33,37 @@ class Containment:
 
     def share(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
         """True where two models are known to have parameters in common."""
-        return bool(self._objects(one) & self._objects(other)) or self._has(one, other) or self._has(other, one)
+        return self._is_same(one, other) or self._has(one, other) or self._has(other, one)
 
     def _has(self, outer: cst.BaseExpression, inner: cst.BaseExpression) -> bool:
         """True for `model` and `model.encoder`, and for a model that is given the other, a part of it or all of it."""
-        mine = self._objects(outer)
-        if any(mine & self._objects(above) for above in list(_above(inner))[1:]):
+        if any(self._is_same(outer, above) for above in list(_above(inner))[1:]):
             return True
-        for given in (given for one in mine for given in self._given(one)):
-            if any(self._objects(given) & self._objects(above) for above in _above(inner)):
+        for given in (given for one in self._known_apart(outer) for given in self._given(one)):
+            if any(self._is_same(given, above) for above in _above(inner)):
                 return True
-            if any(self._objects(inner) & self._objects(above) for above in _above(given)):
+            if any(self._is_same(inner, above) for above in _above(given)):
                 return True
         return False
 
-    def _objects(self, node: cst.BaseExpression) -> ObjectSet:
-        return self.facts.objects.objects(node)
+    def _is_same(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        """True for one variable or attribute, and for what comes from one place."""
+        if self._known_apart(one) & self._known_apart(other):
+            return True
+        if self.facts.text(one) != self.facts.text(other):
+            return False
+        roots = [next(part for part in walk(node) if isinstance(part, cst.Name)) for node in (one, other)]
+        mine, yours = (self.facts.names.variable_at(root) for root in roots)
+        owners = [self.facts.tree.function_of(root).owner for root in roots]
+        return mine is yours or (roots[0].value == "self" and owners[0] is owners[1])
+
+    def _known_apart(self, node: cst.BaseExpression) -> ObjectSet:
+        """What an expression may mean, but for instances of which the unit makes several: they are all one object."""
+        return frozenset(
+            one
+            for one in self.facts.objects.objects(node)
+            if not (isinstance(one.source.origin, Class) and len(self._makers.get(one.source.origin, ())) != 1)
+        )
 
     def _given(self, one: Object) -> Iterator[cst.BaseExpression]:
         """What makes a model takes: plain names and attributes."""

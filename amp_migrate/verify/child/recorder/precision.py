@@ -6,6 +6,7 @@ calls); and of the calls of linear, convolution and recurrent modules, those tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
@@ -43,10 +44,25 @@ def record_modules(record: Record, autocast_device: str) -> dict[torch.nn.Module
             elif first is not None and first.requires_grad:
                 record.autocast = record.autocast or torch.is_autocast_enabled(autocast_device)
                 # When a gradient comes back, not now: an evaluation with gradients is no training.
-                first.register_hook(lambda _: record.training.count(low))
+                first.register_hook(_counting(record, low))
 
     torch.nn.modules.module.register_module_forward_hook(look)
     return ran
+
+
+def _counting(record: Record, low: bool) -> Callable[[torch.Tensor], None]:
+    """Counts a call when its gradient comes back; not one whose gradient gets a graph, for a penalty: that is to be in
+    float32.
+    """
+    of_penalty = False
+
+    def came_back(_: torch.Tensor) -> None:
+        nonlocal of_penalty
+        of_penalty = of_penalty or torch.is_grad_enabled()  # create_graph=True
+        if not of_penalty:
+            record.training.count(low)
+
+    return came_back
 
 
 def _first_tensor(output: Any) -> Any:
