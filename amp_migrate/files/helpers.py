@@ -55,11 +55,8 @@ class Helpers:
         """The file that defines the function, class or variable, None where it is not found."""
         for file, _ in _definitions(resolved):
             return read_if_there(file)
-        found = split(resolved)
-        if found is None or not found[1].isidentifier():
-            return None
-        source = read_if_there(found[0])
-        return source if re.search(rb"^%s\s*=" % found[1].encode(), source, re.MULTILINE) else None
+        assigning = _assigning(resolved)
+        return read_if_there(assigning) if assigning is not None else None
 
     def package_behind(self, module: str, name: str) -> str | None:
         """What a star import of a module hands on of a package that it imports itself: its `torch`, its `nn`."""
@@ -156,6 +153,22 @@ def _definitions(resolved: str, *, and_what_they_name: bool = False) -> Iterator
         yield file, definition
         if and_what_they_name:
             waiting += [(file, node.id) for node in ast.walk(definition) if isinstance(node, ast.Name)]
+
+
+def _assigning(resolved: str) -> Path | None:
+    """The file that gives a variable its value (`scale = Scale.apply`), whichever file it is imported from."""
+    seen: set[tuple[Path, str]] = set()
+    place = split(resolved)
+    waiting = [place] if place is not None else []
+    while waiting and len(seen) < _MOST_NAMES:
+        file, name = waiting.pop()
+        if (file, name) in seen or not name.isidentifier():
+            continue
+        seen.add((file, name))
+        if re.search(rb"^%s\s*=" % name.encode(), read_if_there(file), re.MULTILINE):
+            return file
+        waiting += _imported_from(file, name)
+    return None
 
 
 @cache

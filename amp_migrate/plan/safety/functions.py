@@ -50,9 +50,9 @@ def guard_functions(context: Context, *, again: bool = False) -> None:
 
 
 def _applied(context: Context, call: cst.Call) -> Class | None:
-    """The class of `Scale.apply(x)`, also through a name: `scale = Scale.apply`."""
+    """The class of `Scale.apply(x)`, also through a name, of a module as well: `scale = Scale.apply`."""
     func = call.func
-    if isinstance(func, cst.Name):
+    if isinstance(func, (cst.Name, cst.Attribute)):
         values = context.facts.objects.values_of(func)
         func = values[0] if len(values) == 1 else func
     if not isinstance(func, cst.Attribute) or func.attr.value != "apply":

@@ -59,10 +59,15 @@ class Binder:
         if self.hung is not None:
             return self._hung(self.hung)
         attribute = self.instances.attribute(self.home.owner) if self.home.is_method else None
+        is_possible = attribute is not None and self._can_be_created(attribute)
         owners = self.instances.owners(self.users)
-        if attribute is None and len(owners) == 1:
-            attribute = self.instances.attribute(owners.pop())
+        if not is_possible and len(owners) == 1:
+            attribute = self.instances.attribute(owners.pop()) or attribute
         return attribute or self._constructed() or self._with_helpers() or self._threaded()
+
+    def _can_be_created(self, binding: Binding) -> bool:
+        """False for a model that makes its own optimizer, where only its trainer knows of a device."""
+        return all(self.instances.can_create(creation.function) for creation in binding.creations)
 
     def _sees(self, home: Function, user: Function) -> bool:
         """True for a function in which a variable of `home` is there. A global that only a block such as

@@ -26,6 +26,7 @@ _HOOKS = frozenset(
 _IN_PLACE = frozenset("add_ sub_ mul_ copy_ addcmul_ addcdiv_ set_".split())
 _DOUBLES = frozenset(("torch.float64", "torch.double", "torch.DoubleTensor", "torch.cuda.DoubleTensor"))
 _PYTHON_2 = frozenset(("xrange", "raw_input", "unicode"))
+_PYTHON_VERSION = re.compile(r"version|\bPY[23]\b")
 _PARAMETERS = re.compile(r"param|weight|theta|fast|named_|\bphi\b", re.IGNORECASE)
 
 
@@ -81,7 +82,8 @@ class _Finder:
         for statement in self.facts.tree.all_statements():
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Name) and part.value in _PYTHON_2 and not self.facts.tree.is_label(part):
-                    if self.facts.names.variable_at(part) is None and not self.facts.names.star_imports:
+                    is_known = self.facts.names.variable_at(part) is not None or self.facts.names.star_imports
+                    if not is_known and not self._is_for_both_pythons(statement):
                         return Refusal("AMP961", part, f"{part.value} is Python 2")
                 if self._is_element_of(part, scalars) and statement.function in self._computing:
                     message = f"{self.facts.text(part)} raises IndexError for a loss since torch 0.5"
@@ -94,6 +96,12 @@ class _Finder:
             return False
         is_first = part.value.attr.value == "data" and self.facts.text(part).endswith("[0]")
         return is_first and self.facts.text(part.value.value) in scalars
+
+    def _is_for_both_pythons(self, statement: Statement) -> bool:
+        """True below `try:` and `if sys.version_info[0] < 3:`: who asks has an answer for either."""
+        tests = [outer.node.test for outer in statement.path()[:-1] if isinstance(outer.node, cst.If)]
+        asks = any(_PYTHON_VERSION.search(self.facts.text(test)) for test in tests)
+        return asks or any(isinstance(outer.node, cst.Try) for outer in statement.path()[:-1])
 
     @cached_property
     def _computing(self) -> set[Function]:
