@@ -1,6 +1,7 @@
 """Which function or class of the unit a call runs, and which argument each of its parameters gets.
 
 train(model)                  the function that the name means, also through imports and `functools.partial`
+TRAINERS[name](model)         the only function in that table
 step(model, batch)            where `step` is a parameter: the function that every caller passes for it
 self.process(batch)           the method that all classes of the hierarchy agree on
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -48,6 +50,9 @@ class Callables(ABC):
             owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
             methods = {self._method(owner, func.attr.value) for owner in owners}
             return _only(methods or {*self._called_instances(call)})
+        if isinstance(func, cst.Subscript):
+            held = self.origins(func)  # of a table with one function in it, whatever the key
+            return next((self.tree.function_at[one] for one in held if _is_def(one)), None) if len(held) == 1 else None
         inits = {self._method(owner, "__init__") for owner in self.classes_made(call)}
         return inits.pop() if len(inits) == 1 else None
 
@@ -262,6 +267,10 @@ class Callables(ABC):
 
 def _only(functions: set[Function | None]) -> Function | None:
     return next(iter(functions)) if len(functions) == 1 else None
+
+
+def _is_def(one: object) -> TypeGuard[cst.FunctionDef]:
+    return isinstance(one, cst.FunctionDef)
 
 
 def _is_super(node: cst.BaseExpression) -> bool:

@@ -157,7 +157,7 @@ class Objects(Callables):
         linkable = [
             (call, statement)
             for call, statement in calls
-            if isinstance(call.func, cst.Name)
+            if isinstance(call.func, (cst.Name, cst.Subscript))
             or (isinstance(call.func, cst.Attribute) and (call.func.attr.value in defined or "__call__" in defined))
         ]
         targets: dict[cst.Call, Function] = {}

@@ -47,6 +47,8 @@ class Uses:
         parent = self.tree.parents.get(value)
         if isinstance(parent, cst.Call):
             return parent.func is value and self.objects.called_function(parent) is function
+        if isinstance(parent, cst.DictElement):
+            return parent.value is value and self._is_looked_up_and_called(parent, function)
         if isinstance(parent, cst.Attribute):
             return isinstance(self.tree.parents.get(parent), cst.AssignTarget)  # `train.args = args`
         if isinstance(parent, cst.Assign):
@@ -60,6 +62,21 @@ class Uses:
         taker = self.objects.called_function(call)
         pairs = self.objects.arguments(call, taker) if taker is not None else ()
         return any(arg is parent and self._is_called_as(param.name, function, seen) for param, arg in pairs)
+
+    def _is_looked_up_and_called(self, entry: cst.DictElement, function: Function) -> bool:
+        """True for `trainers = {"net": train}` where all that is done with the table is `trainers[name](...)`."""
+        table = self.tree.parents.get(entry)
+        parent = self.tree.parents.get(table) if isinstance(table, cst.Dict) else None
+        if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
+            return False
+        variable = self.names.variable_at(parent.targets[0].target)
+        home = self.tree.statement_of(parent)
+        if variable is None or (home.function.is_module and home.block.owner is None):
+            return False  # other files may import the table
+        lookups = [self.tree.parents.get(read) for read in self._reads.get(variable, [])]
+        calls = [self.tree.parents.get(one) if isinstance(one, cst.Subscript) else None for one in lookups]
+        known = [isinstance(one, cst.Call) and self.objects.called_function(one) is function for one in calls]
+        return bool(known) and all(known)
 
     def _is_called_as(self, name: cst.BaseExpression, function: Function, seen: set[Variable]) -> bool:
         """The same for everything that reads a variable."""
