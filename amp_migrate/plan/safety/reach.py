@@ -122,6 +122,8 @@ class Reach:
                 *(part.func for part in walk(one.origin.func) if isinstance(part, cst.Call)),
             ):
                 self._note_unread(call, callee)  # of `Losses(weight).build("focal")` both calls
+                if self._is_out_of_sight(callee):
+                    self.hidden.append(one.origin)
             for part in walk(one.origin):
                 if isinstance(part, cst.Call):
                     self._made_by(part)
@@ -131,6 +133,12 @@ class Reach:
                             self._object(held, call)
         elif self._from_results and one.holder is not None and isinstance(one.holder.origin, cst.Call):
             self._object(one.holder, call)
+
+    def _is_out_of_sight(self, callee: cst.BaseExpression) -> bool:
+        """True for `getattr(module, name)` of a module that nobody in the unit gives."""
+        table = _table(callee)
+        given = self.facts.objects.objects(table) if table is not None else ()
+        return bool(given) and all(one.kind == "parameter" for one in given)
 
     def possibly_given(self, parameter: Variable) -> list[cst.BaseExpression]:
         """What the calls of methods of that name are given, where it is not known which of several classes they run."""
@@ -254,9 +262,13 @@ class Reach:
     def _tables(self, callee: cst.BaseExpression) -> list[str]:
         """The full names of the modules that a callee, or what a variable holds that is called, is looked up in."""
         values = self.facts.objects.values_of(callee) if isinstance(callee, cst.Name) else []
-        tables = (_table(value) for value in (callee, *values))
-        names = (self.facts.names.dotted(table) for table in tables if table is not None)
-        return [name for name in names if name is not None]
+        tables = [table for value in (callee, *values) if (table := _table(value)) is not None]
+        return [name for table in tables for name in self._modules_meant(table)]
+
+    def _modules_meant(self, table: cst.BaseExpression) -> list[str]:
+        """The module that a name means, and those that a parameter is given: `config.make("arch", models)`."""
+        name = self.facts.names.dotted(table)
+        return [name] if name is not None else self.facts.objects.import_paths(table)
 
     def _meant_by(self, module: str) -> Meant:
         if module not in self._meant:
