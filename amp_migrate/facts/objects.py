@@ -134,6 +134,17 @@ class Objects(Callables):
         """What a function returns."""
         return self._stores.returned(function)
 
+    def parts_returned(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """`torch.device("cuda")` for `device` in `device, ids = prepare()`, where `prepare` returns a tuple of both."""
+        variable = self.names.definition(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+        found: list[cst.BaseExpression] = []
+        for binding in variable.bindings if variable is not None else ():
+            called = self.called_function(binding.value) if isinstance(binding.value, cst.Call) else None
+            if called is not None and binding.kind == "assign" and len(binding.selector) == 1:
+                tuples = [value.elements for value in self.returned_by(called) if isinstance(value, cst.Tuple)]
+                found += [parts[binding.selector[0]].value for parts in tuples if binding.selector[0] < len(parts)]
+        return found
+
     def is_kept(self, call: cst.Call, arg: cst.Arg) -> bool:
         """True for the model in `objs = Munch(model=model)`, read back as `objs.model`."""
         readers = self._stores.readers(arg.keyword.value) if arg.keyword is not None else []

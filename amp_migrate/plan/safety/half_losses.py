@@ -64,16 +64,4 @@ def _values(context: Context, node: cst.Name | cst.Attribute) -> list[cst.BaseEx
     before = context.precisions.value_before(node) if isinstance(node, cst.Name) else None
     if before is not None:
         return [before]
-    return [*context.facts.objects.values_of(node), *_parts_returned(context, node)]
-
-
-def _parts_returned(context: Context, node: cst.Name | cst.Attribute) -> Iterator[cst.BaseExpression]:
-    """`-snr.mean()` for `loss` in `loss, snr = compute(x)`, where `compute` returns `-snr.mean(), snr`."""
-    variable = context.facts.names.definition(node)
-    for binding in variable.bindings if variable is not None else ():
-        called = isinstance(binding.value, cst.Call) and context.facts.objects.called_function(binding.value)
-        if binding.kind == "assign" and len(binding.selector) == 1 and called:
-            place = binding.selector[0]
-            for value in context.facts.objects.returned_by(called):
-                if isinstance(value, cst.Tuple) and place < len(value.elements):
-                    yield value.elements[place].value
+    return [*context.facts.objects.values_of(node), *context.facts.objects.parts_returned(node)]

@@ -124,6 +124,8 @@ class Reach:
                 self._note_unread(call, callee)  # of `Losses(weight).build("focal")` both calls
                 if self._is_out_of_sight(callee):
                     self.hidden.append(one.origin)
+            for module in (*self._modules_given(one.origin), *self._tables(one.origin)):
+                self._read_module(module, call)
             for part in walk(one.origin):
                 if isinstance(part, cst.Call):
                     self._made_by(part)
@@ -133,6 +135,25 @@ class Reach:
                             self._object(held, call)
         elif self._from_results and one.holder is not None and isinstance(one.holder.origin, cst.Call):
             self._object(one.holder, call)
+
+    def _modules_given(self, maker: cst.Call) -> list[str]:
+        """The modules among the arguments of a method that is not in sight: `config.make("arch", models)`."""
+        if not isinstance(maker.func, cst.Attribute) or self.facts.objects.candidates(maker):
+            return []
+        given = (self.facts.names.module(arg.value) for arg in maker.args if isinstance(arg.value, cst.Name))
+        names = (self.facts.names.dotted(arg.value) for arg in maker.args if isinstance(arg.value, cst.Name))
+        return [name for name, _ in zip(names, given, strict=True) if name is not None]
+
+    def _read_module(self, module: str, call: cst.Call) -> None:
+        """All that a module holds, of which a name of run time takes one thing."""
+        meant = meant_by(self.facts, module)
+        self.unread |= dict.fromkeys(meant.unread, call)
+        for node in meant.definitions:
+            if node in self.facts.tree.class_at:
+                self._class(self.facts.tree.class_at[node])
+            elif node in self.facts.tree.function_at:
+                self._makes(self.facts.tree.function_at[node])
+                self._enter(self.facts.tree.function_at[node])  # `criterion = getattr(losses, name)` is called itself
 
     def _is_out_of_sight(self, callee: cst.BaseExpression) -> bool:
         """True for `getattr(module, name)` of a module that nobody in the unit gives."""

@@ -152,7 +152,7 @@ class Instances:
         """A constructor that is given the scaler where an instance is made, and keeps it for the methods."""
         outside = [user for user in self.users if not home.encloses(user)]
         inits = {self._constructor(owner) for owner in self.owners(outside)}
-        init = inits.pop() if len(inits) == 1 else None
+        init = self._called_by_all(inits)
         if init is None or not init.parameters or not self.facts.calls.callers(init):
             return None
         assert init.owner is not None
@@ -166,6 +166,14 @@ class Instances:
         parameters, arguments = self.passing.through([init], home.encloses)
         creation = self._before_calls(self.creations.at(home), [argument.call for argument in arguments])
         return Binding([creation], None, parameters, arguments, {}, carriers=carriers, taken_up=((kept, carrier),))
+
+    def _called_by_all(self, inits: set[Function | None]) -> Function | None:
+        """The only constructor, or that of a base class which those of the derived classes call."""
+        for init in inits:
+            callers = {site.caller for site in self.facts.calls.callers(init)} if init is not None else set()
+            if init is not None and all(other is init or other in callers for other in inits):
+                return init
+        return None
 
     def _before_calls(self, creation: Creation, calls: list[cst.Call]) -> Creation:
         """Earlier, where an instance is made before mixed precision is set up for what it holds."""

@@ -241,7 +241,7 @@ class Devices:
             and "cuda" in self.facts.text(call.func)
         ):
             return "cuda"
-        if self._is_of_settings(call):
+        if self._is_of_settings(call) or self._has_default(call):
             return Decision(None, False, call, True)
         function = self.facts.objects.called_function(call)
         if function is None:
@@ -261,7 +261,8 @@ class Devices:
         name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
         if name in _GPU_NUMBERS:
             return "cuda"
-        values = [value for value in self.facts.objects.values_of(node) if literal_value(value) is not None]
+        given = [*self.facts.objects.values_of(node), *self.facts.objects.parts_returned(node)]
+        values = [value for value in given if literal_value(value) is not None]
         places = [self._place(value) for value in values]
         if option is not None:
             known = [option.default, *(option.choices or ())]
@@ -281,6 +282,10 @@ class Devices:
         """True for `config.device`, which nothing in the unit shows but the script goes by."""
         asked = _asked_for_device(node)
         return asked is not None and _SETTINGS.search(self.facts.text(asked)) is not None
+
+    def _has_default(self, call: cst.Call) -> bool:
+        """True for `anything.get("device", "cuda")`."""
+        return _asked_for_device(call) is not None and len(call.args) == 2 and self._place(call.args[1].value) == "cuda"
 
     def _together(self, places: list[Place | Decision], node: cst.BaseExpression | None) -> Place | Decision:
         decisions = [place for place in places if isinstance(place, Decision)]

@@ -169,6 +169,8 @@ class Optimizers:
         values = self.facts.objects.values_of(call.func)
         if any(isinstance(value, cst.Call) and self._looks_up_optimizer(value) for value in values):
             return True  # Optimizer = getattr(torch.optim, name)
+        if any(self.facts.names.dotted(arg.value) == "torch.optim" for arg in call.args):
+            return True  # config.init_obj("optimizer", torch.optim, parameters)
         return self._is_factory_out_of_sight(call) or self._takes_parameters(call)
 
     def _looks_up_optimizer(self, call: cst.Call) -> bool:
