@@ -9,9 +9,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
-from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.objects import WRAPPERS, ObjectSet
 from amp_migrate.facts.paths import Point
-from amp_migrate.facts.tree import Statement, names_in
+from amp_migrate.facts.tree import Statement, called_name, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.events import Events, GradientUse, Step
 from amp_migrate.plan.steps.norms import is_gradient_norm, is_imported_norm
@@ -250,7 +250,29 @@ class UnscalePlanner:
         for use in uses:
             if use.access is not None:
                 return Unscale(candidate, use.access.optimizer)
+        local = self._local_name(candidate, members)
+        if local is not None:
+            return Unscale(candidate, local)
         raise Refusal("AMP904", candidate.node, "the optimizer is not known by name where its gradients are used")
+
+    def _local_name(self, candidate: Statement, members: ObjectSet) -> cst.Name | None:
+        """`optimizer`, where another object steps it: `schedule = Schedule(optimizer)`. Not where something is wrapped
+        around it, which steps in its place.
+        """
+        for variable in self.facts.names.scopes[candidate.function].variables.values():
+            bound = next(iter(variable.bindings), None)
+            home = bound.statement if bound is not None else None
+            if bound is None or home is None or len(variable.bindings) != 1 or bound.kind != "assign":
+                continue
+            if self.facts.objects.variable_objects(variable) != members:
+                continue
+            uses = [self.facts.tree.parents.get(load) for load in variable.loads]
+            calls = [self.facts.tree.parents.get(use) for use in uses if isinstance(use, cst.Arg)]
+            is_wrapped = any(isinstance(call, cst.Call) and called_name(call) in WRAPPERS for call in calls)
+            comes_before = home.order < candidate.order and any(one.block is home.block for one in candidate.path())
+            if variable.loads and comes_before and not is_wrapped:
+                return variable.loads[0]
+        return None
 
     def _condition(self, step: Step, candidate: Statement) -> cst.BaseExpression | None:
         """The test around a step whose optimizer is bound under conditions, where `candidate` is outside (rule D7)."""
