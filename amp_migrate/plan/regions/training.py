@@ -85,8 +85,8 @@ class _Finder:
                 anchor = _before_guard(backward)
                 self._hoists[anchor] = backward
                 self._needed.setdefault(anchor.function, set())
-        for function in self._needed:
-            self._needed[function] -= self._penalised(function)
+        for function, needed in self._needed.items():
+            needed -= self._penalised(function) | {one for one in needed if _defines_lambda(one)}
         regions = [region for function in self._needed for region in self._regions_of(function)]
         regions = [region for region in regions if not self._is_preparation(region)]
         self._check_penalties(regions)
@@ -469,6 +469,11 @@ def lowest_block(statements: list[Statement]) -> Block:
             break
         block = level[0].block
     return block
+
+
+def _defines_lambda(statement: Statement) -> bool:
+    """True for `score = lambda x: model(x)`, which runs nothing yet."""
+    return isinstance(statement.node, cst.Assign) and isinstance(statement.node.value, cst.Lambda)
 
 
 def _is_from_numpy(statement: Statement) -> bool:

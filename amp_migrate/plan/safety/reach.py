@@ -77,7 +77,10 @@ class Reach:
 
     def _call(self, call: cst.Call) -> None:
         self._note_callees(call)
-        for function in sorted(self.facts.objects.candidates(call), key=self.facts.tree.functions.index):
+        candidates = list(self.facts.objects.candidates(call))
+        if len(candidates) > 1:
+            candidates.sort(key=self.facts.tree.functions.index)
+        for function in candidates:
             if function.name != "__init__":
                 self._enter(function)
         models = [arg.value for arg in call.args] if self.forwards.is_forward(call) else []
