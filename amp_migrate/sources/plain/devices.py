@@ -20,7 +20,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction, negation, unknown
 from amp_migrate.facts.stores import subscript_key
-from amp_migrate.facts.tree import Statement, argument_value, called_name
+from amp_migrate.facts.tree import Function, Statement, argument_value, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, Guard
@@ -115,8 +115,18 @@ class Devices:
     def _moves(self) -> Iterator[Move]:
         others = self._of_other_models()
         for call, statement in self.facts.tree.every(cst.Call):
-            if not any(statement.inside(test) for test in others):
+            if not self._belongs_to(statement, others):
                 yield from self._move(call, statement)
+
+    def _belongs_to(
+        self, statement: Statement, tests: list[Statement], seen: frozenset[Function] = frozenset()
+    ) -> bool:
+        """True in a self-test, and in a function that nothing but self-tests calls."""
+        if not tests or any(statement.inside(test) for test in tests):
+            return bool(tests)
+        callers = self.facts.calls.callers(statement.function) if statement.function not in seen else []
+        within = seen | {statement.function}
+        return bool(callers) and all(self._belongs_to(site.statement, tests, within) for site in callers)
 
     def _of_other_models(self) -> list[Statement]:
         """Self-tests without a loss: they move models of their own."""

@@ -26,6 +26,7 @@ _HOOKS = frozenset(
 _IN_PLACE = frozenset("add_ sub_ mul_ copy_ addcmul_ addcdiv_ set_".split())
 _DOUBLES = frozenset(("torch.float64", "torch.double", "torch.DoubleTensor", "torch.cuda.DoubleTensor"))
 _PYTHON_2 = frozenset(("xrange", "raw_input", "unicode"))
+_DEBUGGING = re.compile(r"debug|anomal", re.IGNORECASE)
 _PYTHON_VERSION = re.compile(r"version|\bPY[23]\b")
 _PARAMETERS = re.compile(r"param|weight|theta|fast|named_|\bphi\b", re.IGNORECASE)
 
@@ -47,6 +48,7 @@ def reasons_to_leave_alone(facts: Facts, optimizers: Optimizers, losses: list[Lo
         finder.hidden_penalty,
         finder.shared_processes,
         finder.hooks,
+        finder.anomalies,
         finder.other_gradients,
     ]
     return [refusal for check in checks if (refusal := check()) is not None]
@@ -275,6 +277,17 @@ class _Finder:
             if called_name(call) in _HOOKS and isinstance(call.func, cst.Attribute) and not self._is_harmless(call):
                 text = self.facts.text(call.func)
                 return Refusal("AMP958", call, f"{text} looks at gradients during the backward", self._unread(call))
+        return None
+
+    def anomalies(self) -> Refusal | None:
+        """Anomaly detection raises for the NaN of the first overflow, where GradScaler would skip the step ([run])."""
+        for call, statement in self.facts.tree.every(cst.Call):
+            is_on = not call.args or literal_value(call.args[0].value) is True
+            if called_name(call) in ("set_detect_anomaly", "detect_anomaly") and is_on:
+                tests = [outer.node.test for outer in statement.path() if isinstance(outer.node, cst.If)]
+                if not any(_DEBUGGING.search(self.facts.text(test)) for test in tests):
+                    text = self.facts.text(call)
+                    return Refusal("AMP958", call, f"{text} stops at the first overflow, where a scaler skips the step")
         return None
 
     def _is_harmless(self, call: cst.Call) -> bool:
