@@ -90,7 +90,17 @@ class _Finder:
         regions = [region for function in self._needed for region in self._regions_of(function)]
         regions = [region for region in regions if not self._is_preparation(region)]
         self._check_penalties(regions)
+        self._check_anything_is_left(regions)
         return regions
+
+    def _check_anything_is_left(self, regions: list[Region]) -> None:
+        """A scaler without any autocast would be for nothing."""
+        forwards = [one for function in self._needed for one in self._penalised(function)]
+        inside = (inner for region in regions for one in region.statements() for inner in one.descendants())
+        if any(map(self.forwards.runs_model, forwards)) and not any(map(self.forwards.runs_model, inside)):
+            first = min(forwards, key=lambda one: one.order)
+            text = self.facts.text(first.node)
+            raise Refusal("AMP968", first.node, f"{text} is for a penalty as well, and nothing else for autocast")
 
     def _penalised(self, function: Function) -> frozenset[Statement]:
         """What stays in float32 for a penalty of its gradient; O1 had no such place."""
