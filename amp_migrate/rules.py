@@ -250,8 +250,8 @@ _RULES = (
     Rule(
         "AMP186",
         "attention",
-        "a matrix is multiplied with its own transpose in half",
-        "sums of squares overflow in half (beyond 65504), and the division comes afterwards",
+        "a product of matrices runs in half, which should run in float32",
+        "sums of squares overflow in half (beyond 65504); phases and small distances are mere rounding in it",
         "give the product a line of its own, and run it on .float() inputs inside `with autocast(enabled=False)`",
     ),
     Rule(

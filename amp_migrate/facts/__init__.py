@@ -85,13 +85,14 @@ class Facts:
         return any(words.search(module_text(module).code) for module in self.modules)
 
     def place(self, variable: Variable) -> tuple[str, str, str]:
-        """A variable by file, function or class, and name: the same before and after a migration."""
-        scope = variable.scope
-        owner = scope.owner.name if isinstance(scope.owner, (Function, Class)) else ""
+        """A variable by file, functions and classes around it, and name: the same before and after a migration."""
+        scope, around = variable.scope, []
         while scope.parent is not None:
+            if isinstance(scope.owner, (Function, Class)):
+                around.append(scope.owner.name)
             scope = scope.parent
         assert isinstance(scope.owner, Function)
-        return self.files[scope.owner].path, owner, variable.name
+        return self.files[scope.owner].path, ".".join(reversed(around)), variable.name
 
     def quote(self, node: cst.CSTNode) -> str:
         """The quotation mark that the file around a node mostly uses; without strings, that of the whole unit."""

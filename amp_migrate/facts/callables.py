@@ -4,6 +4,7 @@ train(model)                  the function that the name means, also through imp
 TRAINERS[name](model)         the only function in that table
 step(model, batch)            where `step` is a parameter: the function that every caller passes for it
 self.process(batch)           the method that all classes of the hierarchy agree on
+TRAINERS[name](model)         the constructor of all classes in the table, if they share one
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TypeGuard
 
 import libcst as cst
 
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.tree import Class, Function, Statement, Tree
 from amp_migrate.facts.variables import Binding
+
+_LOOKUPS = (cst.Subscript, cst.Call)  # TABLE[name](x), getattr(module, name)(x)
 
 
 class Callables(ABC):
@@ -27,6 +29,7 @@ class Callables(ABC):
         self.tree = tree
         self.names = names
         self._callers: dict[Function, list[tuple[cst.Call, Statement]]] = {}
+        self._possible_callers: dict[Function, list[tuple[cst.Call, Statement]]] = {}
 
     @abstractmethod
     def origins(self, node: cst.BaseExpression) -> set[object]:
@@ -40,7 +43,7 @@ class Callables(ABC):
         if isinstance(func, cst.Name):
             bound = self.partial_behind(func)
             meant = self._function_meant(bound.args[0].value if bound is not None else func)
-            return meant or _only({*self._called_instances(call)})
+            return meant or _only({*self._called_instances(call)}) or _only(self._constructors(call))
         if isinstance(func, cst.Attribute):
             if _is_super(func.value):
                 return self._inherited(call, func.attr.value)
@@ -49,24 +52,23 @@ class Callables(ABC):
                 return named
             owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
             methods = {self._method(owner, func.attr.value) for owner in owners}
-            return _only(methods or {*self._called_instances(call)})
-        if isinstance(func, cst.Subscript):
-            held = self.origins(func)  # of a table with one function in it, whatever the key
-            return next((self.tree.function_at[one] for one in held if _is_def(one)), None) if len(held) == 1 else None
-        inits = {self._method(owner, "__init__") for owner in self.classes_made(call)}
-        return inits.pop() if len(inits) == 1 else None
+            return _only(methods or {*self._called_instances(call)}) or _only(self._constructors(call))
+        meant = self._function_meant(func) or _only(self._constructors(call))
+        return meant or _only({*self._called_instances(call)})
 
     def candidates(self, call: cst.Call) -> set[Function]:
-        """The functions that a call may run: one where that is certain, else all that a variable may hold, or the
-        methods of all classes that its object may be of, and of what these inherit from.
+        """The functions that a call may run: one where that is certain, else all that a variable or a table may hold,
+        constructors among them, or the methods of all classes that its object may be of, and of what these inherit
+        from.
         """
         certain = self.called_function(call)
         if certain is not None:
             return {certain}
-        if isinstance(call.func, cst.Name):
+        if isinstance(call.func, (cst.Name, *_LOOKUPS)):
             held = self.origins(call.func)
             functions = {self.tree.function_at[one] for one in held if isinstance(one, cst.FunctionDef)}
-            return functions | self._called_instances(call)
+            constructors = {one for one in self._constructors(call) if one is not None}
+            return functions | constructors | self._called_instances(call)
         if not isinstance(call.func, cst.Attribute) or _is_super(call.func.value):
             return set()
         owners = [owner for owner in self.origins(call.func.value) if isinstance(owner, Class)]
@@ -92,6 +94,10 @@ class Callables(ABC):
     def callers(self, function: Function) -> list[tuple[cst.Call, Statement]]:
         """The calls of a function, with the statements that hold them."""
         return self._callers.get(function, [])
+
+    def possible_callers(self, function: Function) -> list[tuple[cst.Call, Statement]]:
+        """These, and the calls that may run another function as well: `TRAINERS[name](model)`."""
+        return [*self.callers(function), *self._possible_callers.get(function, ())]
 
     def argument(self, call: cst.Call, function: Function, param: cst.Param) -> cst.Arg | None:
         """The argument that a call gives for a parameter, if it gives one."""
@@ -158,20 +164,26 @@ class Callables(ABC):
         return self.tree.class_at.get(binding.node) if binding is not None else None
 
     def classes_made(self, call: cst.Call) -> list[Class]:
-        """The classes of which a call makes an instance: one, or the two of `(A if fast else B)(model)`."""
-        if not isinstance(call.func, cst.IfExp):
-            made = self.called_class(call)
-            return [made] if made is not None else []
-        bindings = [self._only_binding(arm) for arm in (call.func.body, call.func.orelse)]
-        classes = [self.tree.class_at.get(binding.node) for binding in bindings if binding is not None]
-        return [owner for owner in classes if owner is not None] if len(classes) == 2 and None not in classes else []
+        """The classes of which a call makes an instance: one, the two of `(A if fast else B)(model)`, or those of a
+        table, where it holds nothing else.
+        """
+        made = self.called_class(call)
+        if made is not None:
+            return [made]
+        held = self.origins(call.func)
+        classes = [one for one in self.tree.classes if one.node in held]
+        return classes if len(classes) == len(held) else []
+
+    def _constructors(self, call: cst.Call) -> set[Function | None]:
+        """The `__init__` of each class that a call may make."""
+        return {self._method(owner, "__init__") for owner in self.classes_made(call)}
 
     def _function_meant(self, node: cst.BaseExpression) -> Function | None:
-        """The function that a name means, or that a variable holds, whoever gave it its value."""
+        """The function that a name means, or that a variable or a table holds, whoever gave it its value."""
         named = self.function_named(node)
-        if named is not None or not isinstance(node, cst.Name):
+        if named is not None or not isinstance(node, (cst.Name, *_LOOKUPS)):
             return named
-        meant = self._only_value(node)
+        meant = self._only_value(node) if isinstance(node, cst.Name) else _sole(self.origins(node))
         return self.tree.function_at.get(meant) if isinstance(meant, cst.FunctionDef) else None
 
     def _only_value(self, name: cst.Name) -> object:
@@ -179,8 +191,7 @@ class Callables(ABC):
         variable = self.names.definition(name)
         if variable is None or all(binding.kind in ("def", "class") for binding in variable.bindings):
             return None
-        origins = self.origins(name)
-        return origins.pop() if len(origins) == 1 else None
+        return _sole(self.origins(name))
 
     def _only_binding(self, node: cst.BaseExpression) -> Binding | None:
         """What a name of the unit, or `module.name`, is bound to, where that is one thing."""
@@ -269,8 +280,8 @@ def _only(functions: set[Function | None]) -> Function | None:
     return next(iter(functions)) if len(functions) == 1 else None
 
 
-def _is_def(one: object) -> TypeGuard[cst.FunctionDef]:
-    return isinstance(one, cst.FunctionDef)
+def _sole(origins: set[object]) -> object:
+    return next(iter(origins)) if len(origins) == 1 else None
 
 
 def _is_super(node: cst.BaseExpression) -> bool:

@@ -67,6 +67,10 @@ class Elsewhere(Protocol):
         """The full names of the modules in a local package, or in a folder without an `__init__.py`."""
         ...
 
+    def importable(self, importer: str) -> list[str]:
+        """The full names of the modules that the file `importer` can import by a name without dots."""
+        ...
+
     def is_there(self, resolved: str) -> bool:
         """True for a local module, and for what one of them defines."""
         ...
@@ -126,6 +130,9 @@ class Nowhere:
         return dotted
 
     def modules_in(self, package: str) -> list[str]:
+        return []
+
+    def importable(self, importer: str) -> list[str]:
         return []
 
     def is_there(self, resolved: str) -> bool:

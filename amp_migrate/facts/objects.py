@@ -14,12 +14,13 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import libcst as cst
 
 from amp_migrate.facts.callables import Callables
+from amp_migrate.facts.lookups import pattern_meant
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name
@@ -168,10 +169,10 @@ class Objects(Callables):
         linkable = [
             (call, statement)
             for call, statement in calls
-            if isinstance(call.func, (cst.Name, cst.Subscript))
+            if isinstance(call.func, (cst.Name, cst.Subscript, cst.Call, cst.IfExp))
             or (isinstance(call.func, cst.Attribute) and (call.func.attr.value in defined or "__call__" in defined))
         ]
-        targets: dict[cst.Call, Function] = {}
+        targets: dict[cst.Call, set[Function]] = {}
         while found := self._targets(call for call, _ in linkable if call not in targets):
             targets |= found
             self._set_callers(linkable, targets)
@@ -179,15 +180,18 @@ class Objects(Callables):
         if certain != targets:  # what seemed to be the only value while callers were missing is not
             self._set_callers(linkable, certain)
 
-    def _targets(self, calls: Iterable[cst.Call]) -> dict[cst.Call, Function]:
-        found = ((call, self.called_function(call)) for call in calls)
-        return {call: function for call, function in found if function is not None}
+    def _targets(self, calls: Iterable[cst.Call]) -> dict[cst.Call, set[Function]]:
+        found = ((call, self.candidates(call)) for call in calls)
+        return {call: functions for call, functions in found if functions}
 
-    def _set_callers(self, calls: list[tuple[cst.Call, Statement]], targets: dict[cst.Call, Function]) -> None:
+    def _set_callers(self, calls: list[tuple[cst.Call, Statement]], targets: dict[cst.Call, set[Function]]) -> None:
+        certain = {call: self.called_function(call) for call in targets}
         self._callers.clear()
+        self._possible_callers.clear()
         for call, statement in calls:
-            if call in targets:
-                self._callers.setdefault(targets[call], []).append((call, statement))
+            for function in targets.get(call, ()):
+                kept = self._callers if certain[call] is function else self._possible_callers
+                kept.setdefault(function, []).append((call, statement))
         self._memo.clear()
 
     # -- resolution -----------------------------------------------------------------------------------
@@ -290,14 +294,33 @@ class Objects(Callables):
             if not function.has_decorator("classmethod"):
                 return frozenset({Object("instance", self.root_class(function.owner))})
         found = self.objects(binding.value) if binding.value is not None else _NOTHING
-        callers = self.callers(function)
+        callers = self.possible_callers(function)
         for call, _ in callers:
             arg = self.argument(call, function, binding.node)
             if arg is not None:
                 found |= self.objects(arg.value)
             elif any(given.star for given in call.args):
-                found |= {Object("parameter", variable)}
+                found |= self._of_starred(call, variable)
         return found if callers else found | {Object("parameter", variable)}
+
+    def _of_starred(self, call: cst.Call, variable: Variable) -> ObjectSet:
+        """What starred arguments give a parameter, as far as they are in sight."""
+        values = self._starred_values(call, variable.name)
+        if values is None:
+            return frozenset({Object("parameter", variable)})
+        return frozenset(one for value in values for one in self.objects(value))
+
+    def _starred_values(self, call: cst.Call, name: str) -> list[cst.BaseExpression] | None:
+        """What stands under a name in the dicts that a call is given as `**built`; None where some are not in sight."""
+        held = [self.objects(arg.value) for arg in call.args if arg.star]
+        dicts = [one for objects in held for one in objects if isinstance(one.origin, cst.Dict)]
+        is_known = all(objects and objects <= set(dicts) for objects in held)
+        if not is_known or any(arg.star == "*" for arg in call.args):
+            return None
+        field = f"[{name!r}]"
+        stored = [store for store in self._stores.at(field) if not store.selector]
+        given = [value for one in dicts for value in _items(one.origin, field)]
+        return given + [store.value for store in stored if not self.objects(store.base).isdisjoint(dicts)]
 
     def _of_loop_variable(self, source: cst.BaseExpression, selector: tuple[int, ...]) -> ObjectSet:
         """What `for target in source` binds: an element, or with zip and enumerate one of several."""
@@ -325,13 +348,15 @@ class Objects(Callables):
             return self.objects(func.value)
         if name in WRAPPERS and first is not None:
             return self.objects(first.value)
+        if name in ("eval", "getattr") and (meant := self._looked_up(node)):
+            return meant
         if made := self.classes_made(node):
             return frozenset({Object("instance", self.root_class(one)) for one in made})
-        function = self.called_function(node)
-        if function is not None:
+        if functions := self._functions_run(node):
             returned = _NOTHING
-            for value in self._stores.returned(function):
-                returned |= self._returned(node, function, value)
+            for function in functions:
+                for value in self._stores.returned(function):
+                    returned |= self._returned(node, function, value)
             return returned
         given = self._initialized(node)
         if given is not None and given[1] is None:
@@ -343,14 +368,44 @@ class Objects(Callables):
                 return self._of_import(str(first.value.evaluated_value))
         return frozenset({Object("call", node)})
 
+    def _looked_up(self, call: cst.Call) -> ObjectSet:
+        """The definitions that `eval("Net" + name)` and `getattr(nets, "make_" + name)` may mean. Where it is open,
+        those of a module that defines nothing but functions; else nothing.
+        """
+        is_eval = called_name(call) == "eval"
+        if not isinstance(call.func, cst.Name) or len(call.args) < (1 if is_eval else 2):
+            return _NOTHING
+        module = self.tree.root_of(call) if is_eval else self.names.module(call.args[0].value)
+        text = call.args[0 if is_eval else 1].value
+        pattern = pattern_meant(self.values_of(text) if isinstance(text, cst.Name) else [text])
+        if module is None or (is_eval and pattern is None):
+            return _NOTHING
+        variables = self.names.scopes[module].variables.values()
+        if pattern is None:
+            own = [one for one in variables if any(binding.kind in ("def", "class") for binding in one.bindings)]
+            found = [one for variable in own for one in self._of_variable(variable)]
+            return frozenset(found) if all(isinstance(one.origin, cst.FunctionDef) for one in found) else _NOTHING
+        named = [
+            one for variable in variables if pattern.fullmatch(variable.name) for one in self._of_variable(variable)
+        ]
+        return frozenset(one for one in named if isinstance(one.origin, (cst.ClassDef, cst.FunctionDef)))
+
+    def _functions_run(self, call: cst.Call) -> list[Function]:
+        """The function that a call runs; else all those of a table, or of the classes that its object may be of."""
+        certain = self.called_function(call)
+        if certain is not None:
+            return [certain]
+        possible = self.candidates(call)
+        return [] if any(function.name == "__init__" for function in possible) else list(possible)
+
     def _returned_parts(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> ObjectSet | None:
         """What `model, state = load(model, path)` binds, where the function returns displays: None for other values."""
-        function = self.called_function(value) if isinstance(value, cst.Call) and len(selector) == 1 else None
-        if function is None:
+        functions = self._functions_run(value) if isinstance(value, cst.Call) and len(selector) == 1 else []
+        if not functions:
             return None
         assert isinstance(value, cst.Call)
         found = _NOTHING
-        for returned in self._stores.returned(function):
+        for function, returned in ((one, given) for one in functions for given in self._stores.returned(one)):
             if not isinstance(returned, cst.Tuple) or len(returned.elements) <= selector[0]:
                 return None
             element = returned.elements[selector[0]]
@@ -452,11 +507,8 @@ class Objects(Callables):
                 elif field in (ANY, f"[{index}]"):
                     found |= self.objects(element.value)
         elif isinstance(node, cst.Dict):
-            for item in node.elements:
-                if isinstance(item, cst.DictElement) and (
-                    field == ANY or not isinstance(item.key, cst.SimpleString) or string_key(item.key) == field
-                ):
-                    found |= self.objects(item.value)
+            for value in _items(node, field):
+                found |= self.objects(value)
         return found
 
     def _values_of_variable(self, variable: Variable) -> list[cst.BaseExpression]:
@@ -466,11 +518,22 @@ class Objects(Callables):
                 values.append(binding.value)
             function = variable.scope.owner
             if binding.kind == "param" and isinstance(function, Function) and isinstance(binding.node, cst.Param):
-                for call, _ in self.callers(function):
+                for call, _ in self.possible_callers(function):
                     arg = self.argument(call, function, binding.node)
                     if arg is not None:
                         values.append(arg.value)
+                    elif any(given.star for given in call.args):
+                        values += self._starred_values(call, variable.name) or []
         return values
+
+
+def _items(node: object, field: str) -> Iterator[cst.BaseExpression]:
+    """The values that a dict display may hold under a key."""
+    for item in node.elements if isinstance(node, cst.Dict) else ():
+        if isinstance(item, cst.DictElement):
+            key = string_key(item.key) if isinstance(item.key, cst.SimpleString) else field
+            if field in (ANY, key):
+                yield item.value
 
 
 def _overlap(one: Object, other: Object) -> bool:

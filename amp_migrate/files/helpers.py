@@ -15,7 +15,7 @@ from pathlib import Path
 from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.averaging import only_averages
 from amp_migrate.files.bindings import called_name
-from amp_migrate.files.imports import canonical, member, module_name, modules_in, package_of_names, split
+from amp_migrate.files.imports import canonical, importable, member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.read import read_if_there
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
@@ -100,6 +100,9 @@ class Helpers:
 
     def modules_in(self, package: str) -> list[str]:
         return modules_in(package)
+
+    def importable(self, importer: str) -> list[str]:
+        return importable(Path(importer))
 
     def is_there(self, resolved: str) -> bool:
         place = split(resolved)

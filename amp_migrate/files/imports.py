@@ -78,6 +78,13 @@ def modules_in(package: str) -> list[str]:
     return [_joined_path(package, name[:-3]) for name in names if name.endswith(".py") and name != "__init__.py"]
 
 
+def importable(importer: Path) -> list[str]:
+    """The canonical names of the other modules that the file `importer` can import by a name without dots."""
+    itself = module_name(importer)
+    found = (name for root in _roots(str(_resolved(importer).parent)) for name in modules_in(root))
+    return [name for name in dict.fromkeys(found) if name != itself]
+
+
 def module_name(file: Path) -> str:
     """The canonical name of the module in a file."""
     resolved = _resolved(file)

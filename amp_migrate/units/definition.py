@@ -17,7 +17,8 @@ class Definition:
     `takes_handle`: one of its names looks like a handle, or it saves or loads whatever it is given by any name.
     `hands_on`: it passes something on that is one or looks like one. `holds_handle`: it is a variable of the module
     that is the handle, holds it, or says whether there is one. `trains`: it computes or changes gradients, steps, or
-    saves states. `runs_parameter`: it is a function that calls one of its parameters.
+    saves states. `runs_parameter`: it is a function that calls one of its parameters. `passes_on`: whoever refers to it
+    may get at what it refers to: a variable (`TRAINERS = {"gan": GanTrainer}`), or a function that looks things up.
     """
 
     references: frozenset[str]
@@ -30,6 +31,7 @@ class Definition:
     holds_handle: bool
     trains: bool
     runs_parameter: bool
+    passes_on: bool
 
     @property
     def is_optimizer(self) -> bool:

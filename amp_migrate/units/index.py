@@ -11,10 +11,12 @@ from pathlib import Path
 
 from amp_migrate.files.imports import module_name
 from amp_migrate.units.context import evaluations, options
+from amp_migrate.units.definition import Definition
 from amp_migrate.units.inheritance import Inheritance
 from amp_migrate.units.links import Link, find_links
 from amp_migrate.units.nearby import Nearby
 from amp_migrate.units.reach import Reach
+from amp_migrate.units.receivers import receivers
 from amp_migrate.units.sources import Node, Sources, node_of
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.universe import universe_of
@@ -192,13 +194,22 @@ class Index:
         while waiting:
             node = waiting.pop()
             for user in self._sources.referring(node, loosely=True):
-                is_definition = self._sources.definition(user) is not None
-                if is_definition and user.file not in unit.files and self._may_call(user.file, method):
+                definition = self._sources.definition(user)
+                if definition is not None and user.file not in unit.files and self._may_call(user.file, method):
                     users.setdefault(user.file, f"uses {node.name} of {self._shown(node.file)}")
-                if user not in seen and (method or not is_definition):
+                if user not in seen and (method or definition is None or self._passes_on(definition, node)):
                     seen.add(user)
                     waiting.append(user)
         return dict(sorted(users.items()))
+
+    def receivers(self, name: str, file: Path, unit: Unit) -> dict[Path, str]:
+        """Files outside that may call a method of the unit on an object that they are handed."""
+        found = receivers(self._sources, file.resolve(), name, unit.files)
+        return dict.fromkeys(sorted(found), f"may call {name} of {self._shown(file)}")
+
+    def _passes_on(self, definition: Definition, node: Node) -> bool:
+        """True for what others get at a name by: tables, functions that look it up, and classes derived from it."""
+        return definition.passes_on or node in map(node_of, definition.bases)
 
     @cached_property
     def _links(self) -> Mapping[Path, list[Link]]:

@@ -286,6 +286,7 @@ class _Units:
             programs = self.index.programs(done.unit, done.given).values()
             together = {one for files in programs if file in files for one in files}
             users |= self.index.users_of(name, file, Unit(tuple(together), {}))
+            users |= self.index.receivers(name, file, done.unit)
         if not users:
             return None
         larger = done.unit.extended(users)

@@ -45,6 +45,7 @@ def read_definition(node: ast.AST, names: Names, tie: Tie) -> Definition:
     """Read one definition; of a module only what is not in its functions and classes."""
     reader = _Reader(names, tie, is_module=isinstance(node, ast.Module))
     reader.visit(node)
+    is_variable = isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
     return Definition(
         frozenset(reader.references),
         frozenset(reader.bases),
@@ -53,9 +54,10 @@ def read_definition(node: ast.AST, names: Names, tie: Tie) -> Definition:
         reader.uses_handle or any(map(tie.joins, reader.references)),
         reader.takes_handle or (reader.takes_any_name and not reader.called.isdisjoint(_STATES)),
         reader.hands_on,
-        isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and any(map(tie.is_itself, reader.references)),
+        is_variable and any(map(tie.is_itself, reader.references)),
         reader.trains,
         isinstance(node, _Function) and reader.calls_parameter,
+        is_variable or (isinstance(node, _Function) and reader.looks_up),
     )
 
 
@@ -69,6 +71,7 @@ class _Reader(ast.NodeVisitor):
         self.called: set[str] = set()
         self.takes_any_name = False
         self.uses_handle = self.takes_handle = self.hands_on = self.trains = self.calls_parameter = False
+        self.looks_up = False
         self._is_module = is_module
         self._scopes: list[tuple[dict[str, set[str]], set[str]]] = []
         self._parameters: set[str] = set()
@@ -129,6 +132,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Return(self, node: ast.Return) -> None:
         self._hand(node.value)
+        self.looks_up |= isinstance(node.value, ast.Subscript)
         self.generic_visit(node)
 
     def visit_Dict(self, node: ast.Dict) -> None:

@@ -36,7 +36,7 @@ class BceSite:
     `floats` are the expressions that get `.float()`; `islands` the statement that needs an
     `autocast(enabled=False)` of its own, None where its region simply ends before it. `sigmoid_in_sight`
     tells whether the probabilities are certainly computed in float32, once the calls `endings` of containers that end
-    in a sigmoid give it float32.
+    in a sigmoid give it float32, and the `products` on the way run in it.
     """
 
     call: cst.Call
@@ -44,6 +44,7 @@ class BceSite:
     floats: list[cst.BaseExpression]
     island: Statement | None
     endings: list[cst.Call]
+    products: list[cst.BaseExpression]
     sigmoid_in_sight: bool
 
 
@@ -151,6 +152,7 @@ class _Finder:
     def _site(self, call: cst.Call, statement: Statement, region: Region) -> BceSite:
         floats: list[cst.BaseExpression] = []
         endings: list[cst.Call] = []
+        products: list[cst.BaseExpression] = []
         in_sight = False
         for index, arg in enumerate(call.args[:2]):
             value = arg.value
@@ -158,6 +160,7 @@ class _Finder:
             if made is not None:
                 floats += made.arguments
                 endings += made.endings
+                products += made.products
                 in_sight = in_sight or index == 0
                 places = [*made.arguments, *made.endings]
                 if not places or any(self.facts.tree.function_of(one) is not statement.function for one in places):
@@ -169,9 +172,11 @@ class _Finder:
         island: Statement | None = statement
         if statement.block is region.block and region.last is statement and region.first is not statement:
             region.last = self._before(statement, region)
+            while any(self.facts.tree.statement_of(product) is region.last for product in products):
+                region.last = self._before(region.last, region)
         if statement.block is region.block and region.last.index < statement.index:
             island = None
-        return BceSite(call, statement, floats, island, endings, in_sight)
+        return BceSite(call, statement, floats, island, endings, products, in_sight)
 
     def _before(self, statement: Statement, region: Region) -> Statement:
         """What a region ends with that is cut before a statement; `optimizer.zero_grad()` stays outside, too."""

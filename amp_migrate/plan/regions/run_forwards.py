@@ -58,7 +58,7 @@ class RunForwards:
 
     def calls_of(self, function: Function) -> list[cst.Call | None]:
         """The calls of a function; of a forward, those of its module."""
-        found: list[cst.Call | None] = [call for call, _ in self.facts.objects.callers(function)]
+        found: list[cst.Call | None] = [call for call, _ in self.facts.objects.possible_callers(function)]
         if function.name == "forward" and function.owner is not None:
             root = self.facts.objects.root_class(function.owner)
             for call, _ in self.facts.tree.every(cst.Call):

@@ -17,7 +17,8 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.regions.containers import Containers
 from amp_migrate.plan.regions.operations import IN_FLOAT32
-from amp_migrate.plan.regions.trail import Lost, Trail
+from amp_migrate.plan.regions.trail import Frames, Keys, Lost, Trail
+from amp_migrate.plan.safety.products import factors
 
 _SIGMOIDS = frozenset(("sigmoid", "softmax"))
 _MODULES = frozenset(("Sigmoid", "Softmax"))
@@ -30,11 +31,13 @@ _ENDINGS = _MODULES | _BOUNDED_MODULES
 class Made:
     """What makes probabilities: the `arguments` of sigmoids, and the calls of containers that end in one (`endings`).
 
-    `others` says whether something does that autocast runs in float32 anyway.
+    `products` are those of matrices on the way, which autocast would run in half. `others` says whether something makes
+    them that autocast runs in float32 anyway.
     """
 
     arguments: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     endings: list[cst.Call] = dataclasses.field(default_factory=list)
+    products: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
     others: bool = False
 
     def __bool__(self) -> bool:
@@ -57,6 +60,16 @@ class Sigmoids(Trail):
         except Lost:
             return None
         return self._found or None
+
+    def _follow(self, node: cst.BaseExpression, keys: Keys, frames: Frames) -> None:
+        """A product of probabilities leads to both."""
+        pair = factors(self.facts, node)
+        if not pair:
+            super()._follow(node, keys, frames)
+        elif node not in self._found.products:
+            self._found.products.append(node)
+        for factor in pair:
+            self._go(factor, (), frames)
 
     def is_source(self, node: cst.BaseExpression) -> bool:
         """True for a sigmoid, for a container that ends in one, and for what runs in float32. The rest goes on."""

@@ -93,7 +93,7 @@ def _operands(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpres
     if isinstance(node, cst.Call) and called_name(node) == "linear" and isinstance(node.func, cst.Attribute):
         given = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
         return given if len(given) == 2 and is_of_module(context.facts, node.func) else []
-    return factors(context, node)
+    return factors(context.facts, node)
 
 
 def _keep(context: Context, operand: cst.BaseExpression) -> None:

@@ -62,7 +62,7 @@ def _doubled(context: Context, node: cst.BaseExpression, user: cst.BaseExpressio
         given = node.args[1:] if is_of_module(context.facts, node.func) else node.args
         alphas = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value == "alpha"]
         return _matrices(given) if any(_is_two(alpha) for alpha in alphas) else []
-    pair = factors(context, node)
+    pair = factors(context.facts, node)
     around = [*pair, context.facts.tree.parents.get(node), user]
     if not any(isinstance(one, cst.BinaryOperation) and _factor_of_two(one) is not None for one in around):
         return []
@@ -73,7 +73,7 @@ def _behind_a_name(context: Context, node: cst.BaseExpression) -> cst.BaseExpres
     """`torch.mm(x, y)` for the name in `2 * product`."""
     factor = _factor_of_two(node)
     value = context.precisions.value_before(factor) if isinstance(factor, cst.Name) else None
-    return value if value is not None and factors(context, value) else None
+    return value if value is not None and factors(context.facts, value) else None
 
 
 def _factor_of_two(node: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -31,13 +31,13 @@ def isolate_phases(context: Context) -> None:
         angle = tensor_operand(context.facts, call) if called_name(call) in _WAVES else None
         for product in _products(context, angle, _DEEPEST) if angle is not None else ():
             if context.precisions.of(product) is Precision.HALF:
-                isolate(context, product, factors(context, product), "its sine or cosine is taken")
+                isolate(context, product, factors(context.facts, product), "its sine or cosine is taken")
 
 
 def _products(context: Context, node: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:
     """The products of matrices that an angle is made of by shaping, joining and arithmetic."""
     parts: list[cst.BaseExpression] = []
-    if factors(context, node):
+    if factors(context.facts, node):
         yield node
     elif isinstance(node, cst.Name):
         value = context.precisions.value_before(node)

@@ -97,6 +97,7 @@ _NUMPY_FUNCTION = re.compile(r"numpy\.(?:exp|log|sqrt|tanh|cos|sin|power|minimum
 _CONSTANTS = frozenset("math.pi math.e math.tau math.inf numpy.pi numpy.e numpy.inf torch.pi torch.e torch.inf".split())
 _NUMBERS = frozenset("size dim len item int stride nelement numel".split())
 _DEEPEST = 40
+_MOST = 4000
 
 
 class Precisions:
@@ -107,10 +108,12 @@ class Precisions:
         self.tensors = Tensors(facts)
         self.safety = safety
         self._open: set[object] = set()
+        self._steps = 0  # of the current question: through loops, the ways back to a value multiply
 
     def of(self, node: cst.BaseExpression) -> Precision:
         """The precision of an expression where it stands."""
-        if node in self._open or len(self._open) > _DEEPEST:
+        self._steps = self._steps + 1 if self._open else 0
+        if node in self._open or len(self._open) > _DEEPEST or self._steps > _MOST:
             return NOTHING_KNOWN
         if any(node is one for one in self.safety.floats):
             return SINGLE
@@ -260,7 +263,7 @@ class Precisions:
             return NOTHING_KNOWN
         given = [
             arg.value
-            for call, _ in self.facts.objects.callers(function)
+            for call, _ in self.facts.objects.possible_callers(function)
             if (arg := self.facts.objects.argument(call, function, binding.node)) is not None
         ]
         if binding.value is not None and literal_value(binding.value) is not None:

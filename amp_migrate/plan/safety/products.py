@@ -4,25 +4,40 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.facts.values import literal_value
+from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import IN_FLOAT32, Precision, is_of_module, tensor_operand
 
 _PRODUCTS = frozenset("mm bmm matmul".split())
 
 
-def factors(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+def factors(facts: Facts, node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The two operands of a product of matrices; nothing for other expressions."""
     pair: list[cst.BaseExpression] = []
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
         pair = [node.left, node.right]
     elif isinstance(node, cst.Call) and called_name(node) in _PRODUCTS and isinstance(node.func, cst.Attribute):
         given = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
-        pair = given if is_of_module(context.facts, node.func) else [node.func.value, *given]
+        pair = given if is_of_module(facts, node.func) else [node.func.value, *given]
     elif isinstance(node, cst.Call) and called_name(node) == "einsum":
         pair = [arg.value for arg in node.args[1:]]
     return pair if len(pair) == 2 else []
+
+
+def keep_product(context: Context, product: cst.BaseExpression) -> None:
+    """Float32 for a product that makes a probability: an island under autocast, its factors outside. Raises Refusal."""
+    statement = context.facts.tree.statement_of(product)
+    operands = factors(context.facts, product)
+    if statement in context.reach.statements:
+        isolate(context, product, operands, "a binary cross entropy takes it")
+        if statement not in context.safety.islands:
+            message = f"{context.facts.text(product)} makes a probability in half"
+            raise Refusal("AMP967", product, message)
+    else:
+        _keep(context, operands)
 
 
 def isolate(context: Context, product: cst.BaseExpression, operands: list[cst.BaseExpression], why: str) -> None:
@@ -31,12 +46,16 @@ def isolate(context: Context, product: cst.BaseExpression, operands: list[cst.Ba
     """
     statement = context.facts.tree.statement_of(product)
     parts = [part for part in context.facts.tree.expressions(statement) if isinstance(part, cst.BaseExpression)]
-    beside = {part: pair for part in parts if part is not product and (pair := factors(context, part))}
+    beside = {part: pair for part in parts if part is not product and (pair := factors(context.facts, part))}
     if not context.can_be_island(statement, product, *beside):
         context.note(product, "AMP186", f"{context.facts.text(product)} runs in half, and {why}")
         return
     context.safety.isolate(statement)
-    for operand in (*operands, *(one for pair in beside.values() for one in pair)):
+    _keep(context, [*operands, *(one for pair in beside.values() for one in pair)])
+
+
+def _keep(context: Context, operands: list[cst.BaseExpression]) -> None:
+    for operand in operands:
         if not is_single_alone(context, operand):
             context.safety.keep_float32(operand)
 

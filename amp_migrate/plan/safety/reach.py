@@ -254,8 +254,9 @@ class Reach:
             return
         for owner in self._classes_of(call):
             self._class(owner)
-        called = self.facts.objects.called_function(call) or self._of_class(call.func)
-        for function in [called] if called is not None else self._functions_held(call.func):
+        candidates = sorted(self.facts.objects.candidates(call), key=self.facts.tree.functions.index)
+        called = None if candidates else self._of_class(call.func)
+        for function in candidates or ([called] if called is not None else self._functions_held(call.func)):
             if function.name != "__init__":
                 self._makes(function)
 

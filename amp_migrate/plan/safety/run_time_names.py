@@ -2,6 +2,7 @@
 
 eval("models." + config.MODEL.NAME + ".get_net")(config)        any get_net of a module of the package
 importlib.import_module(f"models.{args.arch}")                  anything of a module of the package
+importlib.import_module(args.model).get_model()                 any get_model of a module that a script can import
 eval(block)                                                     anything that has a name in this file
 eval("{}_dropout".format(args.arch))                            what has such a name in it
 """
@@ -9,14 +10,13 @@ eval("{}_dropout".format(args.arch))                            what has such a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import PurePath
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.lookups import pattern_of, texts
 from amp_migrate.facts.tree import called_name
-from amp_migrate.facts.values import literal_value
 from amp_migrate.vocabulary import IMPORTERS
 
 _PACKAGE = re.compile(r"\.*[A-Za-z_]\w*(?:\.\w+)*")
@@ -34,13 +34,13 @@ def possibly_meant(facts: Facts, call: cst.Call) -> list[str] | None:
     What belongs to another package (`eval("nn." + name)`), and what an object holds that is made elsewhere
     (`eval("lstm.weight_ih_l" + str(layer))`), needs no name.
     """
-    parts = list(_texts(call.args[0].value))
+    parts = list(texts(call.args[0].value))
     is_import = called_name(call) in IMPORTERS
     if len(parts) == 1 and parts[0] is not None:
         return []  # a constant is read as what it says, or is an import like any other
     package, dot, stem = (parts[0] or "").rpartition(".")
     if not dot:
-        return None if is_import else _named_alike(facts, call, parts)
+        return _taken_of(facts, call) if is_import else _named_alike(facts, call, parts)
     if _PACKAGE.fullmatch(package) is None:
         return None
     if not is_import and _is_of_object(facts, call, package):
@@ -59,7 +59,7 @@ def _named_alike(facts: Facts, call: cst.Call, parts: list[str | None]) -> list[
 
     What is imported and used under its own name as well is not there for the text to find.
     """
-    pattern = re.compile("".join(r"\w*" if part is None else re.escape(part) for part in parts))
+    pattern = pattern_of(parts)
     module = facts.tree.root_of(call)
     own = facts.file_of(call).name
     names = [
@@ -68,6 +68,25 @@ def _named_alike(facts: Facts, call: cst.Call, parts: list[str | None]) -> list[
         if pattern.fullmatch(variable.name) and not (variable.import_path is not None and variable.loads)
     ]
     return names + facts.names.star_imports.get(module, [])
+
+
+def _taken_of(facts: Facts, call: cst.Call) -> list[str] | None:
+    """What is taken of a module of any name, in every module that has it and lies where the script's imports start;
+    None where more may be taken of it (`getattr(module, name)`).
+    """
+    places = [one for kind in (cst.Name, cst.Attribute) for one, _ in facts.tree.every(kind)]
+    uses = [one for one in places if _means(facts, one, call)]
+    users = [facts.tree.parents.get(use) for use in (call, *uses)]
+    taken = [user.attr.value for user in users if isinstance(user, cst.Attribute)]
+    if not all(isinstance(user, (cst.Attribute, cst.Assign, cst.AssignTarget)) for user in users):
+        return None
+    modules = facts.elsewhere.importable(facts.file_of(call).path)
+    names = [f"{module}.{name}" for module in modules for name in dict.fromkeys(taken)]
+    return [name for name in names if facts.elsewhere.is_there(name)] or None
+
+
+def _means(facts: Facts, node: cst.BaseExpression, call: cst.Call) -> bool:
+    return not facts.tree.is_label(node) and any(one.origin is call for one in facts.objects.objects(node))
 
 
 def _is_of_object(facts: Facts, call: cst.Call, dotted: str) -> bool:
@@ -84,23 +103,3 @@ def _resolved(facts: Facts, call: cst.Call, dotted: str, *, is_import: bool) -> 
     variable = facts.names.visible(name, facts.tree.function_of(call))
     path = facts.names.followed(variable.import_path) if variable is not None else None
     return f"{path}.{rest}" if path is not None and rest else path
-
-
-def _texts(node: cst.BaseExpression) -> Iterator[str | None]:
-    """The parts of a text that is put together: what is constant in it, None for anything else."""
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
-        yield from _texts(node.left)
-        yield from _texts(node.right)
-    elif isinstance(node, cst.FormattedString):
-        yield from (part.value if isinstance(part, cst.FormattedStringText) else None for part in node.parts)
-    elif isinstance(node, cst.Call) and called_name(node) == "format" and isinstance(node.func, cst.Attribute):
-        value = literal_value(node.func.value)
-        pieces = re.split(r"\{[^{}]*\}", value) if isinstance(value, str) else []
-        for index, piece in enumerate(pieces):
-            yield from ([None] if index else [])
-            yield from ([piece] if piece else [])
-        if not pieces:
-            yield None
-    else:
-        value = literal_value(node)
-        yield value if isinstance(value, str) else None

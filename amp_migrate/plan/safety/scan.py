@@ -24,6 +24,7 @@ from amp_migrate.plan.safety.phases import isolate_phases
 from amp_migrate.plan.safety.positions import keep_positions
 from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.probabilities import keep_probabilities
+from amp_migrate.plan.safety.products import keep_product
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.self_products import isolate_self_products
@@ -42,6 +43,8 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     safety.floats += [node for site in bce for node in site.floats]
     safety.split += list(dict.fromkeys(call for site in bce for call in site.endings))
     context = Context(facts, reach, Precisions(facts, safety), safety)
+    for product in (one for site in bce for one in site.products):
+        keep_product(context, product)
     check_extensions(context)
     check_complex_weights(context)
     guard_functions(context)

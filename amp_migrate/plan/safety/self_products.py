@@ -43,7 +43,7 @@ def _operands(context: Context, node: cst.BaseExpression) -> Iterator[cst.BaseEx
     if isinstance(node, cst.Call) and context.facts.names.dotted(node.func) in _INSIDE:
         yield node.args[0].value
         return
-    pair = factors(context, node)
+    pair = factors(context.facts, node)
     if not pair:
         return
     (one, turned), (other, also_turned) = (_source(context, operand) for operand in pair)

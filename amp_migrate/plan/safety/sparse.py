@@ -45,7 +45,7 @@ def _operands(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpres
         count = _SPARSE_PRODUCTS.get(context.facts.names.dotted(node.func) or "")
         if count is not None:
             return [arg.value for arg in node.args if not arg.star][:count]
-    pair = factors(context, node)
+    pair = factors(context.facts, node)
     return pair if any(_is_sparse(context, one, _DEEPEST) for one in pair) else []
 
 

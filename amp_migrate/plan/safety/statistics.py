@@ -26,7 +26,7 @@ def isolate_statistics(context: Context) -> None:
         if called_name(call) not in _WRITES or not isinstance(call.func, cst.Attribute) or not _is_kept(call.func):
             continue
         for product in _products(context, call):
-            isolate(context, product, factors(context, product), "is kept")
+            isolate(context, product, factors(context.facts, product), "is kept")
 
 
 def _is_kept(func: cst.Attribute) -> bool:
@@ -40,5 +40,5 @@ def _products(context: Context, call: cst.Call) -> Iterator[cst.BaseExpression]:
     for arg in call.args:
         value = context.precisions.value_before(arg.value) if isinstance(arg.value, cst.Name) else arg.value
         for part in walk(value) if value is not None else ():
-            if isinstance(part, (cst.BinaryOperation, cst.Call)) and factors(context, part):
+            if isinstance(part, (cst.BinaryOperation, cst.Call)) and factors(context.facts, part):
                 yield part

@@ -20,6 +20,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.averages import Averages
+from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.hidden import refuse_hidden_training
 from amp_migrate.plan.steps.second_backwards import ScaleFree
 from amp_migrate.vocabulary import GRADIENT_CLIPS
@@ -167,7 +168,7 @@ class _Collector:
             if any(other.kind != "display" for other in others):  # nobody steps a dict
                 text = self.facts.text(func.value)
                 raise Refusal("AMP912", call, f"{text} may be an optimizer in mixed precision, or something else")
-        if call.args:
+        if gives_closure(self.facts, call, statement.function):
             raise Refusal("AMP913", call, f"{self.facts.text(call)} gives the optimizer a closure")
         if any(
             self._scales_for(backward, objects) and statement.inside(backward.statement)

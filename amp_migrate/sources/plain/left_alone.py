@@ -14,6 +14,7 @@ from amp_migrate.facts.tree import Class, Function, Statement, argument_value, c
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.hooks import hooks_given, is_blind, products_of
+from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.sources.plain.frameworks import owned_by_framework
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
@@ -203,8 +204,8 @@ class _Finder:
         return owner is not None and any("Optim" in self.facts.text(base.value) for base in owner.node.bases)
 
     def closure(self) -> Refusal | None:
-        for call, _ in self.optimizers.steps:
-            if call.args:
+        for call, statement in self.optimizers.steps:
+            if gives_closure(self.facts, call, statement.function):
                 return Refusal("AMP953", call, f"{self.facts.text(call)} gives the optimizer a closure")
         for call in self.optimizers.built:
             if called_name(call) == "LBFGS":
