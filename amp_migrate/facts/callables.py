@@ -74,7 +74,7 @@ class Callables(ABC):
         owners = [owner for owner in self.origins(call.func.value) if isinstance(owner, Class)]
         found = {method for owner in owners for method in self._methods(owner, call.func.attr.value)}
         found |= {method for owner in owners for method in self._of_siblings(owner, call.func.attr.value)}
-        held = self.origins(call.func) if not found else ()
+        held = set() if found else self.origins(call.func)
         found |= {self.tree.function_at[one] for one in held if isinstance(one, cst.FunctionDef)}
         return found or self._called_instances(call)
 
