@@ -57,6 +57,7 @@ def _calling(count: int) -> str:
 _SCRIPTS = {
     "40 conditions before the backward": _HEAD + _step(before=_ifs(40)),
     "40 conditions before the step": _HEAD + _step(between=_ifs(40)),
+    "40 conditions that stand twice": _HEAD + _step(before=_ifs(40), between=_ifs(40)),
     "40 conditions that clip": _HEAD
     + _step(
         between="\n".join(

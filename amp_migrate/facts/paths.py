@@ -27,6 +27,7 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 Frames = tuple[CallSite, ...]
 Decide = Callable[[cst.BaseExpression], bool | None]
 Environment = frozenset[tuple[str, bool]]
+_JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Raise)
 
 
 @dataclasses.dataclass(eq=False)
@@ -124,17 +125,18 @@ class Graph:
         self, sources: Iterable[Point], goal: Callable[[Point], bool], avoid: Callable[[Point], bool]
     ) -> Iterator[Point]:
         """The goals that a path from a source meets first; paths end at goals and at `avoid`."""
+        telling = self._telling(goal, avoid)
         seen: set[tuple[Point, Environment]] = set()
         found: set[Point] = set()
         stack: list[tuple[Point, Environment]] = []
         for source in sources:
             stack.extend(self.follow(source, self._standing(source)))
         while stack:
-            state = stack.pop()
-            if state in seen:
+            point, environment = stack.pop()
+            environment = frozenset(item for item in environment if item[0] in telling)
+            if (point, environment) in seen:
                 continue
-            seen.add(state)
-            point, environment = state
+            seen.add((point, environment))
             if goal(point):
                 if point not in found:
                     found.add(point)
@@ -144,6 +146,27 @@ class Graph:
                 stack.extend(self.follow(point, environment))
 
     # -- paths --------------------------------------------------------------------------------------
+
+    def _telling(self, goal: Callable[[Point], bool], avoid: Callable[[Point], bool]) -> set[str]:
+        """The conditions that a question depends on: something that ends a path, or jumps, stands under them. Past any
+        other `if` it goes on as before, and to remember them all would double the states of a path with each.
+        """
+        holders = {
+            holder
+            for point in self.points
+            if (point.statement is not None and isinstance(point.statement.node, _JUMPS)) or goal(point) or avoid(point)
+            for holder in self._holders(point)
+        }
+        branches = (one for one in self.points if (one.statement, one.frames) in holders)
+        return {key for point in branches for edge in point.edges for key, _ in edge.holds}
+
+    def _holders(self, point: Point) -> Iterator[tuple[Statement | None, Frames]]:
+        """The statements in whose blocks a point lies, through the calls, with the calls that lead to each."""
+        places = [(site.statement, point.frames[:depth]) for depth, site in enumerate(point.frames)]
+        if point.statement is not None:
+            places.append((point.statement, point.frames))
+        for statement, frames in places:
+            yield from ((outer, frames) for outer in statement.path()[:-1])
 
     def _standing(self, point: Point) -> Environment:
         """The conditions that hold at a point because it lies in the arms of their `if`."""
