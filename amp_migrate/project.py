@@ -174,16 +174,24 @@ def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict
 
             results = migrate_units(workspace, seeds, options, tie, taken, whole_units=whole_units)
             if tie is not TRAINING:
-                results = {file: result for file, result in results.items() if not _waits_for_optimizer(result)}
+                results = _without_other_forms(results)
             found |= {file: result for file, result in results.items() if str(file) not in taken}
     if options.reports_plain and not options.selection.names(PLAIN):
         found = {file: _reported(result) if result.form == PLAIN else result for file, result in found.items()}
     return found
 
 
-def _waits_for_optimizer(result: Result) -> bool:
-    """True for another form than `apex.amp` that was refused: what it lacks may be where its optimizer goes."""
-    return result.status == "left" and result.form in (FP16_UTILS, HALF, PLAIN)
+def _without_other_forms(results: dict[Path, Result]) -> dict[Path, Result]:
+    """Without units of another form than `apex.amp` that were refused: what they lack may be where their optimizer
+    goes. A unit of several forms stays what it is.
+    """
+    others = (FP16_UTILS, HALF, PLAIN)
+    own = {path for result in results.values() if result.form not in ("", *others) for path in result.members}
+    return {
+        file: result
+        for file, result in results.items()
+        if result.status != "left" or result.form not in others or str(file) in own
+    }
 
 
 def _trained_by_others(sources: Mapping[Path, bytes]) -> Iterator[Path]:

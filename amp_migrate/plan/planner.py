@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import libcst as cst
@@ -12,7 +12,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.paths import is_dead
-from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.tree import Function, Statement, walk
 from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.options import Options
@@ -22,6 +22,7 @@ from amp_migrate.plan.checkpoints import format_test
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
 from amp_migrate.plan.exclusions import check_clips, check_threads, check_unit
 from amp_migrate.plan.flags import availability_flags
+from amp_migrate.plan.half_inputs import cast_outside, check_half_inputs
 from amp_migrate.plan.identities import drop_identities
 from amp_migrate.plan.model import LossScale, Recognition
 from amp_migrate.plan.notes import notes
@@ -30,10 +31,9 @@ from amp_migrate.plan.regions.arrays import halves_for_numpy
 from amp_migrate.plan.regions.bce import plan_bce
 from amp_migrate.plan.regions.cached_casts import keep_no_stale_casts
 from amp_migrate.plan.regions.evaluation import Evaluation, asks_anew
-from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.logits import Logits, plan_logits
-from amp_migrate.plan.regions.tensors import leaves_torch
 from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.safety.context import Context
@@ -469,7 +469,8 @@ class _Planner:
                 plan.floats.extend(found.floats)
             else:
                 left.append(found.region.first)
-        self._check_half_inputs([*left, *self._outside(plan, forwards)])
+        outside = cast_outside(self.facts, [found.region for found in plan.regions], forwards)
+        check_half_inputs(self.facts, self.found, [*left, *outside])
         if not plan.regions and not left:
             for setup in self.found.setups:
                 message = "no forward of this model is in this file: wherever it runs, it is in float32 now"
@@ -479,29 +480,6 @@ class _Planner:
             what = "a forward without gradients stays" if count == 1 else f"{count} forwards without gradients stay"
             message = f"{what} in float32 in {function.name}"
             plan.findings.append(self.facts.finding(statements[0].node, "AMP106", message))
-
-    def _outside(self, plan: TrainingPlan, forwards: Forwards) -> Iterator[Statement]:
-        """Statements outside of every region that run a model on what is cast to half in them."""
-        regions = [found.region for found in plan.regions]
-        for statement in self.facts.tree.all_statements():
-            casts = any(called_name(call) == "half" for call in own_calls(self.facts, statement))
-            if casts and forwards.runs_model_here(statement) and not any(one.covers(statement) for one in regions):
-                yield statement
-
-    def _check_half_inputs(self, left: list[Statement]) -> None:
-        """Inputs that are cast to half by hand only fit a model that runs in mixed precision."""
-        functions = {statement.function for statement in left}
-        if left and not self.found.backwards:  # what inference is given may come from anywhere
-            functions = set(self.facts.tree.functions)
-        for statement in self.facts.tree.all_statements():
-            if statement.function not in functions or (isinstance(statement.node, cst.Expr) and statement not in left):
-                continue
-            for part in self.facts.tree.expressions(statement):
-                if not isinstance(part, cst.Call) or called_name(part) != "half" or part.args:
-                    continue
-                if not leaves_torch(self.facts, part):
-                    message = f"{self.facts.text(part)} feeds a model whose forward would stay in float32"
-                    raise Refusal("AMP920", part, message)
 
     # -- existing bugs ----------------------------------------------------------------------------------
 
