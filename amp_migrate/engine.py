@@ -38,6 +38,7 @@ from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import MODERNISE, NATIVE, PLAIN, TITLES, Selection
 from amp_migrate.sources.forms import recognise
+from amp_migrate.sources.screen import may_hold_apex_amp, may_train, may_train_for_another
 
 _DEEP = 100  # levels of syntax: whatever ends with less of them does so for another reason
 
@@ -130,7 +131,9 @@ def _too_deep(files: Sequence[Input]) -> list[Result]:
 def _unparsed(file: Input, broken: Input, finding: Finding) -> Result:
     if file is broken:
         return Result(file.path, file.source, file.source, "error", (finding,))
-    return Result(file.path, file.source, file.source, "left")
+    concerns = (may_hold_apex_amp, may_train, may_train_for_another)
+    is_left = any(may(file.source) for may in concerns)  # a model beside it is nobody's loss
+    return Result(file.path, file.source, file.source, "left" if is_left else "untouched")
 
 
 class _Migration:

@@ -401,3 +401,39 @@ def test_whoever_imports_by_a_name_in_quotes_gets_the_new_argument_or_nobody_doe
     forget()
     results = migrate_project([tmp_path])
     assert {result.status for result in results} == {"left"}, [result.findings for result in results]
+
+
+def test_a_model_that_libcst_cannot_parse_stops_its_training_and_says_nothing_of_other_models(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(MODEL.format("One"))
+    body_in_spaces = MODEL.format("Two").replace("    ", "\t").replace("\t\treturn", " " * 16 + "return")
+    (tmp_path / "two.py").write_text(body_in_spaces)  # Python takes it, LibCST does not
+    (tmp_path / "train.py").write_text(TRAINING_OF_EITHER)
+    results = {Path(result.path).name: result for result in migrate_project(tmp_path)}
+    found = {name: (result.status, [one.code for one in result.findings]) for name, result in results.items()}
+    assert found == {"one.py": ("untouched", []), "two.py": ("error", ["AMP991"]), "train.py": ("left", ["AMP901"])}
+
+
+MODEL = """import torch.nn as nn
+
+class {0}(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.body(x)
+"""
+TRAINING_OF_EITHER = """import sys
+
+import torch
+from one import One
+from two import Two
+
+model = (One() if sys.argv[1:] else Two()).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    loss = model(torch.randn(4, 3).cuda()).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
