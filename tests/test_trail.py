@@ -46,7 +46,6 @@ for step in range(5):
 
 # What the forward does with its scores z, what becomes of its result p, and what the loss is given.
 HALF = {
-    "a product": ("return torch.sigmoid(z) @ torch.eye(4).cuda()", "", "p"),
     "a layer": ("return F.linear(torch.sigmoid(z), torch.eye(4).cuda())", "", "p"),
     "a gate in half": ("return torch.sigmoid(z) * self.gate(x).clamp(0, 1)", "", "p"),
     "no sigmoid": ("return z.clamp(0, 1)", "", "p"),
@@ -72,6 +71,7 @@ HALF = {
     "zipped": ("return [z.clamp(0, 1)], [self.act(z)]", "for q, _ in zip(p[0], p[1]):\n    pass", "q"),
 }
 FOLLOWED = {
+    "a product of matrices": ("return torch.sigmoid(z) @ torch.eye(4).cuda()", "", "p"),
     "a tuple": ("return z.clamp(0, 1), self.act(z)", "", "p[-1]"),
     "a product of two": ("return torch.sigmoid(z) * torch.sigmoid(self.gate(x))", "", "p"),
     "a hyperbolic tangent": ("return (torch.tanh(z) + 1) / 2", "", "p"),
