@@ -172,12 +172,12 @@ class _Finder:
         forwards = [statement for statement in found.statements if self.forwards.runs_model(statement)]
         reached = False
         if not forwards and not by_name:
-            forwards = [statement for statement in found.statements if self.forwards.calls_an_object(statement)]
+            forwards = _of_this_round(filter(self.forwards.calls_an_object, found.statements), at)
         if not forwards:
             for site, paths in self._callers_of(found.open_paths, at.function):
                 reached = self._slice(site, paths, by_name=by_name) or reached
         if not forwards and not reached and not by_name:
-            forwards = [statement for statement in found.statements if self.forwards.computes(statement)]
+            forwards = _of_this_round(filter(self.forwards.computes, found.statements), at)
         if forwards:
             reached = True
             needed = self._after_forward(found.statements, forwards)
@@ -468,6 +468,13 @@ def _outputs(call: cst.Call) -> Iterator[Path]:
     if called_name(call) == "grad":
         outputs = argument_value(call, "outputs", 0)
         yield from reads(outputs) if outputs is not None else ()
+
+
+def _of_this_round(forwards: Iterable[Statement], at: Statement) -> list[Statement]:
+    """What may be forwards: those in the loop of the loss, where there are any. What stands before it prepares data."""
+    found = list(forwards)
+    loops = [outer for outer in at.path()[:-1] if isinstance(outer.node, (cst.For, cst.While))]
+    return [one for one in found if loops and one.inside(loops[-1])] or found
 
 
 def lowest_block(statements: list[Statement]) -> Block:
