@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.paths import Decide
+from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.steps.events import Events, GradientUse, Step
 from amp_migrate.plan.steps.step_graph import StepGraph, step_roots
@@ -64,6 +65,9 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         _extend(plan.without_gradients, updates.without_gradients)
         _extend(plan.configured, updates.configured)
         _extend(plan.repeated, list(_repeated(graph, events)))
+    if events.backwards and not plan.steps:
+        message = "in mixed precision no step follows this backward"
+        raise Refusal("AMP911", next(iter(events.backwards)).node, message)
     return plan
 
 
