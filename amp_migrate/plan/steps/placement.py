@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.paths import Decide
+from amp_migrate.facts.tree import Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.steps.events import Events, GradientUse, Step
@@ -51,6 +52,7 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
     a way that no placement of unscale_ serves.
     """
     plan = StepPlan()
+    reached: list[Statement] = []
     for root in step_roots(facts, events):
         graph = StepGraph(facts, events, decide, root)
         unscales = UnscalePlanner(facts, events, graph)
@@ -65,9 +67,9 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         _extend(plan.without_gradients, updates.without_gradients)
         _extend(plan.configured, updates.configured)
         _extend(plan.repeated, list(_repeated(graph, events)))
-    if events.backwards and not plan.steps:
-        message = "in mixed precision no step follows this backward"
-        raise Refusal("AMP911", next(iter(events.backwards)).node, message)
+        _extend(reached, [backward for backward in events.backwards if graph.points([backward])])
+    if reached and not plan.steps:
+        raise Refusal("AMP911", reached[0].node, "in mixed precision no step follows this backward")
     return plan
 
 
