@@ -178,12 +178,14 @@ class Names:
 
     def _hands_on(self, root: Function, name: str) -> bool:
         """True for what `from module import *` binds: the names without an underscore, and those in its `__all__`."""
+        if not name.startswith("_"):
+            return True
         listed = self.scopes[root].variables.get("__all__")
         values = [binding.value for binding in listed.bindings] if listed is not None else []
         lists = (value for value in values if isinstance(value, (cst.List, cst.Tuple)))
         texts = (one.value for value in lists for one in value.elements)
         names = [text.evaluated_value for text in texts if isinstance(text, cst.SimpleString)]
-        return not name.startswith("_") or name in names
+        return name in names
 
     def _of_package(self, name: str, root: Function) -> Variable | None:
         """The `torch` that a star import of a module on disk brings along; its variable is in no scope of the unit."""

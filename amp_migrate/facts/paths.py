@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -151,35 +152,35 @@ class Graph:
         """The conditions that a question depends on: something that ends a path, or jumps, stands under them. Past any
         other `if` it goes on as before, and to remember them all would double the states of a path with each.
         """
-        holders = {
-            holder
-            for point in self.points
-            if (point.statement is not None and isinstance(point.statement.node, _JUMPS)) or goal(point) or avoid(point)
-            for holder in self._holders(point)
-        }
+        if not self._repeated:
+            return set()
+        ends = [point for point in self.points if goal(point) or avoid(point)]
+        holders = self._around_jumps.union((outer, chain) for end in ends for _, outer, chain in self._around(end))
         branches = (one for one in self.points if (one.statement, one.frames) in holders)
         return {key for point in branches for edge in point.edges for key, _ in edge.holds}
 
-    def _holders(self, point: Point) -> Iterator[tuple[Statement | None, Frames]]:
-        """The statements in whose blocks a point lies, through the calls, with the calls that lead to each."""
+    @cached_property
+    def _around_jumps(self) -> set[tuple[Statement | None, Frames]]:
+        jumps = [one for one in self.points if one.statement is not None and isinstance(one.statement.node, _JUMPS)]
+        return {(outer, chain) for jump in jumps for _, outer, chain in self._around(jump)}
+
+    def _around(self, point: Point) -> Iterator[tuple[Statement, Statement, Frames]]:
+        """The statements in whose blocks a point lies, through the calls: what lies in the block (the point's own
+        statement, or a call on the way to it), what holds it, and the calls that lead there.
+        """
         places = [(site.statement, point.frames[:depth]) for depth, site in enumerate(point.frames)]
         if point.statement is not None:
             places.append((point.statement, point.frames))
-        for statement, frames in places:
-            yield from ((outer, frames) for outer in statement.path()[:-1])
+        for statement, chain in places:
+            yield from ((statement, outer, chain) for outer in statement.path()[:-1])
 
     def _standing(self, point: Point) -> Environment:
         """The conditions that hold at a point because it lies in the arms of their `if`."""
         held: Environment = frozenset()
-        frames = point.frames
-        statements = [(site.statement, frames[:depth]) for depth, site in enumerate(frames)]
-        if point.statement is not None:
-            statements.append((point.statement, frames))
-        for statement, chain in statements:
-            for outer in statement.path()[:-1]:
-                arm = statement.arm_of(outer.node)
-                if isinstance(outer.node, cst.If) and arm is not None:
-                    held |= self._remembered(self._conditions(outer.node.test, arm == "body", outer, chain))
+        for statement, outer, chain in self._around(point):
+            arm = statement.arm_of(outer.node)
+            if isinstance(outer.node, cst.If) and arm is not None:
+                held |= self._remembered(self._conditions(outer.node.test, arm == "body", outer, chain))
         return held
 
     def _written(self, statement: Statement) -> frozenset[str]:
