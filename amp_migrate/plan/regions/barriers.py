@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.facts.dataflow import Path, reads
+from amp_migrate.facts.tree import Function, Statement, argument_value, called_name
 from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.steps.events import Events
 
@@ -31,7 +34,7 @@ class Barriers:
             if isinstance(part, (cst.Yield, cst.Await)):
                 return True
             if isinstance(part, cst.Call):
-                if called_name(part) == "backward" or self._is_autograd_grad(part):
+                if called_name(part) == "backward" or is_autograd_grad(self.facts, part):
                     return True
                 function = self.facts.objects.called_function(part)
                 if function is not None and self.function_blocks(function):
@@ -40,11 +43,7 @@ class Barriers:
 
     def takes_gradient(self, statement: Statement) -> bool:
         """True for `g = torch.autograd.grad(...)`."""
-        return any(self._is_autograd_grad(call) for call in own_calls(self.facts, statement))
-
-    def _is_autograd_grad(self, call: cst.Call) -> bool:
-        dotted = self.facts.names.dotted(call.func) or self.facts.text(call.func)
-        return dotted.endswith("autograd.grad")
+        return any(is_autograd_grad(self.facts, call) for call in own_calls(self.facts, statement))
 
     def function_blocks(self, function: Function) -> bool:
         if function not in self._functions:
@@ -53,3 +52,15 @@ class Barriers:
                 self._own(inner) for statement in function.body.statements for inner in statement.descendants()
             )
         return self._functions[function]
+
+
+def is_autograd_grad(facts: Facts, call: cst.Call) -> bool:
+    """True for `torch.autograd.grad(...)`."""
+    dotted = facts.names.dotted(call.func) or facts.text(call.func)
+    return dotted.endswith("autograd.grad")
+
+
+def read_by(call: cst.Call, name: str, position: int) -> Iterator[Path]:
+    """What an argument of it reads: of `sum(outputs)` and `[inputs]` what is in it."""
+    given = argument_value(call, name, position)
+    yield from reads(given) if given is not None else ()

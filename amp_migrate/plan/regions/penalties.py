@@ -19,7 +19,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, reads, writes
-from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.tree import Function, Statement, argument_value
+from amp_migrate.plan.regions.barriers import is_autograd_grad, read_by
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 
 _NOTHING: frozenset[str] = frozenset()
@@ -69,7 +70,7 @@ class Penalties:
         """
         for call in own_calls(self.facts, statement):
             if self._is_gradient(call):
-                yield list(_argument(call, "outputs", 0)), list(_argument(call, "inputs", 1))
+                yield list(read_by(call, "outputs", 0)), list(read_by(call, "inputs", 1))
             function = self.facts.objects.called_function(call)
             outputs, inputs = self._differentiated(function) if function is not None else (_NOTHING, _NOTHING)
             if function is not None and outputs:
@@ -87,7 +88,7 @@ class Penalties:
         for outer in function.body.statements:
             for statement in outer.descendants():
                 for call in filter(self._is_gradient, own_calls(self.facts, statement)):
-                    wanted, for_inputs = list(_argument(call, "outputs", 0)), list(_argument(call, "inputs", 1))
+                    wanted, for_inputs = list(read_by(call, "outputs", 0)), list(read_by(call, "inputs", 1))
                     made = backward_slice(statement, wanted, for_inputs.__contains__)
                     if not any(map(self.forwards.runs_model, made.statements)):
                         outputs |= {path[0] for path in made.open_paths if path[0] in names}
@@ -95,16 +96,5 @@ class Penalties:
         return frozenset(outputs), frozenset(inputs)
 
     def _is_gradient(self, call: cst.Call) -> bool:
-        dotted = self.facts.names.dotted(call.func) or self.facts.text(call.func)
-        return dotted.endswith("autograd.grad") and any(
-            arg.keyword is not None and arg.keyword.value == "create_graph" and self.facts.text(arg.value) != "False"
-            for arg in call.args
-        )
-
-
-def _argument(call: cst.Call, name: str, position: int) -> Iterator[Path]:
-    """What an argument reads: of `sum(outputs)` and `[inputs]` what is in it."""
-    named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
-    plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-    for value in named or plain[position : position + 1]:
-        yield from reads(value)
+        with_graph = argument_value(call, "create_graph")
+        return with_graph is not None and self.facts.text(with_graph) != "False" and is_autograd_grad(self.facts, call)

@@ -16,10 +16,10 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, path_of, reads, writes
 from amp_migrate.facts.objects import ObjectSet
-from amp_migrate.facts.tree import Block, Class, Function, Statement, argument_value, called_name, walk
+from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Recognition, Setup
-from amp_migrate.plan.regions.barriers import Barriers
+from amp_migrate.plan.regions.barriers import Barriers, is_autograd_grad, read_by
 from amp_migrate.plan.regions.forwards import Forwards, is_no_grad, own_calls
 from amp_migrate.plan.regions.penalties import Penalties
 from amp_migrate.plan.regions.tensors import Tensors
@@ -150,8 +150,9 @@ class _Finder:
                     if inner.order <= region.first.order:
                         continue
                     lost = self.penalties.inputs_at(inner) & outputs_of_models
-                    if self.barriers.takes_gradient(inner):
-                        lost |= made & {path[0] for call in own_calls(self.facts, inner) for path in _outputs(call)}
+                    for call in own_calls(self.facts, inner):
+                        if is_autograd_grad(self.facts, call):
+                            lost |= made & {path[0] for path in read_by(call, "outputs", 0)}
                     if lost:
                         names = ", ".join(sorted(lost))
                         raise Refusal("AMP968", inner.node, f"{names} is made under autocast, for a loss as well")
@@ -461,13 +462,6 @@ class _Finder:
                     region.hoisted = backward
                     return
         yield Region(anchor.block, anchor, anchor, hoisted=backward, only_hoisted=True)
-
-
-def _outputs(call: cst.Call) -> Iterator[Path]:
-    """What the first argument of `autograd.grad` reads."""
-    if called_name(call) == "grad":
-        outputs = argument_value(call, "outputs", 0)
-        yield from reads(outputs) if outputs is not None else ()
 
 
 def _of_this_round(forwards: Iterable[Statement], at: Statement) -> list[Statement]:
