@@ -6,18 +6,17 @@ from amp_migrate.facts import Facts
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.safety.areas import keep_areas
-from amp_migrate.plan.safety.bindings import keep_activations
 from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.coordinates import keep_coordinates
 from amp_migrate.plan.safety.cosines import isolate_cosines
 from amp_migrate.plan.safety.distances import keep_distances
 from amp_migrate.plan.safety.extensions import check_extensions
+from amp_migrate.plan.safety.float32_only import keep_float32_inputs
 from amp_migrate.plan.safety.functions import guard_functions
 from amp_migrate.plan.safety.half_losses import keep_losses
 from amp_migrate.plan.safety.hooked import match_hooks
 from amp_migrate.plan.safety.indexed import match_indexed_writes
-from amp_migrate.plan.safety.layers import keep_inputs_of_layers
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
 from amp_migrate.plan.safety.phases import isolate_phases
@@ -59,8 +58,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     keep_probabilities(context)
     keep_epsilons(context)
     keep_areas(context)
-    keep_activations(context)
-    keep_inputs_of_layers(context)
+    keep_float32_inputs(context)
     keep_losses(context, backwards)
     match_indexed_writes(context)
     match_hooks(context)
@@ -77,5 +75,5 @@ def match_mixed_types(facts: Facts, reach: Reach, safety: Safety) -> None:
     """
     context = Context(facts, reach, Precisions(facts, safety), safety)
     keep_distances(context)
-    keep_inputs_of_layers(context)
+    keep_float32_inputs(context)
     match_indexed_writes(context)
