@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 
 import libcst as cst
 
@@ -86,9 +85,6 @@ class Objects(Callables):
             if self.function_named(call.func) is None:
                 self._stores.keep_arguments(call, statement)
         self._link(calls)
-        self._made = Counter(
-            root for call, _ in calls for root in {self.root_class(one) for one in self.classes_made(call)}
-        )
 
     # -- what an expression may mean ------------------------------------------------------------------
 
@@ -161,7 +157,24 @@ class Objects(Callables):
     def only_instance(self, call: cst.Call) -> Class | None:
         """The root class of the instance that a call makes, where nothing else of that family is made in the unit."""
         roots = {self.root_class(one) for one in self.classes_made(call)}
-        return roots.pop() if len(roots) == 1 and all(self._made[root] == 1 for root in roots) else None
+        return roots.pop() if len(roots) == 1 and all(len(self.family_makers[root]) == 1 for root in roots) else None
+
+    @cached_property
+    def makers(self) -> dict[Class, list[cst.Call]]:
+        """The calls that make an instance of a class, by the class; a call stands with each that it may make."""
+        found: dict[Class, list[cst.Call]] = {}
+        for call, _ in self.tree.every(cst.Call):
+            for owner in self.classes_made(call):
+                found.setdefault(owner, []).append(call)
+        return found
+
+    @cached_property
+    def family_makers(self) -> dict[Class, list[cst.Call]]:
+        """The same by the root class, by which instances are known."""
+        found: dict[Class, dict[cst.Call, None]] = {}
+        for owner, calls in self.makers.items():
+            found.setdefault(self.root_class(owner), {}).update(dict.fromkeys(calls))
+        return {root: list(calls) for root, calls in found.items()}
 
     def _link(self, calls: list[tuple[cst.Call, Statement]]) -> None:
         """Find the callers of every function; a call can become clear only through other calls."""

@@ -97,8 +97,8 @@ class _Planner:
             container = self.facts.tree.parents[argument]
             assert isinstance(container, cst.Call)
             return self.facts.objects.objects(container)
-        made = (call for call in self._calls() if owner in self.facts.objects.classes_made(call))
-        return frozenset(one for call in made for one in self.facts.objects.objects(call))
+        makers = self.facts.objects.makers.get(owner, [])
+        return frozenset(one for call in makers for one in self.facts.objects.objects(call))
 
     def _probabilities(self, models: ObjectSet, losses: list[cst.Call]) -> list[cst.Name] | None:
         """The loads of outputs that are no input of a loss; None for an output that is not kept under a name, and for a

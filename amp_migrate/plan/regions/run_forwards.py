@@ -5,8 +5,6 @@ self.models["depth"](features)     DepthDecoder.forward     data_parallel(net, x
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import libcst as cst
 
 from amp_migrate.facts import Facts
@@ -44,17 +42,12 @@ class RunForwards:
     def _of_class(self, root: Class) -> list[Function]:
         """The forwards of the classes that an instance known by its root class may be of."""
         objects = self.facts.objects
-        family = [one for one in self._made if objects.root_class(one) is root] or [root]
+        family = [one for one in objects.makers if objects.root_class(one) is root] or [root]
         found = []
         for owner in family:
             lines = [owner, *(one for one in objects.ancestors(owner) if one is not owner)]
             found += [next((one.methods["forward"] for one in lines if "forward" in one.methods), None)]
         return [one for one in dict.fromkeys(found) if one is not None] if None not in found else []
-
-    @cached_property
-    def _made(self) -> dict[Class, None]:
-        calls = self.facts.tree.every(cst.Call)
-        return dict.fromkeys(owner for call, _ in calls for owner in self.facts.objects.classes_made(call))
 
     def calls_of(self, function: Function) -> list[cst.Call | None]:
         """The calls of a function; of a forward, those of its module."""

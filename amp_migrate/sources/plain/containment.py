@@ -7,7 +7,6 @@ contrast = Contrast(critic)                      may have critic.encoder
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
 import libcst as cst
 
@@ -62,25 +61,20 @@ class Containment:
         return frozenset(
             one
             for one in self.facts.objects.objects(node)
-            if not (isinstance(one.source.origin, Class) and len(self._makers.get(one.source.origin, ())) != 1)
+            if not (
+                isinstance(one.source.origin, Class)
+                and len(self.facts.objects.family_makers.get(one.source.origin, ())) != 1
+            )
         )
 
     def _given(self, one: Object) -> Iterator[cst.BaseExpression]:
         """What makes a model takes: plain names and attributes."""
         makers = [one.origin] if one.kind == "call" and isinstance(one.origin, cst.Call) else []
         if one.kind == "instance" and isinstance(one.origin, Class):
-            makers = self._makers.get(one.origin, [])
+            makers = self.facts.objects.family_makers.get(one.origin, [])
         for arg in (arg for maker in makers for arg in maker.args):
             if isinstance(arg.value, (cst.Name, cst.Attribute)) and not _is_self(arg.value):
                 yield arg.value
-
-    @cached_property
-    def _makers(self) -> dict[Class, list[cst.Call]]:
-        found: dict[Class, list[cst.Call]] = {}
-        for call, _ in self.facts.tree.every(cst.Call):
-            for owner in self.facts.objects.classes_made(call):
-                found.setdefault(self.facts.objects.root_class(owner), []).append(call)
-        return found
 
 
 def whole(model: cst.BaseExpression) -> cst.BaseExpression:
