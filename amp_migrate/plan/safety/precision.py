@@ -275,18 +275,18 @@ class Precisions:
             return self.of(node.value)
         if node.attr.value in _PLAIN or self.facts.names.dotted(node) in _CONSTANTS:
             return NUMBER
-        values = [*self.facts.objects.values_of(node), *self._buffers.get(node.attr.value, [])]
+        values = [*self.facts.objects.values_of(node), *self.buffers.get(node.attr.value, [])]
         return either(self.of(value) for value in values)
 
     @cached_property
-    def _buffers(self) -> dict[str, list[cst.BaseExpression]]:
-        """What is registered as a buffer under a name: `self.register_buffer("bank", torch.zeros(n, d))`."""
+    def buffers(self) -> dict[str, list[cst.BaseExpression]]:
+        """What is registered as a buffer, under its name: `self.register_buffer("bank", torch.zeros(n, d))`."""
         found: dict[str, list[cst.BaseExpression]] = {}
         for call, _ in self.facts.tree.every(cst.Call):
-            if called_name(call) == "register_buffer" and len(call.args) > 1:
+            if called_name(call) == "register_buffer" and call.args:
                 name = literal_value(call.args[0].value)
                 if isinstance(name, str):
-                    found.setdefault(name, []).append(call.args[1].value)
+                    found.setdefault(name, []).extend(arg.value for arg in call.args[1:2])
         return found
 
     # -- operations --------------------------------------------------------------------------------------

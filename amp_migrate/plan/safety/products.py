@@ -6,7 +6,6 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name, walk
-from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import IN_FLOAT32, Precision, is_of_module, tensor_operand
@@ -78,11 +77,7 @@ def _is_buffer(context: Context, operand: cst.BaseExpression) -> bool:
     whole = operand.value if isinstance(operand, cst.Subscript) else operand
     if not isinstance(whole, cst.Attribute) or context.facts.objects.values_of(whole):
         return False
-    return any(
-        called_name(call) == "register_buffer" and literal_value(call.args[0].value) == whole.attr.value
-        for call, _ in context.facts.tree.every(cst.Call)
-        if call.args
-    )
+    return whole.attr.value in context.precisions.buffers
 
 
 def _is_single(context: Context, call: cst.Call) -> bool:

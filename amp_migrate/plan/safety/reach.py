@@ -143,20 +143,23 @@ class Reach:
         """The modules among the arguments of a method that is not in sight: `config.make("arch", models)`."""
         if not isinstance(maker.func, cst.Attribute) or self.facts.objects.candidates(maker):
             return []
-        given = (self.facts.names.module(arg.value) for arg in maker.args if isinstance(arg.value, cst.Name))
         names = (self.facts.names.dotted(arg.value) for arg in maker.args if isinstance(arg.value, cst.Name))
-        return [name for name, _ in zip(names, given, strict=True) if name is not None]
+        return [name for name in names if name is not None]
 
     def _read_module(self, module: str, call: cst.Call) -> None:
         """All that a module holds, of which a name of run time takes one thing."""
-        meant = meant_by(self.facts, module)
+        for function in self._read(self._meant_by(module), call):
+            self._makes(function)
+            self._enter(function)  # `criterion = getattr(losses, name)` is called itself
+
+    def _read(self, meant: Meant, call: cst.Call) -> Iterator[Function]:
+        """The classes among what a name may mean are modules; its functions, for the caller to say what they are."""
         self.unread |= dict.fromkeys(meant.unread, call)
         for node in meant.definitions:
             if node in self.facts.tree.class_at:
                 self._class(self.facts.tree.class_at[node])
             elif node in self.facts.tree.function_at:
-                self._makes(self.facts.tree.function_at[node])
-                self._enter(self.facts.tree.function_at[node])  # `criterion = getattr(losses, name)` is called itself
+                yield self.facts.tree.function_at[node]
 
     def _is_out_of_sight(self, callee: cst.BaseExpression) -> bool:
         """True for `getattr(module, name)` of a module that nobody in the unit gives."""
@@ -237,15 +240,10 @@ class Reach:
         own = self.facts.tree.function_of(call)
         if meant is None:
             self.hidden.append(call)
-        for one in (self._meant_by(name) for name in meant or ()):
-            for node in one.definitions:
-                if node in self.facts.tree.class_at:
-                    self._class(self.facts.tree.class_at[node])
-                elif node in self.facts.tree.function_at:
-                    maker = self.facts.tree.function_at[node]
-                    if not maker.encloses(own):  # `eval(args.logger)` in `main()` is not main
-                        self._makes(maker)
-            self.unread |= dict.fromkeys(one.unread, call)
+        for name in meant or ():
+            for maker in self._read(self._meant_by(name), call):
+                if not maker.encloses(own):  # `eval(args.logger)` in `main()` is not main
+                    self._makes(maker)
 
     def _made_by(self, call: cst.Call) -> None:
         """The modules that a call may make: an instance, or what a function builds, chosen from a table as well."""
