@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from itertools import dropwhile
 
 import libcst as cst
 
 from amp_migrate.facts.conditions import negated
-from amp_migrate.facts.tree import Block, Function, Statement, Tree, walk
+from amp_migrate.facts.tree import Block, Function, Statement, Tree
 from amp_migrate.native.comments import (
     Line,
     about_other_things,
@@ -19,11 +18,16 @@ from amp_migrate.native.comments import (
     leading,
     name_what_goes,
     own_indent,
+    said_of_the_only_line,
     split_footer,
     split_leading,
+    with_comments,
+    with_header_comment,
     with_leading,
 )
 from amp_migrate.native.edits import Edits, Wrap
+from amp_migrate.native.expressions import Rewriter
+from amp_migrate.native.indentation import shifted
 
 
 def apply_edits(tree: Tree, root: Function, edits: Edits) -> cst.Module:
@@ -139,7 +143,7 @@ class _Applier:
         above = leading(lines[0])
         lines[0] = with_leading(lines[0], [])
         indent = own_indent(block)  # that of its neighbours: a file may be indented in several ways
-        lines = [_shifted(line, indent, deeper=True) for line in lines]
+        lines = [shifted(line, indent, deeper=True) for line in lines]
         body = cst.IndentedBlock(body=lines, indent=None if indent == self.original.default_indent else indent)
         header = header.with_changes(body=body, leading_lines=above)
         return _Output([header], pending, outputs[0].index, outputs[-1].last)
@@ -228,8 +232,8 @@ class _Applier:
             middle = self._rebuilt(statement)
         if after and not middle.lines and isinstance(node, cst.If):  # it stands in the place of what was guarded
             kept = [line.comment for line in middle.rest]
-            said = [comment for comment in _said_of_the_only_line(statement.blocks) if comment not in kept]
-            after[0] = _with_comments(after[0], said if not name_what_goes(said) else [])
+            said = [comment for comment in said_of_the_only_line(statement.blocks) if comment not in kept]
+            after[0] = with_comments(after[0], said if not name_what_goes(said) else [])
         lines = [*before, *middle.lines, *after]
         if not lines:
             return _Output([], join(about_other_things(node.leading_lines), middle.rest))
@@ -254,7 +258,7 @@ class _Applier:
         output = self._dedented(statement, block)
         if node in self.edits.equal_arms and output.lines:
             others = [other for other in statement.blocks if other is not block]
-            output.lines[-1] = _with_comments(output.lines[-1], _said_of_the_only_line(others))
+            output.lines[-1] = with_comments(output.lines[-1], said_of_the_only_line(others))
         if block is statement.blocks[-1]:
             return output
         own, _ = split_footer(self.tree, statement.blocks[-1])
@@ -274,8 +278,8 @@ class _Applier:
         if not lines:
             return _Output([], rest)
         header = block.node.header if isinstance(block.node, cst.IndentedBlock) else None
-        lines = [_shifted(line, own_indent(block), deeper=False) for line in lines]
-        lines = [_with_header_comment(lines[0], header), *lines[1:]]
+        lines = [shifted(line, own_indent(block), deeper=False) for line in lines]
+        lines = [with_header_comment(lines[0], header), *lines[1:]]
         own = [line for line in leading(lines[0]) if line.comment is not None]
         lines[0] = with_leading(lines[0], [*node.leading_lines, *own])
         return _Output(lines, rest)
@@ -393,13 +397,13 @@ class _Applier:
 
     def _header(self, statement: Statement) -> cst.BaseCompoundStatement:
         """The statement with the expressions of its header edited, its blocks as they were."""
-        rewriter = _Rewriter(self.edits, stop=True)
+        rewriter = Rewriter(self.edits, stop=True)
         changed = statement.node.visit(rewriter)
         assert isinstance(changed, cst.BaseCompoundStatement)
         return changed
 
     def _expressions(self, node: cst.CSTNode) -> cst.CSTNode:
-        changed = node.visit(_Rewriter(self.edits, stop=False))
+        changed = node.visit(Rewriter(self.edits, stop=False))
         assert isinstance(changed, cst.CSTNode)
         return changed
 
@@ -409,29 +413,6 @@ class _Applier:
         return parsed
 
 
-class _Rewriter(cst.CSTTransformer):
-    """Applies the edits of expressions; with `stop`, only those of a compound statement's header."""
-
-    def __init__(self, edits: Edits, stop: bool) -> None:
-        super().__init__()
-        self._edits = edits
-        self._stop = stop
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        if self._stop and isinstance(node, (cst.BaseSuite, cst.Else, cst.Finally)):
-            return False
-        return super().on_visit(node)
-
-    def on_leave(self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT) -> cst.CSTNodeT:
-        change = self._edits.expressions.get(original_node)
-        if change is None:
-            return updated_node
-        changed = change(updated_node)
-        if isinstance(changed, cst.BaseExpression) and not isinstance(original_node, cst.Arg):
-            changed = _with_parentheses_of(updated_node, changed)
-        return changed  # type: ignore[return-value]
-
-
 def _in_and(node: cst.BaseExpression) -> cst.BaseExpression:
     loose = isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.Or)
     if (loose or isinstance(node, (cst.IfExp, cst.Lambda, cst.NamedExpr))) and not node.lpar:
@@ -439,48 +420,9 @@ def _in_and(node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _with_parentheses_of(old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:
-    """Keep the parentheses around an expression, since they may hold its line breaks."""
-    if any(part is old for part in walk(new)):
-        return new  # they are in it
-    lpar = getattr(old, "lpar", ())
-    rpar = getattr(old, "rpar", ())
-    return new.with_changes(lpar=lpar, rpar=rpar) if lpar and not new.lpar else new
-
-
 def _line_of(node: cst.CSTNode) -> cst.SimpleStatementLine:
     assert isinstance(node, cst.BaseSmallStatement)
     return cst.SimpleStatementLine(body=[node.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
-
-
-def _shifted(line: Line, indent: str, *, deeper: bool) -> Line:
-    """A line with another indentation; one continued with a backslash carries it in the text."""
-    shifted = line.visit(_Shifted(indent, deeper))
-    assert isinstance(shifted, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-    return shifted
-
-
-class _Shifted(cst.CSTTransformer):
-    def __init__(self, indent: str, deeper: bool) -> None:
-        super().__init__()
-        self._indent = indent
-        self._deeper = deeper
-
-    def leave_EmptyLine(self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine) -> cst.EmptyLine:
-        """A blank line that moves loses its white space: where it was, it would be changed as well."""
-        if updated_node.comment is not None:
-            return updated_node
-        return updated_node.with_changes(indent=False, whitespace=cst.SimpleWhitespace(""))
-
-    def leave_SimpleWhitespace(
-        self, original_node: cst.SimpleWhitespace, updated_node: cst.SimpleWhitespace
-    ) -> cst.SimpleWhitespace:
-        value = updated_node.value
-        if "\n" not in value and "\r" not in value:
-            return updated_node
-        before, newline, rest = re.split(r"(\r\n|\n|\r)", value, maxsplit=1)
-        rest = self._indent + rest if self._deeper else rest.removeprefix(self._indent)
-        return updated_node.with_changes(value=before + newline + rest)
 
 
 def _without_trailing_blanks(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
@@ -500,30 +442,3 @@ def _says_nothing(node: cst.CSTNode) -> bool:
         same = all(one.value.deep_equals(other.value) for one, other in pairs)
         return same and len(target.elements) == len(value.elements)
     return isinstance(value, (cst.Name, cst.Attribute)) and target.deep_equals(value)
-
-
-def _with_header_comment(line: Line, header: cst.TrailingWhitespace | None) -> Line:
-    """A comment behind a header that goes moves to the first line that stays."""
-    if header is None or header.comment is None:
-        return line
-    if isinstance(line, cst.SimpleStatementLine) and line.trailing_whitespace.comment is None:
-        return line.with_changes(trailing_whitespace=header)
-    comment = cst.EmptyLine(comment=header.comment)
-    return with_leading(line, [comment, *leading(line)])
-
-
-def _said_of_the_only_line(blocks: list[Block]) -> list[cst.Comment]:
-    """The comments above and behind the line of a block that has no other; of longer blocks none is taken over."""
-    found: list[cst.Comment] = []
-    for block in blocks:
-        lines = block.node.body if isinstance(block.node, cst.IndentedBlock) else []
-        if len(lines) == 1 and isinstance(lines[0], cst.SimpleStatementLine):
-            found += [above.comment for above in lines[0].leading_lines if above.comment is not None]
-            found += [lines[0].trailing_whitespace.comment] if lines[0].trailing_whitespace.comment is not None else []
-    return found
-
-
-def _with_comments(line: Line, comments: list[cst.Comment]) -> Line:
-    above = leading(line)
-    known = {one.comment.value for one in above if one.comment is not None}
-    return with_leading(line, [*above, *(cst.EmptyLine(comment=one) for one in comments if one.value not in known)])

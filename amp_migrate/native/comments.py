@@ -111,3 +111,31 @@ def _at_its_column(line: cst.EmptyLine, outside: str) -> cst.EmptyLine:
     if not line.indent or line.comment is None:
         return line
     return line.with_changes(indent=False, whitespace=cst.SimpleWhitespace(outside + line.whitespace.value))
+
+
+def with_header_comment(line: Line, header: cst.TrailingWhitespace | None) -> Line:
+    """A comment behind a header that goes moves to the first line that stays."""
+    if header is None or header.comment is None:
+        return line
+    if isinstance(line, cst.SimpleStatementLine) and line.trailing_whitespace.comment is None:
+        return line.with_changes(trailing_whitespace=header)
+    comment = cst.EmptyLine(comment=header.comment)
+    return with_leading(line, [comment, *leading(line)])
+
+
+def said_of_the_only_line(blocks: list[Block]) -> list[cst.Comment]:
+    """The comments above and behind the line of a block that has no other; of longer blocks none is taken over."""
+    found: list[cst.Comment] = []
+    for block in blocks:
+        lines = block.node.body if isinstance(block.node, cst.IndentedBlock) else []
+        if len(lines) == 1 and isinstance(lines[0], cst.SimpleStatementLine):
+            found += [above.comment for above in lines[0].leading_lines if above.comment is not None]
+            found += [lines[0].trailing_whitespace.comment] if lines[0].trailing_whitespace.comment is not None else []
+    return found
+
+
+def with_comments(line: Line, comments: list[cst.Comment]) -> Line:
+    """A line below some comments; those that stand there stand there once."""
+    above = leading(line)
+    known = {one.comment.value for one in above if one.comment is not None}
+    return with_leading(line, [*above, *(cst.EmptyLine(comment=one) for one in comments if one.value not in known)])
