@@ -10,6 +10,7 @@ product with a float32 operand: they get `.float()`. O1 had patched torch for bo
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import libcst as cst
@@ -19,6 +20,7 @@ from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.tree import Class, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.half_parts import aliases, elements
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.regions.training import Region
 
@@ -28,50 +30,51 @@ _PASS_ON = frozenset(
 _PRODUCTS = frozenset("mm bmm matmul einsum addmm baddbmm inv cholesky svd qr eigh solve lstsq pinverse".split())
 
 
-def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> list[cst.Name]:
-    """The loads that need `.float()`. Raises Refusal where one is not certainly a tensor."""
+@dataclasses.dataclass(frozen=True)
+class _Use:
+    """A half value that is used in float32, with the uses that may show it to be a tensor."""
+
+    node: cst.BaseExpression
+    beside: list[cst.BaseExpression]
+
+
+def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> list[cst.BaseExpression]:
+    """The values that need `.float()`. Raises Refusal where one is not certainly a tensor."""
     tensors = Tensors(facts)
-    found = []
+    found: dict[cst.BaseExpression, None] = {}
     for region in regions:
         for name in dict.fromkeys(half_names(facts, forwards, region)):
-            loads = list(loads_after(facts, name, region))
-            found += [
-                element
-                for load in loads
-                for element in _elements_of(facts, load)
-                if not any(other.covers(facts.tree.statement_of(element)) for other in regions)
-                and _needs_float32(facts, tensors, element)
-            ]
-            for load in loads:
-                statement = facts.tree.statement_of(load)
-                if any(other.covers(statement) for other in regions) or not _needs_float32(facts, tensors, load):
+            for use in _uses_after(facts, name, region, set()):
+                statement = facts.tree.statement_of(use.node)
+                if any(other.covers(statement) for other in regions):
                     continue
-                if not any(tensors.shows_tensor(other) for other in loads):
-                    message = f"{name} leaves autocast in half for a model or a matrix product in float32"
-                    raise Refusal("AMP925", load, message)
-                found.append(load)
-    return found
+                taker = _taker(facts, tensors, use.node)
+                if taker is None:
+                    continue
+                if not _takes_tensors(facts, taker) and not any(map(tensors.shows_tensor, use.beside)):
+                    text = facts.text(use.node)
+                    message = f"{text} leaves autocast in half for a model or a matrix product in float32"
+                    raise Refusal("AMP925", use.node, message)
+                found[use.node] = None
+    return list(found)
 
 
-def _elements_of(facts: Facts, load: cst.Name) -> Iterator[cst.Name]:
-    """The uses of `output` in `for output in outputs:`, also behind enumerate and zip."""
-    statement = facts.tree.statement_of(load)
-    if not isinstance(statement.node, cst.For):
+def _uses_after(facts: Facts, name: str, region: Region, seen: set[tuple[str, Statement]]) -> Iterator[_Use]:
+    """The uses of a half value and of its elements after the region, whatever they are called there."""
+    if (name, region.last) in seen:
         return
-    target: cst.BaseExpression = statement.node.target
-    arg = facts.tree.parents.get(load)
-    call = facts.tree.parents.get(arg) if isinstance(arg, cst.Arg) else None
-    if call is statement.node.iter and isinstance(call, cst.Call) and isinstance(target, cst.Tuple):
-        place = {"enumerate": 1, "zip": call.args.index(arg)}.get(called_name(call))
-        if place is None or place >= len(target.elements):
-            return
-        target = target.elements[place].value
-    elif load is not statement.node.iter:
-        return
-    variable = facts.names.variable_at(target) if isinstance(target, cst.Name) else None
-    for one in variable.loads if variable is not None else ():
-        if facts.tree.statement_of(one).inside(statement):
-            yield one
+    seen.add((name, region.last))
+    loads: list[cst.BaseExpression] = list(loads_after(facts, name, region))
+    for load in loads:
+        assert isinstance(load, cst.Name)
+        found = elements(facts, load)
+        if not any(isinstance(use, cst.Subscript) for use in found):
+            yield _Use(load, loads)
+        yield from (_Use(use, [*found, *(loads if isinstance(use, cst.Subscript) else ())]) for use in found)
+        statement = facts.tree.statement_of(load)
+        for alias in aliases(facts, load, lambda node: _passed_on(facts, node)):
+            if alias != name or not region.covers(statement):
+                yield from _uses_after(facts, alias, Region(statement.block, statement, statement), seen)
 
 
 def loads_after(facts: Facts, name: str, region: Region) -> Iterator[cst.Name]:
@@ -119,23 +122,46 @@ def half_names(facts: Facts, forwards: Forwards, region: Region) -> Iterator[str
                     yield from tensors.half_names(node.targets[0].target, node.value) or []
 
 
-def _needs_float32(facts: Facts, tensors: Tensors, load: cst.Name) -> bool:
-    node: cst.CSTNode = load
+def _passed_on(facts: Facts, node: cst.CSTNode) -> cst.CSTNode:
+    """`x.detach()[0]` of `x`: the same values, moved or given another shape."""
     parent = facts.tree.parents.get(node)
-    while isinstance(parent, (cst.Attribute, cst.Call)):
+    while isinstance(parent, (cst.Attribute, cst.Call, cst.Subscript)):
         passes_on = isinstance(parent, cst.Attribute) and parent.value is node and parent.attr.value in _PASS_ON
-        if not passes_on and not (isinstance(parent, cst.Call) and parent.func is node):
+        is_called = isinstance(parent, cst.Call) and parent.func is node
+        is_part = isinstance(parent, cst.Subscript) and parent.value is node
+        if not (passes_on or is_called or is_part):
             break
         node, parent = parent, facts.tree.parents.get(parent)
+    return node
+
+
+def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNode | None:
+    """What needs a value in float32: the call of a model, a criterion or a matrix product."""
+    node = _passed_on(facts, use)
+    parent = facts.tree.parents.get(node)
     if isinstance(parent, cst.BinaryOperation):
-        return isinstance(parent.operator, cst.MatrixMultiply)
+        return parent if isinstance(parent.operator, cst.MatrixMultiply) else None
     call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
     if not isinstance(call, cst.Call):
-        return False
+        return None
     dotted = facts.names.dotted(call.func) or ""
     if dotted.startswith("torch.") and called_name(call) in _PRODUCTS:
+        return call
+    needs = _is_module(facts, call) or (call.args[0] is parent and tensors.is_torch_loss(call))
+    return call if needs else None
+
+
+def _takes_tensors(facts: Facts, taker: cst.CSTNode) -> bool:
+    """True for a layer of torch.nn and for `@`: whatever they are given first is a tensor."""
+    if not isinstance(taker, cst.Call):
         return True
-    return _is_module(facts, call) or (call.args[0] is parent and tensors.is_torch_loss(call))
+    if not isinstance(taker.func, (cst.Name, cst.Attribute)):
+        return False
+    made = [one.origin for one in facts.objects.objects(taker.func)]
+    return len(taker.args) == 1 and all(
+        isinstance(origin, cst.Call) and (facts.names.dotted(origin.func) or "").startswith("torch.nn.")
+        for origin in made
+    )
 
 
 def _is_module(facts: Facts, call: cst.Call) -> bool:

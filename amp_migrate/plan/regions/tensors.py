@@ -86,7 +86,7 @@ class Tensors:
             node = parent
         return node.attr.value
 
-    def shows_tensor(self, load: cst.Name) -> bool:
+    def shows_tensor(self, load: cst.BaseExpression) -> bool:
         """A use that only a tensor allows."""
         parent = self.facts.tree.parents.get(load)
         if isinstance(parent, cst.Attribute) and parent.value is load:
