@@ -159,13 +159,6 @@ _RULES = (
         "nothing; the option still works",
     ),
     Rule(
-        "AMP119",
-        "attention",
-        "a file that stays computes a binary cross entropy under autocast",
-        "CUDA autocast raises for binary_cross_entropy and nn.BCELoss, float32 inputs included",
-        "there, use the form with logits, or compute it on .float() inputs inside `with autocast(enabled=False)`",
-    ),
-    Rule(
         "AMP120",
         "note",
         "options decide whether there is a loss at all",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amp_migrate import migrate_project
@@ -39,6 +41,9 @@ class ClickLoss(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = Inner()
+
+    def forward(self, p, y):
+        return self.inner(p, y)
 """
 GUARDED_BCE = """import torch
 from torch import nn
@@ -60,12 +65,24 @@ def _migrated(folder, losses, reports):
     return next(result for result in migrate_project(str(folder)) if result.path.endswith("train.py"))
 
 
-@pytest.mark.parametrize(("losses", "codes"), [(LOSS, []), (BCE, ["AMP119"]), (GUARDED_BCE, [])])
-def test_a_binary_cross_entropy_in_another_file_is_reported(tmp_path, losses, codes):
+ISLAND = """        with torch.amp.autocast("cuda", enabled=False):
+            return nn.functional.binary_cross_entropy(p.float(), y)
+"""
+
+
+@pytest.mark.parametrize(("losses", "joins"), [(LOSS, False), (BCE, True), (GUARDED_BCE, False)])
+def test_a_binary_cross_entropy_in_another_file_leaves_autocast(tmp_path, losses, joins):
     result = _migrated(tmp_path, losses, REPORT)
-    assert result.status == "migrated"
-    assert [finding.code for finding in result.findings] == codes
-    assert all(finding.line == 13 for finding in result.findings)
+    assert (result.status, result.findings) == ("migrated", ())
+    changed = {Path(one.path).name: one for one in migrate_project(str(tmp_path)) if one.changed}
+    assert ("losses.py" in changed) == joins
+    assert not joins or ISLAND in changed["losses.py"].output.decode()
+
+
+def test_a_binary_cross_entropy_in_a_file_that_is_not_given_prevents_the_migration(tmp_path):
+    _migrated(tmp_path, BCE, REPORT)
+    (result,) = migrate_project(str(tmp_path / "train.py"))
+    assert (result.status, [finding.code for finding in result.findings]) == ("left", ["AMP901"])
 
 
 @pytest.mark.parametrize(("reports", "unscales"), [(REPORT, False), (READS, True)])
@@ -75,16 +92,17 @@ def test_a_function_of_another_file_that_reads_gradients_gets_them_unscaled(tmp_
     assert (b"scaler.unscale_(optimizer)\n        report(model)" in result.output) == unscales
 
 
-@pytest.mark.parametrize(("inner", "codes"), [(LOSS, []), (BCE, ["AMP119"])])
-def test_a_loss_is_found_behind_a_factory_and_its_imports(tmp_path, inner, codes):
+@pytest.mark.parametrize(("inner", "joins"), [(LOSS, False), (BCE, True)])
+def test_a_loss_is_found_behind_a_factory_and_its_imports(tmp_path, inner, joins):
     (tmp_path / "made.py").write_text(inner)
     factory = "from made import *\n\n\ndef make():\n    return ClickLoss()\n"
     script = SCRIPT.replace("from losses import ClickLoss", "from losses import make").replace("ClickLoss()", "make()")
     (tmp_path / "train.py").write_text(script)
     (tmp_path / "losses.py").write_text(factory)
     (tmp_path / "reports.py").write_text(REPORT)
-    result = next(result for result in migrate_project(str(tmp_path)) if result.path.endswith("train.py"))
-    assert [finding.code for finding in result.findings] == codes
+    changed = {Path(one.path).name: one for one in migrate_project(str(tmp_path)) if one.changed}
+    assert ("train.py" in changed, "made.py" in changed) == (True, joins)
+    assert not joins or ISLAND in changed["made.py"].output.decode()
 
 
 DRAWS = SCRIPT.replace(

@@ -156,6 +156,16 @@ def _definitions(resolved: str, *, and_what_they_name: bool = False) -> Iterator
         yield file, definition
         if and_what_they_name:
             waiting += [(file, node.id) for node in ast.walk(definition) if isinstance(node, ast.Name)]
+            waiting += _of_modules(file, definition)
+
+
+def _of_modules(file: Path, definition: _Definition) -> Iterator[tuple[Path, str]]:
+    """What a definition takes of modules that its file imports: `losses.overlap(...)`."""
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _imports(file):
+            place = split(member(_imports(file)[node.value.id], node.attr))
+            if place is not None:
+                yield place
 
 
 def _assigning(resolved: str) -> Path | None:

@@ -7,24 +7,20 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.plan.flags import availability_flags, reads_of
-from amp_migrate.plan.regions.bce import bce_of_other_files
-from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.training_plan import TrainingPlan
 
 _DATA_PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel")
 
 
-def notes(
-    facts: Facts, options: Options, plan: TrainingPlan, forwards: Forwards, clips: list[cst.Call]
-) -> Iterator[Finding]:
+def notes(facts: Facts, options: Options, plan: TrainingPlan, clips: list[cst.Call]) -> Iterator[Finding]:
     """The findings of a plan; `clips` are those inside of `with amp.scale_loss`."""
-    writer = _Notes(facts, options, plan, forwards)
+    writer = _Notes(facts, options, plan)
     yield from writer.binary_cross_entropies()
     yield from writer.logits()
     yield from writer.optional_losses()
@@ -37,24 +33,18 @@ def notes(
 
 
 class _Notes:
-    def __init__(self, facts: Facts, options: Options, plan: TrainingPlan, forwards: Forwards) -> None:
+    def __init__(self, facts: Facts, options: Options, plan: TrainingPlan) -> None:
         self.facts = facts
         self.options = options
         self.plan = plan
         self.found = plan.found
-        self.forwards = forwards
 
     def binary_cross_entropies(self) -> Iterator[Finding]:
-        """Rule E4: those whose sigmoid is not in sight, and those of other files."""
+        """Rule E4: those whose sigmoid is not in sight."""
         for site in self.plan.bce:
             if not site.sigmoid_in_sight or (site.endings and self.found.is_proven):
                 message = f"{self.facts.text(site.call.func)} computes a binary cross entropy outside of autocast"
                 yield self._finding(site.call, "AMP109", message)
-        regions = [found.region for found in self.plan.regions if not found.evaluation]
-        for name, call in bce_of_other_files(self.facts, self.forwards, regions).items():
-            yield self._finding(
-                call, "AMP119", f"{shown(name)} computes a binary cross entropy inside the autocast region"
-            )
 
     def logits(self) -> Iterator[Finding]:
         for sigmoid in self.plan.logits.sigmoids:

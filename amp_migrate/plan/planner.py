@@ -11,6 +11,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction
+from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.paths import is_dead
 from amp_migrate.facts.tree import Function, Statement, walk
 from amp_migrate.facts.variables import Variable
@@ -163,8 +164,12 @@ class _Planner:
         )
         plan.skips = find_skips(self.facts, self.found, steps, self._free_name("scale", "old_scale"))
         plan.logits = Logits() if self.found.is_proven else plan_logits(self.facts)
-        plan.bce = plan_bce(self.facts, forwards, regions, plan.logits.criteria)
-        reach = Reach(self.facts, forwards, regions if not (self.found.is_proven and self.found.is_scaled) else [])
+        reach = Reach(self.facts, forwards, regions)
+        if self.found.is_proven:
+            self._check_losses_are_read(reach)
+        plan.bce = plan_bce(self.facts, forwards, regions, reach.statements, plan.logits.criteria)
+        if plan.bce or (self.found.is_proven and self.found.is_scaled):  # regions have become shorter
+            reach = Reach(self.facts, forwards, regions if not (self.found.is_proven and self.found.is_scaled) else [])
         if not self.found.is_proven:
             for setup in self.found.setups:
                 for model in setup.models:
@@ -191,7 +196,7 @@ class _Planner:
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)
         self._keep_arrays(plan, forwards, regions, reach)
-        plan.findings.extend(notes(self.facts, self.options, plan, forwards, clips))
+        plan.findings.extend(notes(self.facts, self.options, plan, clips))
         plan.findings.extend(now_as_written(self.facts, self.found, roles, steps, decide))
         return plan
 
@@ -211,6 +216,13 @@ class _Planner:
         if unread:
             name, call = next(iter(unread.items()))
             message = f"{name.rpartition('/')[2]} runs under autocast, and its file is not among those looked at"
+            raise Refusal("AMP970", call, message, tuple(unread))
+
+    def _check_losses_are_read(self, reach: Reach) -> None:
+        """A binary cross entropy raises under autocast: its file belongs to the unit (rule E4)."""
+        unread = {name: call for name, call in reach.unread.items() if self.facts.elsewhere.compute_bce(name)}
+        for name, call in unread.items():
+            message = f"{shown(name)} computes a binary cross entropy under autocast, and its file is not at hand"
             raise Refusal("AMP970", call, message, tuple(unread))
 
     def _check_callers(self, roles: Roles, reach: Reach) -> None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
-from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
+from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.sigmoids import Sigmoids
@@ -48,26 +48,29 @@ class BceSite:
     sigmoid_in_sight: bool
 
 
-def plan_bce(facts: Facts, forwards: Forwards, regions: list[Region], with_logits: list[cst.Call]) -> list[BceSite]:
-    """The binary cross entropies that the regions reach; regions that can are cut before theirs.
+def plan_bce(
+    facts: Facts, forwards: Forwards, regions: list[Region], reached: Iterable[Statement], with_logits: list[cst.Call]
+) -> list[BceSite]:
+    """The binary cross entropies among the statements that the regions reach; regions that can are cut before theirs.
 
     Those of the criteria `with_logits` are none any more.
     """
-    return _Finder(facts, forwards, regions, with_logits).find()
-
-
-def bce_of_other_files(facts: Facts, forwards: Forwards, regions: list[Region]) -> dict[str, cst.Call]:
-    """Functions and classes of other files that the regions run and that compute one: resolved name and first call."""
-    return _Finder(facts, forwards, regions).elsewhere()
+    return _Finder(facts, forwards, regions, reached, with_logits).find()
 
 
 class _Finder:
     def __init__(
-        self, facts: Facts, forwards: Forwards, regions: list[Region], with_logits: Sequence[cst.Call] = ()
+        self,
+        facts: Facts,
+        forwards: Forwards,
+        regions: list[Region],
+        reached: Iterable[Statement],
+        with_logits: Sequence[cst.Call],
     ) -> None:
         self.facts = facts
         self.forwards = forwards
         self.regions = regions
+        self.reached = reached
         self.sigmoids = Sigmoids(facts)
         self.with_logits = with_logits
 
@@ -76,24 +79,16 @@ class _Finder:
         found.sort(key=lambda one: one[1].order, reverse=True)  # a region ends before all those at its end
         return [self._site(call, statement, region) for call, statement, region in found][::-1]
 
-    def elsewhere(self) -> dict[str, cst.Call]:
-        found: dict[str, cst.Call] = {}
-        for call, _, _ in self._calls():
-            for dotted in self._dotted_names(call):
-                is_here = self.facts.names.variable_behind(dotted) is not None
-                if dotted not in found and not is_here and self.facts.elsewhere.compute_bce(dotted):
-                    found[dotted] = call
-        return found
-
     def _calls(self) -> Iterator[tuple[cst.Call, Statement, Region]]:
+        """Every call under autocast; with its region, or the first one where it is in code that regions run."""
+        inside = [(one, region) for region in self.regions for one in region.statements()]
+        places = [(inner, region) for one, region in inside for inner in one.descendants()]
         seen: set[cst.Call] = set()
-        for region in self.regions:
-            statements = [inner for statement in region.statements() for inner in statement.descendants()]
-            for statement in [*statements, *self._reached(statements)]:
-                for call in own_calls(self.facts, statement):
-                    if call not in seen:
-                        seen.add(call)
-                        yield call, statement, region
+        for statement, region in [*places, *((one, self.regions[0]) for one in self.reached)]:
+            for call in own_calls(self.facts, statement):
+                if call not in seen:
+                    seen.add(call)
+                    yield call, statement, region
 
     def _dotted_names(self, call: cst.Call) -> Iterator[str]:
         """What a call runs, as it was imported: a function, or the class of an instance or of its method's owner."""
@@ -120,32 +115,6 @@ class _Finder:
             and origin not in self.with_logits
             for origin in origins
         )
-
-    def _reached(self, statements: list[Statement]) -> Iterator[Statement]:
-        """The statements of the functions and loss classes of this file that the region runs."""
-        seen: set[Function] = set()
-        waiting = [function for statement in statements for function in self._called(statement)]
-        while waiting:
-            function = waiting.pop()
-            if function in seen:
-                continue
-            seen.add(function)
-            for statement in function.body.statements:
-                for inner in statement.descendants():
-                    yield inner
-                    waiting.extend(self._called(inner))
-
-    def _called(self, statement: Statement) -> Iterator[Function]:
-        for call in own_calls(self.facts, statement):
-            function = self.facts.objects.called_function(call)
-            if function is not None and function.name != "__init__":
-                yield function
-            elif isinstance(call.func, (cst.Name, cst.Attribute)):
-                for one in self.facts.objects.objects(call.func):
-                    if one.kind == "instance" and isinstance(one.origin, Class):
-                        forward = one.origin.methods.get("forward")
-                        if forward is not None:
-                            yield forward
 
     # -- one site ---------------------------------------------------------------------------------------
 
