@@ -239,14 +239,28 @@ class _Cleaner:
                     self.cleanup.tests[statement] = " not in " not in text
 
     def _error_names(self, emptied: list[Statement]) -> None:
-        """The name in `except ImportError as error` must not be needed after its `try` is gone."""
+        """The name in `except ImportError as error`, and what only its block sets, must not be needed after its `try` is
+        gone.
+        """
         for attempt in emptied:
             for variable in self.facts.names.all_variables():
-                bound = any(b.kind == "except" and b.statement is attempt for b in variable.bindings)
-                for load in variable.loads if bound else ():
+                is_error = any(b.kind == "except" and b.statement is attempt for b in variable.bindings)
+                if not is_error and not self._is_set_by_handler_alone(variable, attempt):
+                    continue
+                for load in variable.loads:
                     statement = self.facts.tree.statement_of(load)
                     if not statement.inside(attempt) and not self._is_dropped(statement):
-                        raise Refusal("AMP918", load, f"{variable.name} is the error of the import that goes")
+                        what = "the error of" if is_error else "set by nothing but the `except` of"
+                        raise Refusal("AMP918", load, f"{variable.name} is {what} the import that goes")
+
+    def _is_set_by_handler_alone(self, variable: Variable, attempt: Statement) -> bool:
+        places = [binding.statement for binding in variable.bindings]
+        handlers = [one for block in attempt.blocks if block.arm.startswith("except") for one in block.statements]
+        return (
+            bool(places)
+            and variable not in self.flags
+            and all(place is not None and any(place.inside(one) for one in handlers) for place in places)
+        )
 
     def _is_dropped(self, statement: Statement) -> bool:
         return any(
