@@ -239,8 +239,8 @@ class _Cleaner:
                     self.cleanup.tests[statement] = " not in " not in text
 
     def _error_names(self, emptied: list[Statement]) -> None:
-        """The name in `except ImportError as error`, and what only its block sets, must not be needed after its `try` is
-        gone.
+        """The name in `except ImportError as error`, and what only its block sets, must not be needed after its
+        `try` is gone.
         """
         for attempt in emptied:
             for variable in self.facts.names.all_variables():
