@@ -8,21 +8,48 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.paths import Decide, is_dead
-from amp_migrate.facts.tree import called_name
+from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Finding
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.steps.events import Events
 from amp_migrate.plan.steps.placement import StepPlan
+from amp_migrate.plan.steps.unscales import tests_that_decide
 from amp_migrate.selection import APEX_AMP
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _HALF_WEIGHTS = ("O2", "O3")
 
 
-def now_as_written(facts: Facts, found: Recognition, roles: Roles, steps: StepPlan, decide: Decide) -> list[Finding]:
+def now_as_written(
+    facts: Facts, found: Recognition, roles: Roles, events: Events, steps: StepPlan, decide: Decide
+) -> list[Finding]:
     """The findings for one unit, in a program where `decide` answers which arms run in mixed precision."""
-    return [*_clips_of_half_weights(facts, found, roles, decide), *_sums_of_the_handle(facts, found, steps)]
+    return [
+        *_clips_of_half_weights(facts, found, roles, decide),
+        *_sums_of_the_handle(facts, found, steps),
+        *_steps_that_the_script_skips(facts, found, events),
+    ]
+
+
+def _steps_that_the_script_skips(facts: Facts, found: Recognition, events: Events) -> Iterator[Finding]:
+    """`if math.isfinite(norm): optimizer.step()`: after an overflow Apex had the next call of `step` do nothing, which
+    was the call for the next batch, then.
+    """
+    if found.form != APEX_AMP:
+        return
+    said = set()
+    for use in (use for uses in events.uses.values() for use in uses if use.call is not None):
+        for test in tests_that_decide(events, use):
+            if test not in said and any(_asks_for_a_number(part) for part in walk(test)):
+                said.add(test)
+                message = f"where {facts.text(test)} skipped a step after an overflow, Apex skipped the next one, too"
+                yield facts.finding(test, "AMP163", message)
+
+
+def _asks_for_a_number(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and called_name(node) in ("isfinite", "isnan", "isinf")
 
 
 def _clips_of_half_weights(facts: Facts, found: Recognition, roles: Roles, decide: Decide) -> Iterator[Finding]:

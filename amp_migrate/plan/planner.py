@@ -197,7 +197,7 @@ class _Planner:
             self._evaluation(plan, forwards, text)
         self._keep_arrays(plan, forwards, regions, reach)
         plan.findings.extend(notes(self.facts, self.options, plan, clips))
-        plan.findings.extend(now_as_written(self.facts, self.found, roles, steps, decide))
+        plan.findings.extend(now_as_written(self.facts, self.found, roles, events, steps, decide))
         return plan
 
     def _keep_arrays(self, plan: TrainingPlan, forwards: Forwards, regions: list[Region], reach: Reach) -> None:

@@ -135,7 +135,7 @@ class UnscalePlanner:
                 use.node,
                 f"{text} uses gradients on every micro-batch, and is not recognised as a norm of them",
             )
-        if self._decides_a_step(use):
+        if tests_that_decide(self.events, use):
             raise Refusal(
                 "AMP904", use.node, f"the value of {text} decides about the step, so an overflow would never be noticed"
             )
@@ -149,16 +149,6 @@ class UnscalePlanner:
         if function is not None:
             return is_gradient_norm(self.facts, function)
         return is_imported_norm(self.facts, use.call)
-
-    def _decides_a_step(self, use: GradientUse) -> bool:
-        """True for `norm = clip_grad_norm_(...)` before `if isfinite(norm): optimizer.step()`, or before a test that
-        leaves the round without a step.
-        """
-        made = {path[0] for path in writes(use.statement)}
-        around = [outer for step in self.events.all_steps() for outer in step.statement.path()[:-1]]
-        own = (inner for one in use.statement.function.body.statements for inner in one.descendants())
-        around += [one for one in own if any(isinstance(inner.node, _LEAVING) for inner in one.descendants())]
-        return any(isinstance(one.node, cst.If) and names_in(one.node.test) & made for one in around)
 
     def _clusters(self, members: ObjectSet, uses: list[GradientUse]) -> list[list[GradientUse]]:
         """Uses before the same steps belong together."""
@@ -298,3 +288,15 @@ class UnscalePlanner:
                 if candidate is outer or not candidate.inside(outer):
                     return outer.node
         return None
+
+
+def tests_that_decide(events: Events, use: GradientUse) -> list[cst.BaseExpression]:
+    """The test of `if isfinite(norm): optimizer.step()` after `norm = clip_grad_norm_(...)`, and of an `if` that leaves
+    the round without a step.
+    """
+    made = {path[0] for path in writes(use.statement)}
+    around = [outer for step in events.all_steps() for outer in step.statement.path()[:-1]]
+    own = (inner for one in use.statement.function.body.statements for inner in one.descendants())
+    around += [one for one in own if any(isinstance(inner.node, _LEAVING) for inner in one.descendants())]
+    tests = [one.node.test for one in dict.fromkeys(around) if isinstance(one.node, cst.If)]
+    return [test for test in tests if names_in(test) & made]
