@@ -52,4 +52,4 @@ class Context:
         """True for what only tensors are asked: `self.codes.pow(2).sum(0)` calls no module."""
         if called_name(call) in ("pow", "sum"):
             return isinstance(call.func, cst.Attribute) and not isinstance(call.func.value, cst.Name)
-        return called_name(call) in ("size", "numel", "dim", "view", "reshape", "transpose", "permute", "t")
+        return called_name(call) in ("size", "numel", "dim", "view", "reshape", "transpose", "permute", "t", "float")

@@ -6,6 +6,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.safety.areas import keep_areas
+from amp_migrate.plan.safety.cast_by_hand import isolate_products_cast_by_hand
 from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.coordinates import keep_coordinates
@@ -75,5 +76,6 @@ def match_mixed_types(facts: Facts, reach: Reach, safety: Safety) -> None:
     """
     context = Context(facts, reach, Precisions(facts, safety), safety)
     keep_distances(context)
+    isolate_products_cast_by_hand(context)
     keep_float32_inputs(context)
     match_indexed_writes(context)
