@@ -203,6 +203,14 @@ _RULES = (
         "nothing; it needs torch 1.10, and casts the weights at each use",
     ),
     Rule(
+        "AMP126",
+        "note",
+        "an exception in a clip or a step ends the training, although the script catches it",
+        "a GradScaler takes an optimizer for unscaled until update(), and the next unscale_ raises; Apex went on. "
+        "After an exception in a forward or a backward (out of memory, mostly) the training goes on as before",
+        "nothing, or let the handler raise where it was the clip or the step",
+    ),
+    Rule(
         "AMP130",
         "attention",
         "the apex of PyPI is asked for",

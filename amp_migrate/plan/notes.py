@@ -13,6 +13,7 @@ from amp_migrate.options import Options
 from amp_migrate.plan.flags import availability_flags, reads_of
 from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.scaler.enabling import enclosing_guards
+from amp_migrate.plan.steps.caught import caught_while_unscaled
 from amp_migrate.plan.training_plan import TrainingPlan
 
 _DATA_PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel")
@@ -25,6 +26,7 @@ def notes(facts: Facts, options: Options, plan: TrainingPlan, clips: list[cst.Ca
     yield from writer.logits()
     yield from writer.optional_losses()
     yield from writer.clips_of_scaled(clips)
+    yield from caught_while_unscaled(facts, plan.steps)
     yield from writer.replicas()
     yield from writer.levels()
     yield from writer.loads()
