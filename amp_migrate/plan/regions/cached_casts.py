@@ -6,7 +6,8 @@
 
 Autocast keeps the casts of weights until the region ends. Torch before the end of 2025 hands the second forward those
 that the first made without a graph, and its weights are not trained ([T] pytorch#65766). Forwards beside each other get
-regions of their own (`training.py`); where both are behind one call, the region is told not to keep casts.
+regions of their own (`training.py`); where both are behind one call, or in an arm of an `if`, the region is told not to
+keep casts.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Finding
-from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad, own_calls
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.training_plan import AutocastRegion
 
 _WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
 _FORWARDS = ("forward", "__call__")
+_LEAVING = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -49,7 +51,47 @@ def _needs_no_cache(facts: Facts, forwards: Forwards, region: Region) -> bool:
         methods = function.owner.methods if function.owner is not None else ()
         if tree is not None and _runs_both_ways(tree, [one for one in methods if one not in _FORWARDS]):
             return True
+    if _runs_both_ways_itself(facts, forwards, region, inside):
+        return True
     return any(_class_runs_both_ways(owner) for owner in _classes(facts, forwards, inside))
+
+
+def _runs_both_ways_itself(facts: Facts, forwards: Forwards, region: Region, inside: list[Statement]) -> bool:
+    """An arm of an `if` with `teacher = model(x)` under no_grad, and then `loss = f(model(x), teacher)`."""
+    outside = region.first.path()[:-1]
+    around = {one: [outer for outer in one.path() if outer not in outside] for one in inside}
+    without = [
+        one
+        for one in inside
+        if any(is_no_grad(facts, outer) for outer in around[one]) or _calls_without_gradients(facts, one)
+    ]
+    return any(
+        one.order < other.order
+        and not _are_apart(around[one], around[other])
+        and forwards.models_run([one]) & forwards.models_run([other])
+        for one in without
+        for other in inside
+        if other not in without
+    )
+
+
+def _calls_without_gradients(facts: Facts, statement: Statement) -> bool:
+    """True for `labels = guess(model, x)` of a function that runs without gradients."""
+    functions = (facts.objects.called_function(call) for call in own_calls(facts, statement))
+    return any(one is not None and has_no_gradients(facts, one) for one in functions)
+
+
+def _are_apart(path: list[Statement], other: list[Statement]) -> bool:
+    """True for the arms of an `if`, and for a block that is left at its end."""
+    for outer in path:
+        block = outer.block
+        if any(one.block is block for one in other):
+            continue
+        if block.owner in other and isinstance(block.owner.node, cst.If):
+            return True
+        if isinstance(block.statements[-1].node, _LEAVING):
+            return True
+    return False
 
 
 def _parsed(facts: Facts, function: Function) -> ast.AST | None:

@@ -25,7 +25,7 @@ from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.dataflow import own_reads, writes
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.plan.model import Recognition
-from amp_migrate.plan.regions.forwards import Forwards, is_no_grad, is_no_grad_call, own_calls
+from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad, own_calls
 from amp_migrate.plan.regions.leaving import loads_after, what_follows
 from amp_migrate.plan.regions.tensors import IN_FLOAT32, Tensors, plain_names
 from amp_migrate.plan.regions.training import Region, has_no_casts
@@ -117,7 +117,7 @@ class Evaluation:
             return True
         function: Function | None = statement.function
         while function is not None and isinstance(function.node, cst.FunctionDef):
-            if any(is_no_grad_call(self.facts, decorator.decorator) for decorator in function.node.decorators):
+            if has_no_gradients(self.facts, function):
                 return True
             if self._only_evaluates(function):
                 return True

@@ -151,6 +151,12 @@ def is_no_grad(facts: Facts, statement: Statement) -> bool:
     return isinstance(node, cst.With) and any(is_no_grad_call(facts, item.item) for item in node.items)
 
 
+def has_no_gradients(facts: Facts, function: Function) -> bool:
+    """True for a function that is decorated with `torch.no_grad()`."""
+    node = function.node
+    return isinstance(node, cst.FunctionDef) and any(is_no_grad_call(facts, one.decorator) for one in node.decorators)
+
+
 def is_no_grad_call(facts: Facts, node: cst.BaseExpression) -> bool:
     """True for `torch.no_grad()`, `torch.inference_mode()` and `torch.set_grad_enabled(False)`."""
     if not isinstance(node, cst.Call):

@@ -20,7 +20,7 @@ from amp_migrate.facts.tree import Block, Class, Function, Statement, called_nam
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Recognition, Setup
 from amp_migrate.plan.regions.barriers import Barriers, is_autograd_grad, read_by
-from amp_migrate.plan.regions.forwards import Forwards, is_no_grad, own_calls
+from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad, own_calls
 from amp_migrate.plan.regions.penalties import Penalties
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.steps.events import Events
@@ -401,9 +401,9 @@ class _Finder:
             if self.roles.is_forward(call) or not self.forwards.is_forward(call):
                 continue
             function = self.facts.objects.called_function(call)
-            if function is None or any(
-                is_no_grad(self.facts, inner) for one in function.body.statements for inner in one.descendants()
-            ):
+            if function is None or has_no_gradients(self.facts, function):
+                return True
+            if any(is_no_grad(self.facts, inner) for one in function.body.statements for inner in one.descendants()):
                 return True
         return False
 
