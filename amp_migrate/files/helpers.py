@@ -151,12 +151,24 @@ def _definitions(resolved: str, *, and_what_they_name: bool = False) -> Iterator
         seen.add((file, name))
         definition = _definitions_in(file).get(name)
         if definition is None:
-            waiting += _imported_from(file, name)
+            waiting += [*_imported_from(file, name), *_inherited(file, name)]
             continue
         yield file, definition
         if and_what_they_name:
             waiting += [(file, node.id) for node in ast.walk(definition) if isinstance(node, ast.Name)]
             waiting += _of_modules(file, definition)
+
+
+def _inherited(file: Path, name: str) -> Iterator[tuple[Path, str]]:
+    """The methods of that name in the base classes of a class, for `Class.method` that it does not define itself."""
+    owner, _, method = name.partition(".")
+    definition = _definitions_in(file).get(owner) if method else None
+    for base in definition.bases if isinstance(definition, ast.ClassDef) else ():
+        place = (file, base.id) if isinstance(base, ast.Name) else None
+        if isinstance(base, ast.Attribute) and isinstance(base.value, ast.Name) and base.value.id in _imports(file):
+            place = split(member(_imports(file)[base.value.id], base.attr))
+        if place is not None:
+            yield place[0], f"{place[1]}.{method}"
 
 
 def _of_modules(file: Path, definition: _Definition) -> Iterator[tuple[Path, str]]:
@@ -301,13 +313,14 @@ def _parsed(file: Path) -> ast.Module:
 
 
 def _imported_from(file: Path, name: str) -> Iterator[tuple[Path, str]]:
-    """Where a module has a name from that it does not define."""
+    """Where a module has a name from that it does not define; of `Class.method`, the class."""
+    first, dot, method = name.partition(".")
     for node in _parsed(file).body:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                if alias.name == "*" or name == (alias.asname or alias.name):
+                if alias.name == "*" or first == (alias.asname or alias.name):
                     module = canonical(file, "." * node.level + (node.module or ""))
-                    place = split(member(module, name if alias.name == "*" else alias.name))
+                    place = split(member(module, first if alias.name == "*" else alias.name) + dot + method)
                     if place is not None:
                         yield place
 

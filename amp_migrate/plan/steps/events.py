@@ -294,7 +294,7 @@ class _Collector:
         """
         if self._is_neutral(call, name) or name[:1].isupper():
             return False
-        imported = self.facts.names.imported_as(call.func)
+        imported = [*self.facts.names.imported_as(call.func), *self._imported_methods(call)]
         return self._may_look(call, name, statement, imported) and not any(
             self.facts.elsewhere.spare_gradients(dotted) or self.facts.elsewhere.average_gradients(dotted)
             for dotted in imported
@@ -315,9 +315,22 @@ class _Collector:
             return False  # a gradient penalty is a part of the loss
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         touched = [arg.value for arg in call.args] + ([receiver] if receiver is not None else [])
+        touched += [arg.value for made in self._made_by(call) for arg in made.args] if known else []
         return any(self.roles.is_model(node) or self.roles.optimizers_at(node) for node in touched) or (
             any(isinstance(arg.value, cst.Name) and arg.value.value == "self" for arg in call.args)
         )
+
+    def _imported_methods(self, call: cst.Call) -> list[str]:
+        """What a method may be that is called on an instance of an imported class: `monitor.update(model)`."""
+        owners = (one for made in self._made_by(call) for one in self.facts.names.imported_as(made.func))
+        return [self.facts.elsewhere.member(owner, called_name(call)) for owner in owners]
+
+    def _made_by(self, call: cst.Call) -> list[cst.Call]:
+        """The calls that make what a method is called on."""
+        receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+        if not isinstance(receiver, (cst.Name, cst.Attribute, cst.Subscript)):
+            return []
+        return [one.origin for one in self.facts.objects.objects(receiver) if isinstance(one.origin, cst.Call)]
 
     def _words_around(self, call: cst.Call, name: str, statement: Statement) -> set[str]:
         """The words in the names of a function, of its arguments, and of what its result is assigned to."""
