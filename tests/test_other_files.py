@@ -298,3 +298,15 @@ def test_a_method_counts_as_a_use_where_a_derived_class_makes_it_one(tmp_path):
     (result,) = migrate_project(str(tmp_path))
     assert result.status == "migrated"
     assert b"self.scaler.unscale_(self.optimizer)\n            self.after()" in result.output
+
+
+HALF_LAYERS = "from apex.contrib.multihead_attn import SelfMultiheadAttn\n\n\n"
+
+
+@pytest.mark.parametrize("name", ["losses.py", "train.py"])
+def test_layers_of_apex_that_take_half_weights_only_keep_the_script_on_apex(tmp_path, name):
+    _migrated(tmp_path, LOSS, REPORT)
+    (tmp_path / name).write_text(HALF_LAYERS + (tmp_path / name).read_text())
+    result = next(result for result in migrate_project(str(tmp_path)) if result.path.endswith("train.py"))
+    assert (result.status, [finding.code for finding in result.findings]) == ("left", ["AMP901"])
+    assert f"{name} has layers of Apex that take half weights only" in result.findings[0].message

@@ -20,6 +20,8 @@ _MOST_FILES = 400
 # Registrations of torch's own functions mean the file that makes them: they go with it, or it is refused.
 _CASTS = re.compile(rb"\bamp\s*\.\s*(?:register_)?(?:half|float|promote)_function\b(?!\s*\(\s*torch\b)")
 _REGISTERED = re.compile(rb"""register_float_function\(\s*torch\s*,\s*["'](\w+)""")
+# Layers with kernels for half weights, of which native AMP has none.
+_HALF_LAYERS = re.compile(rb"\bapex(?:\.contrib)?(?:\.|[ \t]+import[ \t]+)(?:multihead_attn|mlp|fused_dense)\b")
 _LEVEL = re.compile(rb"""[=!]=\s*["']O[123]["']""")
 _HALF = re.compile(rb"\.half\(\s*\)")
 
@@ -37,9 +39,12 @@ def casts_that_need_apex(path: Path, source: bytes, known: Collection[Path] = ()
     """The local modules, imported directly or through others, whose casts need the setup of this file; but for those in
     `known`. None where there is none, or where the modules are not on disk.
     """
-    found = []
+    modules = list(local_modules(path, source))
+    what = "has layers of Apex that take half weights only, and native AMP keeps weights in float32"
+    using = (file for file, content in [(path, source), *modules] if _HALF_LAYERS.search(content))
+    found = [NeighbourCast(file, what, joins=False) for file in using]
     registered = _operations(source)
-    for file, content in local_modules(path, source):
+    for file, content in modules:
         if _LEVEL.search(content) and _HALF.search(content):
             found.append(NeighbourCast(file, "casts to half by the level, and autocast has no levels", joins=False))
         elif file in known:
