@@ -22,7 +22,7 @@ from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.averages import Averages
 from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.hidden import refuse_hidden_training
-from amp_migrate.plan.steps.second_backwards import ScaleFree
+from amp_migrate.plan.steps.second_backwards import ScaleFree, reads_directions
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _PARAMETER_METHODS = frozenset("parameters named_parameters".split())
@@ -321,9 +321,12 @@ class _Collector:
         )
 
     def _imported_methods(self, call: cst.Call) -> list[str]:
-        """What a method may be that is called on an instance of an imported class: `monitor.update(model)`."""
-        owners = (one for made in self._made_by(call) for one in self.facts.names.imported_as(made.func))
-        return [self.facts.elsewhere.member(owner, called_name(call)) for owner in owners]
+        """What a method may be that is called on an instance of an imported class: `monitor.update(model)`. None of a
+        class that reads gradients, and nothing of their size.
+        """
+        owners = [one for made in self._made_by(call) for one in self.facts.names.imported_as(made.func)]
+        sized = [one for one in owners if not reads_directions(self.facts, one)]
+        return [self.facts.elsewhere.member(one, called_name(call)) for one in sized]
 
     def _made_by(self, call: cst.Call) -> list[cst.Call]:
         """The calls that make what a method is called on."""

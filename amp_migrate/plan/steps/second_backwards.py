@@ -116,7 +116,7 @@ def _is_harmless(facts: Facts, roles: Roles, call: cst.Call) -> bool:
     for made in (call, *makers):
         if any(roles.is_model(arg.value) for arg in made.args) and not roles.is_forward(made):
             names = facts.names.imported_as(made.func)
-            if not names or not all(_reads_directions(facts, name) for name in names):
+            if not names or not all(reads_directions(facts, name) for name in names):
                 return False
     return bool(makers) or not _is_handed_in(facts, receiver)
 
@@ -127,7 +127,7 @@ def _is_handed_in(facts: Facts, receiver: cst.BaseExpression | None) -> bool:
     return variable is not None and any(binding.kind == "param" for binding in variable.bindings)
 
 
-def _reads_directions(facts: Facts, name: str) -> bool:
+def reads_directions(facts: Facts, name: str) -> bool:
     """True for a class or function of another file that is found there, and is free of the scale."""
     source = facts.elsewhere.source_of(name)
     try:
