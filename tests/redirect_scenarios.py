@@ -8,6 +8,7 @@ import socket
 import tempfile
 import threading
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,10 @@ def parallel() -> None:
     loss.backward()
     distributed.all_reduce(torch.ones(2, device="cuda"))
     assert layers[0].weight.grad is not None and "module.0.weight" in wrapped.state_dict()
+    group = weakref.ref(distributed.group.WORLD)
     distributed.destroy_process_group()
+    del wrapped
+    assert group() is not None  # or gloo can wait for ever for its own thread
 
 
 SCENARIOS = {

@@ -8,6 +8,10 @@ from typing import Any
 
 from torch import distributed, nn
 
+# A group of gloo that is destroyed when the last model over it goes can wait for its own thread for ever: this thread
+# needs Python's lock for what it still holds, and the thread that destroys has it (torch 2.13). So groups stay.
+_groups: list[Any] = []
+
 
 def install() -> None:
     """Replace the constructors of the parallel wrappers and of process groups."""
@@ -48,7 +52,9 @@ def _through_gloo(function: Callable[..., Any]) -> Callable[..., Any]:
     def joined(*args: Any, **kwargs: Any) -> Any:
         kwargs.pop("device_id", None)
         args = tuple(_gloo(value) for value in args)
-        return function(*args, **{name: _gloo(value) for name, value in kwargs.items()})
+        made = function(*args, **{name: _gloo(value) for name, value in kwargs.items()})
+        _groups.append(made or distributed.group.WORLD)  # one makes the default group, and returns nothing
+        return made
 
     return joined
 
