@@ -95,7 +95,7 @@ def module_name(file: Path) -> str:
 
 def forget() -> None:
     """Look at the disk again: what was found is remembered for the life of the process."""
-    for lookup in (split, _absolute, _followed, _roots, _names, _added_to_path):
+    for lookup in (split, _absolute, _followed, _roots, _names, _added_to_path, _defines):
         lookup.cache_clear()
 
 
@@ -116,11 +116,21 @@ def _absolute(file: Path, parts: tuple[str, ...]) -> str | None:
 
 
 def _names_its_package(folder: str, parts: tuple[str, ...]) -> bool:
-    """True for `pkg.pkg` in a folder `pkg` that holds a module `pkg.py`: a module has no module in it."""
+    """True for `pkg.pkg` in a folder `pkg` that holds a module `pkg.py`: a module has no module in it. (Where it has a
+    class of that name, a script beside it that says `from pkg import pkg` means the class.)
+    """
     if len(parts) == 1 or os.path.basename(folder) != parts[0] or not _is_package(folder):
         return False
     below = _joined_path(folder, parts[1])
-    return not _is_package(_joined_path(folder, parts[0])) and (_is_module(below) or _is_package(below))
+    if _is_package(_joined_path(folder, parts[0])) or not (_is_module(below) or _is_package(below)):
+        return False
+    return not _defines(f"{_joined_path(folder, parts[0])}.py", parts[1])
+
+
+@cache
+def _defines(file: str, name: str) -> bool:
+    """True for a class or function at the top of a file."""
+    return re.search(rb"^(?:class|def) +%s\b" % name.encode(), read_if_there(Path(file)), re.MULTILINE) is not None
 
 
 def _is_namesake(root: str, parts: tuple[str, ...]) -> bool:
