@@ -143,7 +143,7 @@ class _Finder:
             assert isinstance(call.func, cst.Attribute)
             text = self.facts.text(call.func.value)
             objects = self.facts.objects.objects(call.func.value)
-            if objects and all(one.kind in ("parameter", "field") for one in objects):
+            if objects and all(one.kind in ("parameter", "field") and one.source.kind != "call" for one in objects):
                 return Refusal("AMP951", call, f"{text} comes from a caller that is not known")
             return Refusal("AMP952", call, f"{text} is built where it cannot be seen")
         if self.optimizers.steps:

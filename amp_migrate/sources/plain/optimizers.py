@@ -45,6 +45,8 @@ class Optimizers:
                 self.unknown.append(call)
         self.objects: ObjectSet = frozenset(stepped)
         self.built = [call for call in self._constructions() if facts.objects.objects(call) & self.objects]
+        if not self.built:
+            self.unknown += [call for call, _ in self.steps]  # one of several results of a function out of sight
 
     @cached_property
     def models(self) -> ObjectSet:
