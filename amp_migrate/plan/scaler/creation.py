@@ -175,13 +175,17 @@ class Creations:
 def _in_turns(
     block: Block, setups: list[Statement], uses: list[Statement]
 ) -> list[tuple[list[Statement], list[Statement]]]:
-    """Setups and uses, parted where a setup comes after uses of earlier ones; definitions of functions are no uses."""
+    """Setups and uses, parted where a setup comes after uses of earlier ones; definitions of functions are no uses.
+
+    A setup that replaces an optimizer in the middle of its training (`if step >= warm_up:`) begins none of its own.
+    """
     places = [(lifted, place in setups, place) for place in (*setups, *uses) if (lifted := _lifted(place, block))]
     parts: list[tuple[list[Statement], list[Statement]]] = [([], [])]
     for lifted, is_setup, place in sorted(places, key=lambda one: (one[0].index, not one[1])):
         if isinstance(lifted.node, cst.FunctionDef):
             continue
-        if is_setup and parts[-1][1]:
+        replaces = any(use.inside(lifted) and use.order < place.order for use in uses)
+        if is_setup and parts[-1][1] and not replaces:
             parts.append(([], []))
         parts[-1][0 if is_setup else 1].append(place)
     return parts
