@@ -176,6 +176,11 @@ class Callables(ABC):
         classes = [one for one in self.tree.classes if one.node in held]
         return classes if len(classes) == len(held) else []
 
+    def classes_among(self, call: cst.Call) -> list[Class]:
+        """The classes in a table of classes and functions, of which a call takes one."""
+        held = self.origins(call.func) if isinstance(call.func, _LOOKUPS) else ()
+        return [self.tree.class_at[one] for one in held if isinstance(one, cst.ClassDef)]
+
     def _constructors(self, call: cst.Call) -> set[Function | None]:
         """The `__init__` of each class that a call may make."""
         return {self._method(owner, "__init__") for owner in self.classes_made(call)}

@@ -71,6 +71,10 @@ class Elsewhere(Protocol):
         """The full names of the modules that the file `importer` can import by a name without dots."""
         ...
 
+    def decorated(self, decorator: str) -> list[str]:
+        """The full names of the local classes and functions that a function or method of that full name decorates."""
+        ...
+
     def is_there(self, resolved: str) -> bool:
         """True for a local module, and for what one of them defines."""
         ...
@@ -133,6 +137,9 @@ class Nowhere:
         return []
 
     def importable(self, importer: str) -> list[str]:
+        return []
+
+    def decorated(self, decorator: str) -> list[str]:
         return []
 
     def is_there(self, resolved: str) -> bool:

@@ -19,6 +19,7 @@ from functools import cached_property, partial
 import libcst as cst
 
 from amp_migrate.facts.callables import Callables
+from amp_migrate.facts.decorations import Decorations
 from amp_migrate.facts.lookups import pattern_meant
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
@@ -75,6 +76,7 @@ class Objects(Callables):
     def __init__(self, tree: Tree, names: Names) -> None:
         super().__init__(tree, names)
         self._stores = Stores(tree)
+        self._decorations = Decorations(self, self._stores)
         self._memo: dict[Question, ObjectSet] = {}
         self._draft: dict[Question, ObjectSet] = {}
         self._open: dict[Question, int] = {}  # the questions that are being answered, with their depths
@@ -314,7 +316,8 @@ class Objects(Callables):
                 found |= self.objects(arg.value)
             elif any(given.star for given in call.args):
                 found |= self._of_starred(call, variable)
-        return found if callers else found | {Object("parameter", variable)}
+        decorated = {Object("definition", node) for node in self._decorations.given(function, binding.node)}
+        return found | decorated if callers or decorated else found | {Object("parameter", variable)}
 
     def _of_starred(self, call: cst.Call, variable: Variable) -> ObjectSet:
         """What starred arguments give a parameter, as far as they are in sight."""
@@ -366,7 +369,7 @@ class Objects(Callables):
         if made := self.classes_made(node):
             return frozenset({Object("instance", self.root_class(one)) for one in made})
         if functions := self._functions_run(node):
-            returned = _NOTHING
+            returned = frozenset(Object("instance", self.root_class(one)) for one in self.classes_among(node))
             for function in functions:
                 for value in self._stores.returned(function):
                     returned |= self._returned(node, function, value)
@@ -374,6 +377,10 @@ class Objects(Callables):
         given = self._initialized(node)
         if given is not None and given[1] is None:
             return self.objects(given[0])
+        if name == "get" and isinstance(func, cst.Attribute) and node.args:
+            held = self.objects(func.value)
+            if held and all(isinstance(one.origin, cst.Dict) for one in held):
+                return self._select(held, ANY)
         if name == "init" and "apex.amp.init" in self.import_paths(func):
             return self._of_import("apex.amp")  # the old handle has the interface of the module
         if first is not None and self.names.dotted(func) == "importlib.import_module":

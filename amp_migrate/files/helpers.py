@@ -15,6 +15,7 @@ from pathlib import Path
 from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.averaging import only_averages
 from amp_migrate.files.bindings import called_name
+from amp_migrate.files.decorations import decorations
 from amp_migrate.files.imports import canonical, importable, member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.read import read_if_there
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
@@ -30,20 +31,22 @@ class Helpers:
     """What scripts import: functions, classes, methods and variables by resolved name (`/project/utils.log_norms`).
 
     `use_function` tells, for the path of a file and the name of a function in it, whether other files refer to it,
-    `declared_torch`, for the path of a file, the oldest torch of its project. `is_set_up` says that mixed precision is
-    set up by other files of the unit.
+    `declared_torch`, for the path of a file, the oldest torch of its project, `holding` the files whose bytes match.
+    `is_set_up` says that mixed precision is set up by other files of the unit.
     """
 
     def __init__(
         self,
         use_function: Callable[[str, str], bool] | None = None,
         declared_torch: Callable[[str], tuple[int, int] | None] | None = None,
+        holding: Callable[[re.Pattern[bytes]], list[Path]] | None = None,
         *,
         is_set_up: bool = False,
     ) -> None:
         self.is_set_up = is_set_up
         self.use_function = use_function or Nowhere().use_function
         self.declared_torch = declared_torch or Nowhere().declared_torch
+        self._holding = holding or (lambda words: [])
 
     def resolved(self, importer: str, dotted: str) -> str:
         return canonical(Path(importer), dotted)
@@ -103,6 +106,16 @@ class Helpers:
 
     def importable(self, importer: str) -> list[str]:
         return importable(Path(importer))
+
+    def decorated(self, decorator: str) -> list[str]:
+        """The full names of the classes and functions that a function, or a method, decorates."""
+        place = split(decorator)
+        found = decorations(decorator.rpartition(".")[2].encode(), self._holding) if place is not None else ()
+        return [
+            f"{module_name(file)}.{name}"
+            for file, dotted, name in found
+            if place is not None and _leads_to(file, dotted, place[0])
+        ]
 
     def is_there(self, resolved: str) -> bool:
         place = split(resolved)
@@ -194,6 +207,34 @@ def _assigning(resolved: str) -> Path | None:
             return file
         waiting += _imported_from(file, name)
     return None
+
+
+def _leads_to(file: Path, dotted: str, target: Path) -> bool:
+    """True where a file has something of another one: `zoo.MODELS` where that makes it, or has the class of it."""
+    first, *others = dotted.split(".")
+    imported = _imports(file).get(first, "")
+    for other in others if imported else ():
+        imported = member(imported, other)
+    place = split(imported)
+    waiting = [(file, first), *([place] if place is not None else [])]
+    seen: set[tuple[Path, str]] = set()
+    while waiting and len(seen) < _MOST_NAMES:
+        current, name = waiting.pop()
+        if current == target:
+            return True
+        if (current, name) not in seen:
+            seen.add((current, name))
+            root = name.partition(".")[0]
+            waiting += [*_imported_from(current, root), *((current, maker) for maker in _makers(current, root))]
+    return False
+
+
+def _makers(file: Path, name: str) -> list[str]:
+    """X of `name = X(...)` in a module."""
+    if not name.isidentifier():
+        return []
+    words = rb"^%s\s*=\s*(\w+)\(" % name.encode()
+    return [one.decode() for one in re.findall(words, read_if_there(file), re.MULTILINE)]
 
 
 @cache

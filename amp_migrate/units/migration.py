@@ -398,6 +398,7 @@ class _Units:
         helpers = Helpers(
             partial(self._is_used_outside, files),
             self.workspace.declared_torch,
+            self.index.holding,
             is_set_up=self._cast_for_others.issuperset(files),
         )
         try:

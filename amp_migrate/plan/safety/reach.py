@@ -19,6 +19,7 @@ from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.safety.namespaces import Meant, meant_by
+from amp_migrate.plan.safety.registries import imported, is_out_of_sight, registering
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
 
@@ -250,6 +251,7 @@ class Reach:
         if is_by_name(call):
             self._by_name(call)
             return
+        self._note_registered(call)
         for owner in self._classes_of(call):
             self._class(owner)
         candidates = sorted(self.facts.objects.candidates(call), key=self.facts.tree.functions.index)
@@ -257,6 +259,18 @@ class Reach:
         for function in candidates or ([called] if called is not None else self._functions_held(call.func)):
             if function.name != "__init__":
                 self._makes(function)
+
+    def _note_registered(self, call: cst.Call) -> None:
+        """What decorators put into the table that a call looks something up in."""
+        for decorator in dict.fromkeys(registering(self.facts, call.func)):
+            for name in self.facts.elsewhere.decorated(decorator):
+                if self.facts.names.variable_behind(name) is None:
+                    self.unread.setdefault(name, call)
+        for name in imported(self.facts, call.func):
+            if self.facts.elsewhere.source_of(name) is not None:
+                self.unread.setdefault(name, call)
+        if is_out_of_sight(self.facts, call.func):
+            self.hidden.append(call)
 
     def _of_class(self, callee: cst.BaseExpression) -> Function | None:
         """The method of `Builder.build_encoder(arch)`, called on the class."""
