@@ -133,16 +133,40 @@ class Objects(Callables):
         """What a function returns."""
         return self._stores.returned(function)
 
+    def looked_up_in(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """`torch.optim` of `make(torch.optim, "Adam", weights)`, where the function makes what it looks up in it:
+        `return getattr(module, name)(*args)`.
+        """
+        function = self.called_function(call)
+        if function is None:
+            return []
+        made = [value.func for value in self.returned_by(function) if isinstance(value, cst.Call)]
+        tables = [one.args[0].value for one in made if isinstance(one, cst.Call) and called_name(one) == "getattr"]
+        variables = [variable for one in tables if (variable := self.names.variable_at(one)) is not None]
+        params = [binding.node for one in variables for binding in one.bindings if binding.kind == "param"]
+        return [arg.value for param, arg in self.arguments(call, function) if param in params]
+
     def parts_returned(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """`torch.device("cuda")` for `device` in `device, ids = prepare()`, where `prepare` returns a tuple of both."""
-        variable = self.names.definition(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
         found: list[cst.BaseExpression] = []
-        for binding in variable.bindings if variable is not None else ():
-            called = self.called_function(binding.value) if isinstance(binding.value, cst.Call) else None
-            if called is not None and binding.kind == "assign" and len(binding.selector) == 1:
+        for value, selector in self._unpacked(node):
+            called = self.called_function(value) if isinstance(value, cst.Call) else None
+            if called is not None and len(selector) == 1:
                 tuples = [value.elements for value in self.returned_by(called) if isinstance(value, cst.Tuple)]
-                found += [parts[binding.selector[0]].value for parts in tuples if binding.selector[0] < len(parts)]
+                found += [parts[selector[0]].value for parts in tuples if selector[0] < len(parts)]
         return found
+
+    def _unpacked(self, node: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, tuple[int, ...]]]:
+        """What is assigned to several targets of which a name or an attribute is one, with its place among them."""
+        variable = self.names.definition(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+        for binding in variable.bindings if variable is not None else ():
+            if binding.kind == "assign" and binding.value is not None:
+                yield binding.value, binding.selector
+        if variable is None and isinstance(node, cst.Attribute):
+            bases = self.objects(node.value)
+            for store in self._stores.to(node.attr.value):
+                if bases & self.objects(store.base):
+                    yield store.value, store.selector
 
     def is_kept(self, call: cst.Call, arg: cst.Arg) -> bool:
         """True for the model in `objs = Munch(model=model)`, read back as `objs.model`."""
@@ -368,6 +392,8 @@ class Objects(Callables):
             return meant
         if made := self.classes_made(node):
             return frozenset({Object("instance", self.root_class(one)) for one in made})
+        if self.looked_up_in(node):
+            return frozenset({Object("call", node)})  # what comes of it differs from call to call
         if functions := self._functions_run(node):
             returned = frozenset(Object("instance", self.root_class(one)) for one in self.classes_among(node))
             for function in functions:

@@ -141,7 +141,12 @@ class Reach:
             self._object(one.holder, call)
 
     def _modules_given(self, maker: cst.Call) -> list[str]:
-        """The modules among the arguments of a method that is not in sight: `config.make("arch", models)`."""
+        """The modules among the arguments of a method that is not in sight: `config.make("arch", models)`; and that of
+        a function that looks something up in it.
+        """
+        looked_up_in = [self.facts.names.dotted(table) for table in self.facts.objects.looked_up_in(maker)]
+        if looked_up_in:
+            return [name for name in looked_up_in if name is not None]
         if not isinstance(maker.func, cst.Attribute) or self.facts.objects.candidates(maker):
             return []
         names = (self.facts.names.dotted(arg.value) for arg in maker.args if isinstance(arg.value, cst.Name))
