@@ -51,7 +51,21 @@ class Visible:
             return None
         if self._same_here(node, key, function, at):
             return self.facts.text(node)
-        return self._from_key(key, function, at)
+        return self._from_key(key, function, at) or self._with_the_same_value(node, function, at)
+
+    def _with_the_same_value(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
+        """A global of this module that is made as that of another one is: `use_cuda = torch.cuda.is_available()`."""
+        source = self.facts.names.definition(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+        value = _only_value(source) if source is not None else None
+        if value is None or isinstance(value, (cst.Name, cst.Attribute)):
+            return None
+        text = self.express(value, function, at)
+        for variable in self.facts.names.scope_of(function.root).variables.values():
+            own = _only_value(variable)
+            is_seen = self.facts.names.visible(variable.name, function) is variable
+            if own is not None and is_seen and text == self.facts.text(own):
+                return variable.name if self._bound_before(variable, function, at) else None
+        return None
 
     def _same_here(self, node: cst.BaseExpression, key: Key, function: Function, at: Statement | None) -> bool:
         """True where the very same text means the same thing in `function`."""
@@ -169,6 +183,12 @@ class Visible:
         renamed = node.visit(_Renamer(changed))
         assert isinstance(renamed, cst.BaseExpression)
         return self.facts.text(renamed)
+
+
+def _only_value(variable: Variable) -> cst.BaseExpression | None:
+    """What a global is set to, where that happens once, and its module alone does it."""
+    binding = variable.bindings[0] if len(variable.bindings) == 1 and variable.scope.parent is None else None
+    return binding.value if binding is not None and binding.kind == "assign" and not binding.selector else None
 
 
 class _Renamer(cst.CSTTransformer):
