@@ -249,6 +249,8 @@ class Scalers:
                 self._optimizers[key] = known | objects
                 return key
         key = source_key(optimizer)
+        while key in self._optimizers and _are_built(self._optimizers[key] | objects):
+            key += "'"  # another script's, of the same name
         self._optimizers[key] = objects
         self._named[key] = optimizer
         return key
@@ -292,6 +294,11 @@ def _scalers_by_use(facts: Facts) -> Iterator[Object]:
                 objects = facts.objects.objects(scaler)
                 if all(one.kind in ("parameter", "field", "call") for one in objects):
                     yield from (one for one in objects if one.kind != "call")
+
+
+def _are_built(objects: ObjectSet) -> bool:
+    """True where every object is known by the call that builds it."""
+    return all(isinstance(one.origin, cst.Call) for one in objects)
 
 
 def _makes_optimizer(facts: Facts, call: object) -> bool:
