@@ -107,10 +107,7 @@ class Callables(ABC):
 
     def arguments(self, call: cst.Call, function: Function) -> Iterator[tuple[cst.Param, cst.Arg]]:
         """Pairs of parameter and argument of a call; a starred argument ends the positional ones."""
-        params = list(function.parameters)
-        is_of_instance = function.name in ("__call__", "forward")  # of a module: `net(x)` runs its forward
-        if function.is_method and (isinstance(call.func, cst.Attribute) or is_of_instance or self.classes_made(call)):
-            params = params[1:]
+        params = self._given_in(call, function)
         by_name = {param.name.value: param for param in params}
         positional = iter(params)
         bound = self.partial_behind(call.func) if isinstance(call.func, cst.Name) else None
@@ -128,6 +125,54 @@ class Callables(ABC):
                 param = next(positional, None)
                 if param is not None:
                     yield param, arg
+
+    def _given_in(self, call: cst.Call, function: Function) -> list[cst.Param]:
+        """The parameters that a call can give: without the instance that a method is called on."""
+        params = list(function.parameters)
+        is_of_instance = function.name in ("__call__", "forward")  # of a module: `net(x)` runs its forward
+        if function.is_method and (isinstance(call.func, cst.Attribute) or is_of_instance or self.classes_made(call)):
+            return params[1:]
+        return params
+
+    def handed_on(self, call: cst.Call, function: Function, param: cst.Param) -> list[cst.Arg] | None:
+        """What a parameter gets where the call hands on the `*args` and `**kwargs` of the function that it stands in:
+        the arguments of that one's callers. None where some of them are not in sight.
+
+            def __init__(self, *args, **kwargs):
+                super().__init__(*args, **kwargs)
+        """
+        around = self.tree.function_of(call)
+        callers = self.possible_callers(around) if self._hands_on(call, around) else []
+        if not callers or any(arg.star for outer, _ in callers for arg in outer.args):
+            return None
+        own = [arg for arg in call.args if not arg.star and arg.keyword is None]
+        place = self._given_in(call, function).index(param) - len(own)
+        found = (self._handed_by(outer, around, param.name.value, place) for outer, _ in callers)
+        return [arg for arg in found if arg is not None]
+
+    def _hands_on(self, call: cst.Call, around: Function) -> bool:
+        """True where the stars of a call are those of the function around it, as it was given them."""
+        if not isinstance(around.node, cst.FunctionDef):
+            return False
+        own = {"*": around.node.params.star_arg, "**": around.node.params.star_kwarg}
+        for arg in (given for given in call.args if given.star):
+            variable = self.names.variable_at(arg.value) if isinstance(arg.value, cst.Name) else None
+            if variable is None or [binding.node for binding in variable.bindings] != [own[arg.star]]:
+                return False
+        return True
+
+    def _handed_by(self, outer: cst.Call, around: Function, name: str, place: int) -> cst.Arg | None:
+        """The argument that ends up in a parameter of this name, at this place among those that `*args` holds."""
+        taken = self._given_in(outer, around)
+        plain = [arg for arg in outer.args if arg.keyword is None]
+        positional = (
+            len(taken) - len(around.node.params.kwonly_params) if isinstance(around.node, cst.FunctionDef) else 0
+        )
+        rest = plain[positional:]
+        if 0 <= place < len(rest):
+            return rest[place]
+        named = (arg for arg in outer.args if arg.keyword is not None and arg.keyword.value == name)
+        return next(named, None) if name not in [param.name.value for param in taken] else None
 
     def partial_behind(self, name: cst.Name) -> cst.Call | None:
         """The `functools.partial(f, ...)` that a name means, where it is the only thing it can mean."""
@@ -158,7 +203,7 @@ class Callables(ABC):
         if binding.node in self.tree.function_at:
             return self.tree.function_at[binding.node]
         owner = self.tree.class_at.get(binding.node)
-        return self._method(owner, "__init__") if owner is not None else None
+        return self._own_method(owner, "__init__") if owner is not None else None
 
     def called_class(self, call: cst.Call) -> Class | None:
         """The class of the unit that a call instantiates."""
@@ -183,7 +228,7 @@ class Callables(ABC):
 
     def _constructors(self, call: cst.Call) -> set[Function | None]:
         """The `__init__` of each class that a call may make."""
-        return {self._method(owner, "__init__") for owner in self.classes_made(call)}
+        return {self._own_method(owner, "__init__") for owner in self.classes_made(call)}
 
     def _function_meant(self, node: cst.BaseExpression) -> Function | None:
         """The function that a name means, or that a variable or a table holds, whoever gave it its value."""

@@ -339,25 +339,30 @@ class Objects(Callables):
             if arg is not None:
                 found |= self.objects(arg.value)
             elif any(given.star for given in call.args):
-                found |= self._of_starred(call, variable)
+                found |= self._of_starred(call, function, variable, binding.node)
         decorated = {Object("definition", node) for node in self._decorations.given(function, binding.node)}
         return found | decorated if callers or decorated else found | {Object("parameter", variable)}
 
-    def _of_starred(self, call: cst.Call, variable: Variable) -> ObjectSet:
+    def _of_starred(self, call: cst.Call, function: Function, variable: Variable, param: cst.Param) -> ObjectSet:
         """What starred arguments give a parameter, as far as they are in sight."""
-        values = self._starred_values(call, variable.name)
+        values = self._starred_values(call, function, param)
         if values is None:
             return frozenset({Object("parameter", variable)})
         return frozenset(one for value in values for one in self.objects(value))
 
-    def _starred_values(self, call: cst.Call, name: str) -> list[cst.BaseExpression] | None:
-        """What stands under a name in the dicts that a call is given as `**built`; None where some are not in sight."""
+    def _starred_values(self, call: cst.Call, function: Function, param: cst.Param) -> list[cst.BaseExpression] | None:
+        """What a parameter gets by a call's stars: what the function around it was given, and hands on, or what stands
+        under its name in the dicts that it is given as `**built`; None where some are not in sight.
+        """
+        handed = self.handed_on(call, function, param)
+        if handed is not None:
+            return [arg.value for arg in handed]
         held = [self.objects(arg.value) for arg in call.args if arg.star]
         dicts = [one for objects in held for one in objects if isinstance(one.origin, cst.Dict)]
         is_known = all(objects and objects <= set(dicts) for objects in held)
         if not is_known or any(arg.star == "*" for arg in call.args):
             return None
-        field = f"[{name!r}]"
+        field = f"[{param.name.value!r}]"
         stored = [store for store in self._stores.at(field) if not store.selector]
         given = [value for one in dicts for value in _items(one.origin, field)]
         return given + [store.value for store in stored if not self.objects(store.base).isdisjoint(dicts)]
@@ -569,7 +574,7 @@ class Objects(Callables):
                     if arg is not None:
                         values.append(arg.value)
                     elif any(given.star for given in call.args):
-                        values += self._starred_values(call, variable.name) or []
+                        values += self._starred_values(call, function, binding.node) or []
         return values
 
 

@@ -72,6 +72,7 @@ class _Reader(ast.NodeVisitor):
         self.takes_any_name = False
         self.uses_handle = self.takes_handle = self.hands_on = self.trains = self.calls_parameter = False
         self.looks_up = False
+        self._looked_up: set[str] = set()  # the variables that hold what was
         self._is_module = is_module
         self._scopes: list[tuple[dict[str, set[str]], set[str]]] = []
         self._parameters: set[str] = set()
@@ -121,6 +122,8 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self._hand(node.value)
+        if self._is_looked_up(node.value):
+            self._looked_up |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -132,7 +135,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Return(self, node: ast.Return) -> None:
         self._hand(node.value)
-        self.looks_up |= isinstance(node.value, ast.Subscript)
+        self.looks_up |= self._is_looked_up(node.value)
         self.generic_visit(node)
 
     def visit_Dict(self, node: ast.Dict) -> None:
@@ -176,6 +179,23 @@ class _Reader(ast.NodeVisitor):
         meanings = self._meanings(chain)
         self.references |= meanings
         self.takes_handle |= any(map(self.tie.is_like, chain)) and not any(map(self._is_foreign, meanings))
+
+    def _is_looked_up(self, value: ast.expr | None) -> bool:
+        """True for `TABLE[name]`, for a class or function of the project as a value, and for an instance of a class:
+        who calls a function that returns one gets at what it can do.
+        """
+        if isinstance(value, ast.Tuple):
+            return any(map(self._is_looked_up, value.elts))
+        if isinstance(value, ast.IfExp):
+            return self._is_looked_up(value.body) or self._is_looked_up(value.orelse)
+        if isinstance(value, ast.Call):
+            made = _chain(value.func)
+            is_made = not made or made[-1][:1].isupper() or made[0] in self._looked_up
+            return is_made and self._is_looked_up(value.func)
+        chain = _chain(value)
+        if not chain:
+            return isinstance(value, ast.Subscript)
+        return chain[0] in self._looked_up or any(map(os.path.isabs, self._meanings(chain)))
 
     def _import(self, argument: ast.expr) -> None:
         """A module of the project that is imported by its name in quotes is referred to as a whole."""
