@@ -146,7 +146,8 @@ class Callables(ABC):
         if not callers or any(arg.star for outer, _ in callers for arg in outer.args):
             return None
         own = [arg for arg in call.args if not arg.star and arg.keyword is None]
-        place = self._given_in(call, function).index(param) - len(own)
+        places = [place for place, one in enumerate(self._given_in(call, function)) if one is param]
+        place = places[0] - len(own) if places else -1
         found = (self._handed_by(outer, around, param.name.value, place) for outer, _ in callers)
         return [arg for arg in found if arg is not None]
 

@@ -330,8 +330,10 @@ class Objects(Callables):
             return frozenset({Object("parameter", variable)})
         params = function.parameters
         if function.owner is not None and function.is_method and params and params[0] is binding.node:
-            if not function.has_decorator("classmethod"):
-                return frozenset({Object("instance", self.root_class(function.owner))})
+            if function.has_decorator("classmethod"):
+                below = (owner for owner in self.tree.classes if function.owner in self.ancestors(owner))
+                return frozenset(Object("definition", owner.node) for owner in below)
+            return frozenset({Object("instance", self.root_class(function.owner))})
         found = self.objects(binding.value) if binding.value is not None else _NOTHING
         callers = self.possible_callers(function)
         for call, _ in callers:
@@ -395,6 +397,8 @@ class Objects(Callables):
             return self.objects(first.value)
         if name in ("eval", "getattr") and (meant := self._looked_up(node)):
             return meant
+        if name == "getattr" and (attribute := self._attribute_named(node)) is not None:
+            return self._select(self.objects(node.args[0].value), attribute)
         if made := self.classes_made(node):
             return frozenset({Object("instance", self.root_class(one)) for one in made})
         if self.looked_up_in(node):
@@ -440,6 +444,12 @@ class Objects(Callables):
             one for variable in variables if pattern.fullmatch(variable.name) for one in self._of_variable(variable)
         ]
         return frozenset(one for one in named if isinstance(one.origin, (cst.ClassDef, cst.FunctionDef)))
+
+    def _attribute_named(self, call: cst.Call) -> str | None:
+        """`net` of `getattr(holder, "net")`."""
+        named = call.args[1].value if isinstance(call.func, cst.Name) and len(call.args) > 1 else None
+        value = named.evaluated_value if isinstance(named, cst.SimpleString) else None
+        return value if isinstance(value, str) else None
 
     def _functions_run(self, call: cst.Call) -> list[Function]:
         """The function that a call runs; else all those of a table, or of the classes that its object may be of."""

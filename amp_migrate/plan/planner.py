@@ -183,7 +183,7 @@ class _Planner:
             match_mixed_types(self.facts, Reach(self.facts, forwards, regions), plan.safety)
             plan.findings += plan.safety.findings
         if self.found.casts_models:
-            reach = Reach(self.facts, forwards, regions, from_results=True)
+            reach = Reach(self.facts, forwards, regions)
             plan.safety = Safety(unread=reach.unread)
             self._check_is_read(plan)
             check_users(self.facts, self.found.backwards, regions)
@@ -260,13 +260,16 @@ class _Planner:
         )
 
     def _maker_out_of_sight(self, node: cst.BaseExpression, reach: Reach) -> cst.BaseExpression | None:
-        """`experiment.builder.build` for a model that only such a method makes, of what nothing in the unit gives."""
+        """`experiment.builder.build` for a model that only such a method makes, of what nothing in the unit gives; or
+        `make`, which is given itself.
+        """
         sources = [one.source for one in self.facts.objects.objects(node)]
         makers = [one.origin.func for one in sources if one.kind == "call" and isinstance(one.origin, cst.Call)]
         out_of_sight = [
             maker
             for maker in makers
-            if isinstance(maker, cst.Attribute) and self._is_from_unknown_caller(maker.value, reach)
+            if isinstance(maker, (cst.Name, cst.Attribute))
+            if self._is_from_unknown_caller(maker.value if isinstance(maker, cst.Attribute) else maker, reach)
         ]
         return out_of_sight[0] if out_of_sight and len(out_of_sight) == len(sources) else None
 

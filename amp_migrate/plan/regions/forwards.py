@@ -12,7 +12,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.plan.roles import Roles
 
 # Calls that only move, shape or count data.
-_DATA_CALLS = frozenset(
+DATA_CALLS = frozenset(
     "to cuda cpu view reshape size float long int tuple list dict len zip range enumerate next iter items keys "
     "values get append extend update item detach clone permute transpose contiguous unsqueeze squeeze pop copy "
     "format join print split tensor zeros ones full zeros_like ones_like randn rand arange isinstance hasattr "
@@ -59,7 +59,7 @@ class Forwards:
         if self.roles.is_forward(call):
             return True
         name = called_name(call)
-        if name in _DATA_CALLS or self.facts.objects.is_partial(call):
+        if name in DATA_CALLS or self.facts.objects.is_partial(call):
             return False
         bound = self.facts.objects.partial_behind(call.func) if isinstance(call.func, cst.Name) else None
         if bound is not None and any(self._is_whole_model(arg.value) for arg in bound.args[1:]):
@@ -79,7 +79,7 @@ class Forwards:
         function or method; and for `render(rays, net)`, where a function of the unit calls what it is given.
         """
         for call in own_calls(self.facts, statement):
-            if called_name(call) in _DATA_CALLS:
+            if called_name(call) in DATA_CALLS:
                 continue
             called = call.func
             while isinstance(called, cst.Subscript):
@@ -103,7 +103,7 @@ class Forwards:
         variable = self.facts.names.variable_at(name)
         if variable is None or all(isinstance(one.value, cst.Lambda) for one in variable.bindings):
             return False
-        if name.value in _DATA_CALLS or isinstance(variable.scope.owner, cst.Lambda):
+        if name.value in DATA_CALLS or isinstance(variable.scope.owner, cst.Lambda):
             return False
         return all(binding.kind in kinds for binding in variable.bindings)
 
@@ -135,7 +135,7 @@ class Forwards:
 
     def computes(self, statement: Statement) -> bool:
         """True for any call that does not just move data."""
-        return any(called_name(call) not in _DATA_CALLS for call in own_calls(self.facts, statement))
+        return any(called_name(call) not in DATA_CALLS for call in own_calls(self.facts, statement))
 
 
 def own_calls(facts: Facts, statement: Statement) -> Iterator[cst.Call]:

@@ -25,7 +25,7 @@ _FLOATING = IN_FLOAT32 | frozenset("sigmoid mean argmax max topk exp tanh".split
 _TAKE_LISTS = frozenset("stack cat hstack vstack dstack concat concatenate".split())
 # What returns values and their indices.
 _WITH_INDICES = frozenset("max min topk sort kthvalue median mode".split())
-_TENSOR_METHODS = _NEUTRAL | frozenset(
+TENSOR_METHODS = _NEUTRAL | frozenset(
     "cpu detach data view reshape squeeze unsqueeze permute transpose softmax log_softmax sigmoid float clone mean "
     "sum contiguous tolist numpy flatten chunk split abs exp clamp".split()
 )
@@ -46,7 +46,7 @@ class Tensors:
             name = called_name(node)
             if name in IN_FLOAT32 or name in _EXACT:
                 return True
-            if not isinstance(node.func, cst.Attribute) or name not in _TENSOR_METHODS:
+            if not isinstance(node.func, cst.Attribute) or name not in TENSOR_METHODS:
                 return False
             node = node.func.value
         return False
@@ -90,7 +90,7 @@ class Tensors:
         """A use that only a tensor allows."""
         parent = self.facts.tree.parents.get(load)
         if isinstance(parent, cst.Attribute) and parent.value is load:
-            return parent.attr.value in _TENSOR_METHODS
+            return parent.attr.value in TENSOR_METHODS
         if isinstance(parent, cst.Arg):
             call = self.facts.tree.parents.get(parent)
             if isinstance(call, cst.Call) and call.args[0] is parent:
@@ -141,7 +141,7 @@ class Tensors:
             index = parent.slice[0].slice
             return isinstance(index, cst.Index) and isinstance(index.value, cst.BaseString)
         if isinstance(parent, cst.Attribute) and parent.value is load:
-            return parent.attr.value not in _TENSOR_METHODS
+            return parent.attr.value not in TENSOR_METHODS
         if isinstance(parent, cst.Assign) and parent.value is load:
             return isinstance(parent.targets[0].target, (cst.Tuple, cst.List))
         if isinstance(parent, cst.Arg):

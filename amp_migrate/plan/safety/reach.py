@@ -16,25 +16,34 @@ from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
-from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards, own_calls
+from amp_migrate.plan.regions.tensors import TENSOR_METHODS
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.safety.namespaces import Meant, meant_by
+from amp_migrate.plan.safety.open_makers import is_open, modules_defined, modules_imported
 from amp_migrate.plan.safety.registries import imported, is_out_of_sight, registering
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
+
+# Methods that say nothing of what has them: of a batch, too, that a function of another file makes.
+_OF_DATA = (
+    DATA_CALLS
+    | TENSOR_METHODS
+    | frozenset(
+        "type type_as t expand expand_as repeat narrow select gather index_select masked_fill masked_select matmul mm "
+        "bmm add sub mul div pow sqrt log norm std var any all new zero_ fill_ copy_ div_ mul_ add_ sub_ pin_memory "
+        "record_stream backward step".split()
+    )
+)
 
 
 class Reach:
     """The statements under autocast, each once, the classes whose forwards they are in, and the local modules outside
-    of the unit that they lead to (`unread`). `hidden` are calls of what is known at run time only. With `from_results`,
-    what makes a model among other things does, too: `model, diffusion = create(args)`.
+    of the unit that they lead to (`unread`). `hidden` are calls of what is known at run time only.
     """
 
-    def __init__(
-        self, facts: Facts, forwards: Forwards, regions: Iterable[Region], *, from_results: bool = False
-    ) -> None:
+    def __init__(self, facts: Facts, forwards: Forwards, regions: Iterable[Region]) -> None:
         self.facts = facts
         self.forwards = forwards
-        self._from_results = from_results
         self.statements: list[Statement] = []
         self.unread: dict[str, cst.CSTNode] = {}
         self.hidden: list[cst.Call] = []
@@ -52,7 +61,11 @@ class Reach:
     def add_model(self, node: cst.BaseExpression, place: cst.Call) -> None:
         """A model that is trained runs under autocast, although no call of it may be known: `settings["network"]`."""
         for one in self.facts.objects.objects(node):
-            self._object(one, place)
+            self._object(_whole(one), place)
+        if is_open(self.facts, node):
+            for owner in modules_defined(self.facts):
+                self._class(owner)
+            self.unread |= dict.fromkeys(modules_imported(self.facts), place)
         self._follow()
 
     def _follow(self) -> None:
@@ -85,10 +98,11 @@ class Reach:
             if function.name != "__init__":
                 self._enter(function)
         models = [arg.value for arg in call.args] if self.forwards.is_forward(call) else []
+        is_of_data = isinstance(call.func, cst.Attribute) and called_name(call) in _OF_DATA
         for node in (call.func, *self._receiver(call), *models):
             if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
                 for one in self.facts.objects.objects(node):
-                    self._object(one, call)
+                    self._object(one if is_of_data else _whole(one), call)
 
     def _receiver(self, call: cst.Call) -> list[cst.BaseExpression]:
         """`model` of `model.forward(x)` and `model.encode(x)`: its class may be in none of the files at hand."""
@@ -137,8 +151,8 @@ class Reach:
                     for held in self.facts.objects.objects(part) | self.facts.objects.elements(part):
                         if held.kind in ("instance", "call"):
                             self._object(held, call)
-        elif self._from_results and one.holder is not None and isinstance(one.holder.origin, cst.Call):
-            self._object(one.holder, call)
+                        elif isinstance(held.origin, cst.ClassDef):  # `map(make, [Encoder, Decoder])`
+                            self._class(self.facts.tree.class_at[held.origin])
 
     def _modules_given(self, maker: cst.Call) -> list[str]:
         """The modules among the arguments of a method that is not in sight: `config.make("arch", models)`; and that of
@@ -359,6 +373,11 @@ class Reach:
         package, _, last = name.rpartition("/")
         own = f"{package}.{last}"
         return own if last.isidentifier() and self.facts.elsewhere.source_of(own) is not None else name
+
+
+def _whole(one: Object) -> Object:
+    """The call that makes something among other things: `nets, width = build(8)`, and then `nets["net"].encode(x)`."""
+    return one.source if isinstance(one.source.origin, cst.Call) else one
 
 
 def _table(callee: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -1,0 +1,84 @@
+"""Models of which the code does not show what makes them.
+
+    make = lambda: Net()                    model = make()
+    setattr(holder, name, Net())            model = holder.net
+    model = globals()["Net"]()
+
+Somebody has to say the name of the class, though: then every module counts that the files of the unit define or import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import Object
+from amp_migrate.facts.tree import Class, called_name, walk
+
+_HAS_FORWARD = b"def forward"
+_SHOWN = ("instance", "definition", "import", "parameter")
+
+
+def is_open(facts: Facts, model: cst.BaseExpression) -> bool:
+    """True where some object that a model may be is not known by its maker."""
+    objects = facts.objects.objects(model)
+    return not objects or any(_is_open(facts, one) for one in objects)
+
+
+def modules_defined(facts: Facts) -> list[Class]:
+    """The classes of the unit that have a forward, their own or one that they inherit."""
+    return [
+        owner for owner in facts.tree.classes if any("forward" in one.methods for one in facts.objects.ancestors(owner))
+    ]
+
+
+def modules_imported(facts: Facts) -> Iterator[str]:
+    """The full names that the files of the unit import from others which define modules."""
+    bindings = (binding for variable in facts.names.all_variables() for binding in variable.bindings)
+    stars = (path for paths in facts.names.star_imports.values() for path in paths)
+    for path in dict.fromkeys([*(one.path for one in bindings if one.path is not None), *stars]):
+        is_here = facts.names.variable_behind(path) or facts.names.module_named(path)
+        if not is_here and _HAS_FORWARD in (facts.elsewhere.source_of(path) or b""):
+            yield path
+
+
+def _is_open(facts: Facts, one: Object) -> bool:
+    source = one.source
+    if isinstance(source.origin, Class):
+        return _is_open_field(facts, one)
+    if isinstance(source.origin, cst.Call):
+        return not _is_shown(facts, source.origin)
+    if isinstance(source.origin, cst.CSTNode):
+        return not any(_is_known(facts, part) for part in walk(source.origin))
+    return source.kind not in _SHOWN  # of a parameter that nobody gives, others know
+
+
+def _is_open_field(facts: Facts, one: Object) -> bool:
+    """True for an attribute that nothing in the unit sets, of what is no module itself."""
+    origin = one.source.origin
+    return one.holder is not None and isinstance(origin, Class) and not _is_module(facts, origin)
+
+
+def _is_module(facts: Facts, root: Class) -> bool:
+    """True for instances whose code is read: what their attributes are is made there, or in a library."""
+    family = (owner for owner in facts.tree.classes if facts.objects.root_class(owner) is root)
+    return any("forward" in owner.methods for owner in family)
+
+
+def _is_shown(facts: Facts, call: cst.Call) -> bool:
+    """True for a call of what the code shows, in the unit or in another file, and of a builtin that is given that."""
+    if facts.objects.candidates(call) or any(_is_known(facts, part) for part in walk(call.func)):
+        return True
+    is_builtin = isinstance(call.func, cst.Name) and facts.names.variable_at(call.func) is None
+    if not is_builtin or called_name(call) == "getattr":
+        return False
+    return any(_is_known(facts, part) for arg in call.args for part in walk(arg.value))
+
+
+def _is_known(facts: Facts, part: cst.CSTNode) -> bool:
+    if not isinstance(part, (cst.Name, cst.Attribute, cst.Subscript)) or facts.tree.is_label(part):
+        return False
+    objects = facts.objects.objects(part)
+    return any(one.source.kind in _SHOWN and not _is_open_field(facts, one) for one in objects)
