@@ -63,7 +63,18 @@ class Binder:
         owners = self.instances.owners(self.users)
         if not is_possible and len(owners) == 1:
             attribute = self.instances.attribute(owners.pop()) or attribute
-        return attribute or self._constructed() or self._with_helpers() or self._threaded()
+        found = attribute or self._constructed() or self._with_helpers()
+        if found is not None and not self._can_be_created(found):
+            return self._from_above() or found
+        return found or self._threaded()
+
+    def _from_above(self) -> Binding | None:
+        """Handed down from a function that knows the settings, where the objects that train do not."""
+        try:
+            threaded = self._threaded()
+        except Refusal:
+            return None
+        return threaded if self._can_be_created(threaded) else None
 
     def _can_be_created(self, binding: Binding) -> bool:
         """False for a model that makes its own optimizer, where only its trainer knows of a device."""

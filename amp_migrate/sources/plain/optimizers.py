@@ -86,7 +86,8 @@ class Optimizers:
                 if isinstance(part, cst.Name):
                     waiting += [*self.facts.objects.values_of(part), *self._collected(part)]
                 elif isinstance(part, cst.Attribute) and not self._is_called(part):
-                    waiting += self.facts.objects.values_of(part)  # self.parameters = list(self.net.parameters())
+                    # self.parameters = list(self.net.parameters())
+                    waiting += [*self.facts.objects.values_of(part), *self._appended_to(part)]
                 elif (
                     isinstance(part, cst.Call)
                     and called_name(part) in ("parameters", "named_parameters")
@@ -140,6 +141,23 @@ class Optimizers:
             call = self.facts.tree.parents.get(method) if isinstance(method, cst.Attribute) else None
             if isinstance(call, cst.Call) and call.func is method and called_name(call) in ("append", "extend"):
                 yield from (arg.value for arg in call.args)
+
+    def _appended_to(self, attribute: cst.Attribute) -> Iterator[cst.BaseExpression]:
+        """What `self.params.append(p)` adds to the list that an attribute holds."""
+        for call in self._appends.get(attribute.attr.value, ()):
+            assert isinstance(call.func, cst.Attribute)
+            if self.facts.objects.objects(call.func.value) & self.facts.objects.objects(attribute):
+                yield from (arg.value for arg in call.args)
+
+    @cached_property
+    def _appends(self) -> dict[str, list[cst.Call]]:
+        """The calls that add something to the list that an attribute holds, by its name."""
+        found: dict[str, list[cst.Call]] = {}
+        for call, _ in self.facts.tree.every(cst.Call):
+            if called_name(call) in ("append", "extend") and isinstance(call.func, cst.Attribute):
+                if isinstance(call.func.value, cst.Attribute):
+                    found.setdefault(call.func.value.attr.value, []).append(call)
+        return found
 
     def _constructions(self) -> Iterator[cst.Call]:
         for call, _ in self.facts.tree.every(cst.Call):
