@@ -12,6 +12,7 @@ the same steps and keep the same scale only if they look after it.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 
 from amp_migrate.files.bindings import called_name
@@ -27,11 +28,12 @@ _HARMLESS = frozenset(
     "append extend setdefault split split_by_type OrderedDict defaultdict isinstance hasattr getattr is_tensor "
     "flatten unflatten _flatten_dense_tensors _unflatten_dense_tensors _take_tensors cat view view_as reshape numel "
     "size type type_as to float half cuda cpu contiguous detach clone copy_ zeros_like no_grad "
-    "div_ div mul_ mul print cast_to new zero_ new_zeros element_size sum ceil".split()
+    "div_ div mul_ mul print cast_to new zero_ new_zeros element_size sum ceil format".split()
 )
+_SAYS = re.compile(r"(?:log|info|debug|warn)(?:ing|ger|_|$)")
 _STATEMENTS = (
     ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.For, ast.If, ast.With, ast.Return, ast.Continue, ast.Pass,
-    ast.Import, ast.ImportFrom, ast.Nonlocal, ast.Global, ast.FunctionDef,
+    ast.Import, ast.ImportFrom, ast.Nonlocal, ast.Global, ast.FunctionDef, ast.Assert,
 )  # fmt: skip
 _SCALINGS = (ast.Div, ast.Mult, ast.FloorDiv)
 
@@ -44,13 +46,29 @@ def sums_over_processes(code: ast.AST) -> bool:
 def only_averages(code: ast.AST, functions: Mapping[str, ast.AST]) -> bool:
     """True for code that sums gradients over processes, and is linear in them; `functions` are those it may call."""
     summing = [name for name, one in functions.items() if one is not code and sums_over_processes(one)]
-    called = {called_name(node) for node in ast.walk(code) if isinstance(node, ast.Call)}
+    calls = [node for node in ast.walk(code) if isinstance(node, ast.Call)]
+    called = {called_name(node) for node in calls if not _only_says(node, code)}
     helpers = called & set(summing)
     inner = {node.name for node in ast.walk(code) if isinstance(node, ast.FunctionDef)}
     if not (called & SUMS or helpers) or not called <= SUMS | _HARMLESS | helpers | inner:
         return False
     rest = {name: one for name, one in functions.items() if one is not code}
     return _is_linear(code) and all(only_averages(rest[name], rest) for name in helpers)
+
+
+def _only_says(call: ast.Call, code: ast.AST) -> bool:
+    """True for a log of how a function is called: `log_once(f"gradients are combined by {kind}")`, of `kind="sum"`."""
+    if _SAYS.match(called_name(call)) is None:
+        return False
+    options = {
+        arg.arg
+        for node in ast.walk(code)
+        if isinstance(node, ast.FunctionDef)
+        for arg, value in zip(reversed(node.args.args), reversed(node.args.defaults), strict=False)
+        if isinstance(value, ast.Constant) and value.value is not None
+    }
+    said = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return {part.id for one in said for part in ast.walk(one) if isinstance(part, ast.Name)} <= options
 
 
 def _is_linear(code: ast.AST) -> bool:

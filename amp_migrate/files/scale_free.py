@@ -29,7 +29,21 @@ def is_scale_free(code: ast.AST) -> bool:
     called = [called_name(node) for node in ast.walk(code) if isinstance(node, ast.Call)]
     trains = any(name in _TRAINS or "grad_" in name for name in called)  # `clip_grad_norm_`
     kept = {holder for function in functions for holder in _Reader(function, frozenset()).kept}
-    return not trains and all(_Reader(one, frozenset(kept)).is_free() for one in functions)
+    if trains or _hands_on(code, kept):
+        return False
+    return all(_Reader(one, frozenset(kept)).is_free() for one in functions)
+
+
+def _hands_on(code: ast.AST, kept: set[str]) -> bool:
+    """True where what keeps gradients goes to somebody else as a whole: `return grads`."""
+    parents = {child: node for node in ast.walk(code) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(code):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            parent = parents.get(node)
+            own = isinstance(parent, (ast.Subscript, ast.Compare))
+            if ast.unparse(node) in kept and not own and getattr(parent, "attr", None) not in ("clear", "keys"):
+                return True
+    return False
 
 
 class _Reader:
