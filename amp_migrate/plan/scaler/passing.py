@@ -94,10 +94,19 @@ class Passing:
             )
         self._check_decorators(function)
         for site in callers:
-            if any(arg.star and self.facts.objects.dict_behind(arg) is None for arg in site.call.args):
+            if any(arg.star and not self._takes_named(function, arg) for arg in site.call.args):
                 raise Refusal(
                     "AMP915", site.call, f"{function.name} needs the scaler, but is called with starred arguments"
                 )
+
+    def _takes_named(self, function: Function, starred: cst.Arg) -> bool:
+        """True for `**settings`, beside which an argument can stand by its name: nothing in there has the name of a
+        parameter that is new, or the function takes whatever it is given.
+        """
+        if self.facts.objects.dict_behind(starred) is not None:
+            return True
+        takes_any = isinstance(function.node, cst.FunctionDef) and function.node.params.star_kwarg is not None
+        return starred.star == "**" and not takes_any
 
     def _check_decorators(self, function: Function) -> None:
         """What a decorator puts around a function must take one argument more."""
@@ -225,7 +234,7 @@ class Passing:
         call = self._given_at(site)
         arg = self.facts.objects.argument(site.call, parameter.function, parameter.after)
         starred = next((index for index, given in enumerate(site.call.args) if given.star), None)
-        if arg is not None and arg not in site.call.args and starred is not None:
+        if (arg is None or arg not in site.call.args) and starred is not None and call is site.call:
             return NewArgument(parameter.function, site.call, site.caller, starred, True)
         if arg is None or arg not in call.args:
             raise Refusal(
