@@ -525,7 +525,7 @@ class Objects(Callables):
                 part = given[0] if field == "[0]" else given[1]
                 return self.objects(part) if part is not None else _NOTHING
         stored = self._stored(one, field)
-        if one.kind == "instance":
+        if one.kind == "instance" or isinstance(one.origin, cst.ClassDef):
             stored |= self._class_level(one, field)
             if stored:
                 return stored
@@ -545,10 +545,11 @@ class Objects(Callables):
         return found
 
     def _class_level(self, one: Object, field: str) -> ObjectSet:
-        """Variables in the class body are attributes of the instances too."""
+        """Variables in the class body are attributes of the class, and of the instances, too."""
         found = _NOTHING
+        own = self.ancestors(self.tree.class_at[one.origin]) if isinstance(one.origin, cst.ClassDef) else ()
         for owner in self.tree.classes:
-            if self.root_class(owner) is one.origin:
+            if owner in own or self.root_class(owner) is one.origin:
                 scope = self.names.scopes.get(owner)
                 variable = scope.variables.get(field) if scope is not None else None
                 if variable is not None and not any(b.kind in ("def", "class") for b in variable.bindings):

@@ -3,6 +3,8 @@
     make = lambda: Net()                    model = make()
     setattr(holder, name, Net())            model = holder.net
     model = globals()["Net"]()
+    model = REGISTRY[name]()                where a decorator puts the classes
+    model = torch.load(path)                whatever was saved
 
 Somebody has to say the name of the class, though: then every module counts that the files of the unit define or import.
 """
@@ -18,7 +20,8 @@ from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, called_name, walk
 
 _HAS_FORWARD = b"def forward"
-_SHOWN = ("instance", "definition", "import", "parameter")
+_SHOWN = ("instance", "definition", "import")
+_LOADERS = frozenset("torch.load pickle.load pickle.loads dill.load joblib.load".split())
 
 
 def is_open(facts: Facts, model: cst.BaseExpression) -> bool:
@@ -40,8 +43,10 @@ def modules_imported(facts: Facts) -> Iterator[str]:
     stars = (path for paths in facts.names.star_imports.values() for path in paths)
     for path in dict.fromkeys([*(one.path for one in bindings if one.path is not None), *stars]):
         is_here = facts.names.variable_behind(path) or facts.names.module_named(path)
-        if not is_here and _HAS_FORWARD in (facts.elsewhere.source_of(path) or b""):
-            yield path
+        if not is_here and facts.elsewhere.is_there(path):
+            source = facts.elsewhere.source_of(path)
+            if source is None or _HAS_FORWARD in source:  # a module as a whole has no source of its own
+                yield path
 
 
 def _is_open(facts: Facts, one: Object) -> bool:
@@ -52,12 +57,14 @@ def _is_open(facts: Facts, one: Object) -> bool:
         return not _is_shown(facts, source.origin)
     if isinstance(source.origin, cst.CSTNode):
         return not any(_is_known(facts, part) for part in walk(source.origin))
-    return source.kind not in _SHOWN  # of a parameter that nobody gives, others know
+    return source.kind not in (*_SHOWN, "parameter")  # of a parameter that nobody gives, others know
 
 
 def _is_open_field(facts: Facts, one: Object) -> bool:
-    """True for an attribute that nothing in the unit sets, of what is no module itself."""
+    """True for an attribute that nothing in the unit sets, of a class or an instance that is no module itself."""
     origin = one.source.origin
+    if isinstance(origin, cst.ClassDef):
+        origin = facts.objects.root_class(facts.tree.class_at[origin])
     return one.holder is not None and isinstance(origin, Class) and not _is_module(facts, origin)
 
 
@@ -69,9 +76,15 @@ def _is_module(facts: Facts, root: Class) -> bool:
 
 def _is_shown(facts: Facts, call: cst.Call) -> bool:
     """True for a call of what the code shows, in the unit or in another file, and of a builtin that is given that."""
-    if facts.objects.candidates(call) or any(_is_known(facts, part) for part in walk(call.func)):
+    func = call.func
+    if facts.names.dotted(func) in _LOADERS:
+        return False
+    if isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)):
+        if any(_is_open_field(facts, one) for one in facts.objects.objects(func)):
+            return False
+    if facts.objects.candidates(call) or any(_is_known(facts, part) for part in walk(func)):
         return True
-    is_builtin = isinstance(call.func, cst.Name) and facts.names.variable_at(call.func) is None
+    is_builtin = isinstance(func, cst.Name) and facts.names.variable_at(func) is None
     if not is_builtin or called_name(call) == "getattr":
         return False
     return any(_is_known(facts, part) for arg in call.args for part in walk(arg.value))

@@ -6,6 +6,7 @@ and into that of the parts which those are made of (`self.block = Block(...)`, `
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
@@ -134,11 +135,12 @@ class Reach:
                 self._given(given, call)
         elif one.holder is not None and isinstance(one.holder.origin, Class):
             self._bound_method(one.holder.origin, str(one.origin))
+        elif one.kind == "import":
+            self._note_name(call, str(one.origin))
         elif isinstance(one.origin, cst.Call):
-            for callee in (
-                one.origin.func,
-                *(part.func for part in walk(one.origin.func) if isinstance(part, cst.Call)),
-            ):
+            is_builtin = isinstance(one.origin.func, cst.Name) and self.facts.names.variable_at(one.origin.func) is None
+            inside = one.origin if is_builtin else one.origin.func  # `next(build())`
+            for callee in (one.origin.func, *(part.func for part in walk(inside) if isinstance(part, cst.Call))):
                 self._note_unread(call, callee)  # of `Losses(weight).build("focal")` both calls
                 if self._is_out_of_sight(callee):
                     self.hidden.append(one.origin)
@@ -359,14 +361,20 @@ class Reach:
             table = table.value
         held = self.facts.objects.import_paths(callee)  # of a table of imported classes, all
         for name in dict.fromkeys(map(self._called, [*self.facts.names.imported_as(table), *held])):
-            is_here = any(self.facts.names.variable_behind(one) for one in (name, name.rpartition(".")[0]))
-            if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
-                self.unread[name] = call
+            self._note_name(call, name)
         for module in self._tables(callee):
             self.unread |= dict.fromkeys(self._meant_by(module).unread, call)
         called = self.facts.names.module(callee) if isinstance(callee, (cst.Name, cst.Attribute)) else None
         if called is not None:  # called, it is no module: the package has given its name to something else
             self.unread[dotted_text(callee)] = call
+
+    def _note_name(self, call: cst.CSTNode, name: str) -> None:
+        """The file of a name joins, or that of what it belongs to: `Config.network`, `NETS.get`."""
+        is_here = any(self.facts.names.variable_behind(one) for one in (name, name.rpartition(".")[0]))
+        while os.path.isabs(name) and self.facts.elsewhere.source_of(name) is None and "." in os.path.basename(name):
+            name = name.rpartition(".")[0]
+        if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
+            self.unread[name] = call
 
     def _called(self, name: str) -> str:
         """What is called by the name of a module: `from .Net import Net` in a package makes its `Net` the class."""
