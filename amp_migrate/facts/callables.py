@@ -324,7 +324,7 @@ class Callables(ABC):
         """The classes that define a method of a name."""
         found: dict[str, list[Class]] = {}
         for owner in self.tree.classes:
-            for name in owner.methods:
+            for name in (name for name, method in owner.methods.items() if not method.is_property):
                 found.setdefault(name, []).append(owner)
         return found
 

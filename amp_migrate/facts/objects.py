@@ -554,6 +554,9 @@ class Objects(Callables):
                 variable = scope.variables.get(field) if scope is not None else None
                 if variable is not None and not any(b.kind in ("def", "class") for b in variable.bindings):
                     found |= self._of_variable(variable)
+                if field in owner.methods and owner.methods[field].is_property:
+                    for value in self._stores.returned(owner.methods[field]):
+                        found |= self.objects(value)
         return found
 
     def _element(self, node: object, field: str) -> ObjectSet:

@@ -135,6 +135,11 @@ class Function:
         """True where the first parameter is the instance (or the class)."""
         return self.owner is not None and not self.is_static
 
+    @property
+    def is_property(self) -> bool:
+        """True where reading an attribute runs it: what looks like its call is one of what it returns."""
+        return self.has_decorator("property") or self.has_decorator("cached_property")
+
     def has_decorator(self, name: str) -> bool:
         if isinstance(self.node, cst.Module):
             return False

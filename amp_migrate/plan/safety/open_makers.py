@@ -1,4 +1,4 @@
-"""Models of which the code does not show what makes them.
+"""Models and losses of which the code does not show what makes them.
 
     make = lambda: Net()                    model = make()
     setattr(holder, name, Net())            model = holder.net
@@ -18,16 +18,33 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, called_name, walk
+from amp_migrate.plan.safety.run_time_names import is_by_name
 
 _HAS_FORWARD = b"def forward"
-_SHOWN = ("instance", "definition", "import")
+_NAMED = ("instance", "definition", "import")
 _LOADERS = frozenset("torch.load pickle.load pickle.loads dill.load joblib.load".split())
+_NAMES = (cst.Name, cst.Attribute, cst.Subscript)
+_DEEPEST = 4  # calls of what calls return
 
 
 def is_open(facts: Facts, model: cst.BaseExpression) -> bool:
     """True where some object that a model may be is not known by its maker."""
     objects = facts.objects.objects(model)
     return not objects or any(_is_open(facts, one) for one in objects)
+
+
+def calls_open(facts: Facts, call: cst.Call) -> bool:
+    """The same for what a call runs: `criterion(scores, labels)`. Of what is called as a method, `holder.criterion`
+    counts: tensors have methods, too.
+    """
+    func = call.func
+    if not isinstance(func, _NAMES) or (isinstance(func, cst.Name) and facts.names.variable_at(func) is None):
+        return False  # a builtin, or what a star import brings along
+    objects = facts.objects.objects(func)
+    if isinstance(func, cst.Attribute):
+        return any(_is_open_field(facts, one) for one in objects)
+    makes = (one for one in objects if isinstance(one.source.origin, (Class, cst.ClassDef, cst.Call)))
+    return not objects or any(_is_open(facts, one) for one in makes)
 
 
 def modules_defined(facts: Facts) -> list[Class]:
@@ -51,17 +68,19 @@ def modules_imported(facts: Facts) -> Iterator[str]:
 
 def _is_open(facts: Facts, one: Object) -> bool:
     source = one.source
-    if isinstance(source.origin, Class):
+    if isinstance(source.origin, (Class, cst.ClassDef)):
         return _is_open_field(facts, one)
     if isinstance(source.origin, cst.Call):
-        return not _is_shown(facts, source.origin)
+        return not _is_shown(facts, source.origin, 0)
     if isinstance(source.origin, cst.CSTNode):
-        return not any(_is_known(facts, part) for part in walk(source.origin))
-    return source.kind not in (*_SHOWN, "parameter")  # of a parameter that nobody gives, others know
+        return not any(_is_known(facts, part, 0) for part in walk(source.origin))
+    return source.kind not in (*_NAMED, "parameter")  # of a parameter that nobody gives, others know
 
 
 def _is_open_field(facts: Facts, one: Object) -> bool:
-    """True for an attribute that nothing in the unit sets, of a class or an instance that is no module itself."""
+    """True for an attribute that nothing in the unit sets, of a class or an instance that is no module itself: what a
+    module has of its own is read with it.
+    """
     origin = one.source.origin
     if isinstance(origin, cst.ClassDef):
         origin = facts.objects.root_class(facts.tree.class_at[origin])
@@ -69,29 +88,35 @@ def _is_open_field(facts: Facts, one: Object) -> bool:
 
 
 def _is_module(facts: Facts, root: Class) -> bool:
-    """True for instances whose code is read: what their attributes are is made there, or in a library."""
     family = (owner for owner in facts.tree.classes if facts.objects.root_class(owner) is root)
     return any("forward" in owner.methods for owner in family)
 
 
-def _is_shown(facts: Facts, call: cst.Call) -> bool:
+def _is_shown(facts: Facts, call: cst.Call, depth: int) -> bool:
     """True for a call of what the code shows, in the unit or in another file, and of a builtin that is given that."""
     func = call.func
     if facts.names.dotted(func) in _LOADERS:
         return False
-    if isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)):
-        if any(_is_open_field(facts, one) for one in facts.objects.objects(func)):
-            return False
-    if facts.objects.candidates(call) or any(_is_known(facts, part) for part in walk(func)):
+    if isinstance(func, _NAMES) and any(_is_open_field(facts, one) for one in facts.objects.objects(func)):
+        return False
+    if facts.objects.candidates(call) or any(isinstance(part, cst.Call) and is_by_name(part) for part in walk(call)):
+        return True
+    if any(_is_known(facts, part, depth) for part in walk(func)):
         return True
     is_builtin = isinstance(func, cst.Name) and facts.names.variable_at(func) is None
     if not is_builtin or called_name(call) == "getattr":
         return False
-    return any(_is_known(facts, part) for arg in call.args for part in walk(arg.value))
+    return any(_is_known(facts, part, depth) for arg in call.args for part in walk(arg.value))
 
 
-def _is_known(facts: Facts, part: cst.CSTNode) -> bool:
-    if not isinstance(part, (cst.Name, cst.Attribute, cst.Subscript)) or facts.tree.is_label(part):
+def _is_known(facts: Facts, part: cst.CSTNode, depth: int) -> bool:
+    if not isinstance(part, _NAMES) or facts.tree.is_label(part):
         return False
-    objects = facts.objects.objects(part)
-    return any(one.source.kind in _SHOWN and not _is_open_field(facts, one) for one in objects)
+    return any(_is_of_known(facts, one, depth) for one in facts.objects.objects(part))
+
+
+def _is_of_known(facts: Facts, one: Object, depth: int) -> bool:
+    """True for what has a name, or comes out of a call of what has one: `Norm = partial(BatchNorm, affine=False)`."""
+    if isinstance(one.source.origin, cst.Call):
+        return depth < _DEEPEST and _is_shown(facts, one.source.origin, depth + 1)
+    return one.source.kind in _NAMED and not _is_open_field(facts, one)

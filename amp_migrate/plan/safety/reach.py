@@ -21,7 +21,7 @@ from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards, own_calls
 from amp_migrate.plan.regions.tensors import TENSOR_METHODS
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.safety.namespaces import Meant, meant_by
-from amp_migrate.plan.safety.open_makers import is_open, modules_defined, modules_imported
+from amp_migrate.plan.safety.open_makers import calls_open, is_open, modules_defined, modules_imported
 from amp_migrate.plan.safety.registries import imported, is_out_of_sight, registering
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
@@ -64,10 +64,14 @@ class Reach:
         for one in self.facts.objects.objects(node):
             self._object(_whole(one), place)
         if is_open(self.facts, node):
-            for owner in modules_defined(self.facts):
-                self._class(owner)
-            self.unread |= dict.fromkeys(modules_imported(self.facts), place)
+            self._everything(place)
         self._follow()
+
+    def _everything(self, place: cst.Call) -> None:
+        """All modules that the files of the unit define or name, where one of them runs and nothing shows which."""
+        for owner in modules_defined(self.facts):
+            self._class(owner)
+        self.unread |= dict.fromkeys(modules_imported(self.facts), place)
 
     def _follow(self) -> None:
         while self._waiting:
@@ -100,6 +104,8 @@ class Reach:
                 self._enter(function)
         models = [arg.value for arg in call.args] if self.forwards.is_forward(call) else []
         is_of_data = isinstance(call.func, cst.Attribute) and called_name(call) in _OF_DATA
+        if not candidates and not is_of_data and calls_open(self.facts, call):
+            self._everything(call)
         for node in (call.func, *self._receiver(call), *models):
             if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
                 for one in self.facts.objects.objects(node):
