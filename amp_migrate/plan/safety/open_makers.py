@@ -73,7 +73,7 @@ def _is_open(facts: Facts, one: Object) -> bool:
     if isinstance(source.origin, cst.Call):
         return not _is_shown(facts, source.origin, 0)
     if isinstance(source.origin, cst.CSTNode):
-        return not any(_is_known(facts, part, 0) for part in walk(source.origin))
+        return not any(_is_known(facts, part, 0) for part in _parts(source.origin))
     return source.kind not in (*_NAMED, "parameter")  # of a parameter that nobody gives, others know
 
 
@@ -101,12 +101,19 @@ def _is_shown(facts: Facts, call: cst.Call, depth: int) -> bool:
         return False
     if facts.objects.candidates(call) or any(isinstance(part, cst.Call) and is_by_name(part) for part in walk(call)):
         return True
-    if any(_is_known(facts, part, depth) for part in walk(func)):
+    if any(_is_known(facts, part, depth) for part in _parts(func)):
         return True
     is_builtin = isinstance(func, cst.Name) and facts.names.variable_at(func) is None
     if not is_builtin or called_name(call) == "getattr":
         return False
-    return any(_is_known(facts, part, depth) for arg in call.args for part in walk(arg.value))
+    return any(_is_known(facts, part, depth) for arg in call.args for part in _parts(arg.value))
+
+
+def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The parts of an expression without the keys of its lookups: `REGISTRY[args.name]` is anything of the registry."""
+    yield node
+    for part in [node.value] if isinstance(node, cst.Subscript) else node.children:
+        yield from _parts(part)
 
 
 def _is_known(facts: Facts, part: cst.CSTNode, depth: int) -> bool:
