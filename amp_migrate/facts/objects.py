@@ -315,10 +315,21 @@ class Objects(Callables):
             return self._of_parameter(variable, binding)
         if binding.value is None or binding.kind == "augment":
             return _NOTHING
+        if binding.kind == "with" and not binding.selector:
+            return self._entered(self.objects(binding.value))
         if binding.kind == "for":
             return self._of_loop_variable(binding.value, binding.selector)
         parts = self._returned_parts(binding.value, binding.selector)
         return self._walk(self.objects(binding.value), binding.selector) if parts is None else parts
+
+    def _entered(self, objects: ObjectSet) -> ObjectSet:
+        """What `with manager as target` binds: what the `__enter__` of a class of the unit returns, or the manager."""
+        found = _NOTHING
+        for one in objects:
+            methods = self._methods(one.origin, "__enter__") if isinstance(one.origin, Class) else ()
+            given = [value for method in methods for value in self._stores.returned(method)]
+            found |= frozenset(held for value in given for held in self.objects(value)) if given else {one}
+        return found
 
     def _of_import(self, path: str) -> ObjectSet:
         found = self.names.variable_behind(path)
@@ -398,7 +409,8 @@ class Objects(Callables):
         if name in ("eval", "getattr") and (meant := self._looked_up(node)):
             return meant
         if name == "getattr" and (attribute := self._attribute_named(node)) is not None:
-            return self._select(self.objects(node.args[0].value), attribute)
+            otherwise = self.objects(node.args[2].value) if len(node.args) > 2 else _NOTHING
+            return self._select(self.objects(node.args[0].value), attribute) | otherwise
         if made := self.classes_made(node):
             return frozenset({Object("instance", self.root_class(one)) for one in made})
         if self.looked_up_in(node):

@@ -11,6 +11,7 @@ Somebody has to say the name of the class, though: then every module counts that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -23,6 +24,7 @@ from amp_migrate.plan.safety.run_time_names import is_by_name
 _HAS_FORWARD = b"def forward"
 _NAMED = ("instance", "definition", "import")
 _LOADERS = frozenset("torch.load pickle.load pickle.loads dill.load joblib.load".split())
+_REGISTRY = re.compile("regist", re.IGNORECASE)  # of another package: who is in it, its decorators decide
 _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
 _DEEPEST = 4  # calls of what calls return
 
@@ -45,6 +47,11 @@ def calls_open(facts: Facts, call: cst.Call) -> bool:
         return any(_is_open_field(facts, one) for one in objects)
     makes = (one for one in objects if isinstance(one.source.origin, (Class, cst.ClassDef, cst.Call)))
     return not objects or any(_is_open(facts, one) for one in makes)
+
+
+def is_instantiated(facts: Facts, call: cst.Call) -> bool:
+    """True for `hydra.utils.instantiate(config.model)`: the class is named in a file of settings."""
+    return (facts.names.dotted(call.func) or "") in ("hydra.utils.instantiate", "hydra.utils.call")
 
 
 def modules_defined(facts: Facts) -> list[Class]:
@@ -95,7 +102,7 @@ def _is_module(facts: Facts, root: Class) -> bool:
 def _is_shown(facts: Facts, call: cst.Call, depth: int) -> bool:
     """True for a call of what the code shows, in the unit or in another file, and of a builtin that is given that."""
     func = call.func
-    if facts.names.dotted(func) in _LOADERS:
+    if facts.names.dotted(func) in _LOADERS or _REGISTRY.search(called_name(call)):
         return False
     if isinstance(func, _NAMES) and any(_is_open_field(facts, one) for one in facts.objects.objects(func)):
         return False

@@ -21,7 +21,7 @@ from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards, own_calls
 from amp_migrate.plan.regions.tensors import TENSOR_METHODS
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.safety.namespaces import Meant, meant_by
-from amp_migrate.plan.safety.open_makers import calls_open, is_open, modules_defined, modules_imported
+from amp_migrate.plan.safety.open_makers import calls_open, is_instantiated, is_open, modules_defined, modules_imported
 from amp_migrate.plan.safety.registries import imported, is_out_of_sight, registering
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
@@ -152,15 +152,23 @@ class Reach:
                     self.hidden.append(one.origin)
             for module in (*self._modules_given(one.origin), *self._tables(one.origin)):
                 self._read_module(module, call)
-            for part in walk(one.origin):
-                if isinstance(part, cst.Call):
-                    self._made_by(part)
-                elif isinstance(part, (cst.Name, cst.Attribute)):
-                    for held in self.facts.objects.objects(part) | self.facts.objects.elements(part):
-                        if held.kind in ("instance", "call"):
-                            self._object(held, call)
-                        elif isinstance(held.origin, cst.ClassDef):  # `map(make, [Encoder, Decoder])`
-                            self._class(self.facts.tree.class_at[held.origin])
+            if is_instantiated(self.facts, one.origin):
+                self.hidden.append(one.origin)
+            self._parts(one.origin, call)
+        elif isinstance(one.origin, cst.BaseExpression):
+            self._parts(one.origin, call)  # `[Encoder()] * depth`
+
+    def _parts(self, made: cst.BaseExpression, call: cst.Call) -> None:
+        """What an expression is made of that may be a module: instances, classes, and calls that give one."""
+        for part in walk(made):
+            if isinstance(part, cst.Call):
+                self._made_by(part)
+            elif isinstance(part, (cst.Name, cst.Attribute)):
+                for held in self.facts.objects.objects(part) | self.facts.objects.elements(part):
+                    if held.kind in ("instance", "call"):
+                        self._object(held, call)
+                    elif isinstance(held.origin, cst.ClassDef):  # `map(make, [Encoder, Decoder])`
+                        self._class(self.facts.tree.class_at[held.origin])
 
     def _modules_given(self, maker: cst.Call) -> list[str]:
         """The modules among the arguments of a method that is not in sight: `config.make("arch", models)`; and that of
@@ -390,8 +398,8 @@ class Reach:
 
 
 def _whole(one: Object) -> Object:
-    """The call that makes something among other things: `nets, width = build(8)`, and then `nets["net"].encode(x)`."""
-    return one.source if isinstance(one.source.origin, cst.Call) else one
+    """The expression that makes something among others: `nets, width = build(8)`, and then `nets["net"].encode(x)`."""
+    return one.source if isinstance(one.source.origin, cst.BaseExpression) else one
 
 
 def _table(callee: cst.BaseExpression) -> cst.BaseExpression | None:

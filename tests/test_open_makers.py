@@ -1,0 +1,125 @@
+"""Whatever makes a model or a loss: its code is read, and repaired where half precision would break it."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import migrate_source
+
+HEAD = """\
+import argparse
+import collections
+import copy
+import functools
+import os
+from types import SimpleNamespace
+
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query = nn.Linear(8, 8)
+
+    def forward(self, x, *labels):
+        own = torch.eye(len(x), dtype=torch.bool, device=x.device)
+        return (self.query(x) @ x.t()).masked_fill(own, -1e9).softmax(1).mean()
+
+
+"""
+MODEL = """
+optimizer = torch.optim.SGD({it}.parameters(), lr=0.1)
+for step in range(5):
+    loss = {it}(torch.randn(6, 8).cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+LOSS = """
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(5):
+    x = torch.randn(6, 8).cuda()
+    loss = {it}(model(x), x)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+MADE = {
+    "lambda": ("make = lambda: Net().cuda()\nnet = make()", "net"),
+    "by a name": ('net = globals()["Net"]().cuda()', "net"),
+    "attribute by a name": (
+        "class Parts:\n    def __init__(self):\n        for name, part in [('net', Net().cuda())]:\n"
+        "            setattr(self, name, part)\n\n\nparts = Parts()",
+        "parts.net",
+    ),
+    "property": (
+        "class Parts:\n    def __init__(self):\n        self._net = Net().cuda()\n\n"
+        "    @property\n    def net(self):\n        return self._net\n\n\nparts = Parts()",
+        "parts.net",
+    ),
+    "attribute of a class": ("class Config:\n    net = Net\n\n\nnet = Config.net().cuda()", "net"),
+    "method of a class": (
+        "class Sub(Net):\n    @classmethod\n    def build(cls):\n        return cls().cuda()\n\n\nnet = Sub.build()",
+        "net",
+    ),
+    "attribute with a default": (
+        'config = argparse.ArgumentParser().parse_args()\nnet = getattr(config, "net", Net()).cuda()',
+        "net",
+    ),
+    "attribute in quotes": ('parts = SimpleNamespace(net=Net().cuda())\nnet = getattr(parts, "net")', "net"),
+    "dict of a class": ('net = {"net": Net}.get("net")().cuda()', "net"),
+    "map": ("(net,) = map(lambda cls: cls().cuda(), [Net])", "net"),
+    "copies in a list": ("nets = [Net().cuda()] * 2", "nets[0]"),
+    "two lists": ("nets = [Net().cuda()] + []", "nets[0]"),
+    "factory of a dict": ('nets = collections.defaultdict(Net)\nnets["net"].cuda()', 'nets["net"]'),
+    "copy": ("net = copy.deepcopy(Net()).cuda()", "net"),
+    "or": ('net = (os.environ.get("NET") or Net()).cuda()', "net"),
+    "registry": (
+        "NETS = {}\n\n\ndef register(cls):\n    NETS[cls.__name__] = cls\n    return cls\n\n\nNet = register(Net)\n"
+        'net = NETS["Net"]().cuda()',
+        "net",
+    ),
+    "registry of another package": (
+        'from fvcore.common.registry import Registry\n\nNETS = Registry("nets")\nNETS.register(Net)\n'
+        'net = NETS.get("Net")().cuda()',
+        "net",
+    ),
+    "file": ('net = torch.load("net.pt").cuda()', "net"),
+    "manager": (
+        "class Manager:\n    def __enter__(self):\n        return Net().cuda()\n\n"
+        "    def __exit__(self, *error):\n        pass\n\n\nwith Manager() as net:\n    pass",
+        "net",
+    ),
+}
+MADE_IN_STEPS = {
+    "update": ("parts = {}\nparts.update(net=Net().cuda())", 'parts["net"]'),
+    "setdefault": ('parts = {}\nparts.setdefault("net", Net().cuda())', 'parts["net"]'),
+    "extend": ("nets = []\nnets.extend([Net().cuda()])", "nets[0]"),
+    "rest of a tuple": ("_, *rest = (1, Net().cuda())", "rest[0]"),
+}
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_a_model_is_read_however_it_is_made(case: str) -> None:
+    made, it = MADE[case]
+    assert is_repaired(made, MODEL.format(it=it))
+
+
+@pytest.mark.parametrize("case", MADE | MADE_IN_STEPS)
+def test_a_loss_is_read_however_it_is_made(case: str) -> None:
+    made, it = (MADE | MADE_IN_STEPS)[case]
+    assert is_repaired(made, LOSS.format(it=it))
+
+
+def test_what_settings_instantiate_is_not_known() -> None:
+    made = "import hydra\n\nnet = hydra.utils.instantiate({}).cuda()"
+    result = migrate_source((HEAD + made + MODEL.format(it="net")).encode())
+    assert [finding.code for finding in result.findings] == ["AMP951"]
+
+
+def is_repaired(made: str, training: str) -> bool:
+    result = migrate_source((HEAD + made + "\n" + training).encode())
+    return result.changed and b"(self.query(x) @ x.t()).float().masked_fill(own, -1e9)" in result.output
