@@ -84,7 +84,7 @@ MADE = {
     ),
     "registry of another package": (
         'from fvcore.common.registry import Registry\n\nNETS = Registry("nets")\nNETS.register(Net)\n'
-        'net = NETS.get("Net")().cuda()',
+        'net = NETS.build({"type": "Net"}).cuda()',
         "net",
     ),
     "file": ('net = torch.load("net.pt").cuda()', "net"),

@@ -91,7 +91,8 @@ class Callables(ABC):
         for cls in self.tree.classes:
             family = self.ancestors(cls)
             if owner in family:
-                yield from (one.methods[name] for one in family if name in one.methods)
+                named = (one.methods[name] for one in family if name in one.methods)
+                yield from (method for method in named if not method.is_property)
 
     def callers(self, function: Function) -> list[tuple[cst.Call, Statement]]:
         """The calls of a function, with the statements that hold them."""
