@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import Class, walk
+from amp_migrate.facts.tree import Class, Function, walk
 from amp_migrate.plan.model import Recognition
 
 # Methods of a model that run no forward.
@@ -151,17 +151,22 @@ class Roles:
 
     def _namesakes(self, models: list[cst.BaseExpression]) -> ObjectSet:
         """Parameters of functions that nothing in the file calls, named like a model: scripts and trainers
-        hand the model around under one name.
+        hand the model around under one name. What a `forward` is given under it is an output: of a student, say.
         """
         names = {node.value for node in models if isinstance(node, cst.Name)}
         return frozenset(
             Object("parameter", variable)
             for variable in self.facts.names.all_variables()
             if variable.name in names and any(binding.kind == "param" for binding in variable.bindings)
+            if not (isinstance(variable.scope.owner, Function) and _is_forward(variable.scope.owner))
         )
 
     def _known(self, one: Object, candidates: ObjectSet) -> bool:
         return one in candidates or any(_same_element(one, other) for other in candidates)
+
+
+def _is_forward(function: Function) -> bool:
+    return function.name == "forward" and function.is_method
 
 
 def _is_plural(node: cst.BaseExpression) -> bool:

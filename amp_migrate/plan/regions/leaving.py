@@ -51,12 +51,25 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                 taker = _taker(facts, tensors, use.node)
                 if taker is None:
                     continue
-                if not _takes_tensors(facts, taker) and not any(map(tensors.shows_tensor, use.beside)):
+                is_tensor = any(map(tensors.shows_tensor, use.beside))
+                if not is_tensor and not _takes_tensors(facts, tensors, taker):
                     text = facts.text(use.node)
                     message = f"{text} leaves autocast in half for a model or a matrix product in float32"
                     raise Refusal("AMP925", use.node, message)
-                found[use.node] = None
+                found[use.node if is_tensor else _part_taken(facts, use.node)] = None
     return list(found)
+
+
+def _part_taken(facts: Facts, use: cst.BaseExpression) -> cst.BaseExpression:
+    """`output[chosen]`, which is taken for a tensor, where `output` itself may be a list of them; else the use."""
+    node = _passed_on(facts, use)
+    current: cst.CSTNode | None = node
+    while current is not None and current is not use:
+        if isinstance(current, cst.Subscript):
+            assert isinstance(node, cst.BaseExpression)
+            return node
+        current = current.func if isinstance(current, cst.Call) else getattr(current, "value", None)
+    return use
 
 
 def _uses_after(facts: Facts, name: str, region: Region, seen: set[tuple[str, Statement]]) -> Iterator[_Use]:
@@ -151,9 +164,9 @@ def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNo
     return call if needs else None
 
 
-def _takes_tensors(facts: Facts, taker: cst.CSTNode) -> bool:
-    """True for a layer of torch.nn and for `@`: whatever they are given first is a tensor."""
-    if not isinstance(taker, cst.Call):
+def _takes_tensors(facts: Facts, tensors: Tensors, taker: cst.CSTNode) -> bool:
+    """True for a layer of torch.nn, a loss of torch and `@`: whatever they are given first is a tensor."""
+    if not isinstance(taker, cst.Call) or tensors.is_torch_loss(taker):
         return True
     if not isinstance(taker.func, (cst.Name, cst.Attribute)):
         return False
