@@ -78,6 +78,13 @@ class TestImports:
         assert canonical(here, "net.Net") == tree.named("src/net.Net")
         assert canonical(here, "torch.nn.Linear") == "torch.nn.Linear"
 
+    def test_a_module_is_no_package(self, tree: Tree) -> None:
+        """`import net.models` in a package that holds a net.py, of a package net further up."""
+        tree({"net/__init__.py": "", "net/models/__init__.py": "", "net/models/net.py": "class Net: pass\n"})
+        here = tree.path("net/models/other.py")
+        assert canonical(here, "net.models.Net") == tree.named("net/models.Net")
+        assert canonical(here, "net.Net") == tree.named("net/models/net.Net")
+
     def test_not_above_the_repository(self, tree: Tree) -> None:
         tree({"inner/.git/HEAD": "", "inner/train.py": "", "engine.py": ""})
         assert canonical(tree.path("inner/train.py"), "engine.train") == "engine.train"

@@ -102,12 +102,13 @@ def forget() -> None:
 @cache
 def _absolute(file: Path, parts: tuple[str, ...]) -> str | None:
     itself = module_name(file) if file.name != "__init__.py" else None
-    for root in _roots(str(file.parent)):
+    roots = _roots(str(file.parent))
+    for root in roots:
         if parts[0] in sys.stdlib_module_names and _is_package(root):
             continue  # `import logging` beside a `logging.py` of the same package means Python's
         if parts[0] in _HALLMARKS and not _is_namesake(root, parts):
             continue
-        if _names_its_package(root, parts):
+        if _is_in_the_way(root, parts, roots):
             continue
         found = _descend(root, parts)
         if found is not None and (itself is None or not f"{found}.".startswith(f"{itself}.")):
@@ -115,16 +116,17 @@ def _absolute(file: Path, parts: tuple[str, ...]) -> str | None:
     return None
 
 
-def _names_its_package(folder: str, parts: tuple[str, ...]) -> bool:
-    """True for `pkg.pkg` in a folder `pkg` that holds a module `pkg.py`: a module has no module in it. (Where it has a
-    class of that name, a script beside it that says `from pkg import pkg` means the class.)
+def _is_in_the_way(folder: str, parts: tuple[str, ...], roots: tuple[str, ...]) -> bool:
+    """True for `a.b` in a package that holds a module `a.py` of its own, where the package `a` with its module `b` lies
+    further up: a module has no module in it. (Where it has a class of that name, a script beside it that says
+    `from a import b` means the class.)
     """
-    if len(parts) == 1 or os.path.basename(folder) != parts[0] or not _is_package(folder):
+    own = _joined_path(folder, parts[0])
+    if len(parts) == 1 or not _is_package(folder) or _is_package(own) or not _is_module(own):
         return False
-    below = _joined_path(folder, parts[1])
-    if _is_package(_joined_path(folder, parts[0])) or not (_is_module(below) or _is_package(below)):
-        return False
-    return not _defines(f"{_joined_path(folder, parts[0])}.py", parts[1])
+    others = (_joined_path(root, parts[0]) for root in roots[roots.index(folder) + 1 :])
+    below = [_joined_path(other, parts[1]) for other in others if _is_package(other)]
+    return any(_is_module(one) or _is_package(one) for one in below) and not _defines(f"{own}.py", parts[1])
 
 
 @cache
