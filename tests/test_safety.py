@@ -253,6 +253,14 @@ def test_a_function_of_two_tensors_runs_in_float32():
     assert f"@staticmethod\n    {backward}\n    def backward" in found.replace('"', "'")
 
 
+def test_a_function_in_float32_needs_no_repair_in_it():
+    """Also where something is called that nothing shows, and all modules of the unit may be it."""
+    inverse = "torch.inverse(x.t() @ x)"
+    unknown = "\n\nmake = lambda: torch.nn.Identity()\nidentity = make()\n"
+    found = migrated(script("g = Scale.apply(identity(h), h)", before=FUNCTION.replace("x * w", inverse) + unknown))
+    assert "custom_fwd" in found and inverse in found
+
+
 def test_a_function_around_compiled_code_runs_in_float32():
     kernels = "from torch.utils.cpp_extension import load\nkernels = load(name='k', sources=['k.cu'])\n"
     helper = "\n\ndef scale(x, w):\n    return Scale.apply(x, w)\n"

@@ -22,12 +22,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.autograd import is_autograd_function
 from amp_migrate.facts.tree import Class, Function, Statement
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import CastFunction, Recognition
-
-_AUTOGRAD = ("torch.autograd.Function", "torch.autograd.function.Function")
 
 
 class CastReader:
@@ -178,11 +177,6 @@ class CastReader:
     def _say(self, node: cst.CSTNode, name: str) -> None:
         message = f"{name} runs in float32 as a whole, the products in it as well"
         self.found.findings.append(self.facts.finding(node, "AMP169", message))
-
-
-def is_autograd_function(facts: Facts, owner: Class) -> bool:
-    """True for a class with torch.autograd.Function among its bases."""
-    return any((facts.names.dotted(base.value) or "") in _AUTOGRAD for base in owner.node.bases)
 
 
 def _dtype(name: str) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.facts.autograd import is_autograd_function
 from amp_migrate.facts.tree import Class, Function, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import own_calls
@@ -60,12 +61,7 @@ def _applied(context: Context, call: cst.Call) -> Class | None:
     made_of = [one.origin for one in context.facts.objects.objects(func.value) if one.kind == "definition"]
     owners = [context.facts.tree.class_at.get(one) for one in made_of if isinstance(one, cst.ClassDef)]
     owner = owners[0] if len(owners) == 1 else None
-    return owner if owner is not None and _is_autograd_function(context, owner) else None
-
-
-def _is_autograd_function(context: Context, owner: Class) -> bool:
-    bases = [context.facts.names.dotted(base.value) or "" for base in owner.node.bases]
-    return any(base in ("torch.autograd.Function", "torch.autograd.function.Function") for base in bases)
+    return owner if owner is not None and is_autograd_function(context.facts, owner) else None
 
 
 def _is_guarded(forward: Function) -> bool:

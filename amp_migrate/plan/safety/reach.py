@@ -13,6 +13,7 @@ from functools import cached_property
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.autograd import is_autograd_function
 from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
@@ -246,7 +247,7 @@ class Reach:
 
     def _class(self, owner: Class) -> None:
         """A module: its forward, and the modules that its methods make."""
-        if owner in self.classes:
+        if owner in self.classes or is_autograd_function(self.facts, owner):
             return
         self.classes[owner] = None
         family = self.facts.objects.ancestors(owner)
