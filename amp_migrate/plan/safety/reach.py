@@ -26,6 +26,7 @@ from amp_migrate.plan.safety.open_makers import calls_open, is_instantiated, is_
 from amp_migrate.plan.safety.registries import imported, is_out_of_sight, registering
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
+_NAMES = (cst.Name, cst.Attribute, cst.Subscript)
 # Methods that say nothing of what has them: of a batch, too, that a function of another file makes.
 _OF_DATA = (
     DATA_CALLS
@@ -107,10 +108,14 @@ class Reach:
         is_of_data = isinstance(call.func, cst.Attribute) and called_name(call) in _OF_DATA
         if not candidates and not is_of_data and calls_open(self.facts, call):
             self._everything(call)
-        for node in (call.func, *self._receiver(call), *models):
-            if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+        for node in (call.func, *self._receiver(call)):
+            if isinstance(node, _NAMES):
                 for one in self.facts.objects.objects(node):
                     self._object(one if is_of_data else _whole(one), call)
+        for node in models:
+            for one in self.facts.objects.objects(node) if isinstance(node, _NAMES) else ():
+                if one.kind != "value":  # a batch, not a model that is handed on
+                    self._object(one, call)
 
     def _receiver(self, call: cst.Call) -> list[cst.BaseExpression]:
         """`model` of `model.forward(x)` and `model.encode(x)`: its class may be in none of the files at hand."""
