@@ -48,6 +48,16 @@ def the_official_example() -> None:
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
+def small_cross_entropies() -> None:
+    """CUDA rounds log-probabilities to half, relative to their size; the CPU's kernel in half makes zero of them."""
+    logits = torch.tensor([[14.0, 5.0, 4.0], [12.0, 3.0, 2.0]]).cuda()
+    targets = torch.zeros(2, dtype=torch.long).cuda()
+    exact = nn.functional.cross_entropy(logits, targets)
+    with torch.autocast("cuda"):
+        rounded = nn.functional.cross_entropy(logits.half(), targets)
+    assert torch.allclose(rounded, exact, rtol=2e-3) and 0 < exact < 5e-4
+
+
 def regions() -> None:
     x = torch.randn(4, 4).cuda()
     with torch.autocast("cuda"):
