@@ -234,6 +234,7 @@ SCENARIOS = {
     function.__name__: function
     for function in (
         the_official_example,
+        small_cross_entropies,
         regions,
         custom_functions,
         recurrent_layers_train,
