@@ -25,6 +25,9 @@ from amp_migrate.plan.regions.penalties import Penalties
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.steps.events import Events
 
+# What makes a tensor of values, without a graph; of a tensor, `as_tensor` makes nothing.
+_MAKES = frozenset(("from_numpy", "tensor", "as_tensor", "FloatTensor"))
+
 
 @dataclasses.dataclass(eq=False)
 class Region:
@@ -488,12 +491,15 @@ def _defines_lambda(statement: Statement) -> bool:
 
 
 def _is_from_numpy(statement: Statement) -> bool:
-    """True for `labels = torch.from_numpy(found).cuda()`."""
+    """True for `labels = torch.from_numpy(found).cuda()`, `torch.tensor(found)`, and `torch.as_tensor(x.numpy())`."""
     node = statement.node
     value = node.value if isinstance(node, cst.Assign) else None
-    while isinstance(value, cst.Call) and called_name(value) != "from_numpy" and isinstance(value.func, cst.Attribute):
+    while isinstance(value, cst.Call) and called_name(value) not in _MAKES and isinstance(value.func, cst.Attribute):
         value = value.func.value
-    return isinstance(value, cst.Call) and called_name(value) == "from_numpy"
+    if not isinstance(value, cst.Call) or called_name(value) not in _MAKES:
+        return False
+    inner = (called_name(part) for arg in value.args for part in walk(arg) if isinstance(part, cst.Call))
+    return called_name(value) != "as_tensor" or "numpy" in inner
 
 
 def has_no_casts(statement: Statement, found: Recognition) -> bool:
