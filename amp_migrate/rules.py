@@ -1087,6 +1087,13 @@ _RULES = (
         "please report it with the file, or the part of it that is concerned",
     ),
     Rule(
+        "AMP985",
+        "refusal",
+        "code under autocast insists on float32",
+        "it raises for a half tensor, which autocast may have made of it",
+        "give it the value with .float(), where autocast is on",
+    ),
+    Rule(
         "AMP986",
         "refusal",
         "a step of the training spans several cells",

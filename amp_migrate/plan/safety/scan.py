@@ -12,6 +12,7 @@ from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.coordinates import keep_coordinates
 from amp_migrate.plan.safety.cosines import isolate_cosines
 from amp_migrate.plan.safety.distances import keep_distances
+from amp_migrate.plan.safety.dtype_checks import keep_what_is_checked
 from amp_migrate.plan.safety.extensions import check_extensions
 from amp_migrate.plan.safety.float32_only import keep_float32_inputs
 from amp_migrate.plan.safety.functions import guard_functions
@@ -60,6 +61,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     keep_epsilons(context)
     keep_areas(context)
     keep_float32_inputs(context)
+    keep_what_is_checked(context)
     keep_losses(context, backwards)
     match_indexed_writes(context)
     match_hooks(context)

@@ -1,0 +1,61 @@
+"""Code that insists on float32, of a tensor that autocast may have made half.
+
+    boxes = self.head(x)                                       boxes = self.head(x)
+    assert boxes.dtype == torch.float32            =>          boxes = boxes.float()
+                                                               assert boxes.dtype == torch.float32
+
+Who asks wants what follows in float32. What passes the test is float32, and stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts.tree import Statement, walk
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.precision import Precision
+
+_SINGLE = ("torch.float32", "torch.float")
+
+
+def keep_what_is_checked(context: Context) -> None:
+    """`.float()` before a statement that raises for anything but float32; Refusal where it cannot stand there."""
+    for statement in context.reach.statements:
+        for checked in _checked(context, statement):
+            found = context.precisions.of(checked)
+            has_place = isinstance(checked, cst.Name) and not _is_elif(statement)
+            if not found.may_be_half and not (found is Precision.UNKNOWN and has_place):
+                continue
+            if not isinstance(checked, cst.Name) or not has_place:
+                text = context.facts.text(checked)
+                raise Refusal("AMP985", checked, f"{text} has to be float32, and may be half under autocast")
+            context.safety.rebound.append((statement, checked.value))
+
+
+def _checked(context: Context, statement: Statement) -> Iterator[cst.BaseExpression]:
+    """X of `assert X.dtype == torch.float32`, and of `if X.dtype != torch.float32: raise`."""
+    node = statement.node
+    operators: tuple[type[cst.BaseCompOp], ...] = (cst.Equal, cst.Is)
+    if isinstance(node, cst.If):
+        if not isinstance(statement.blocks[0].statements[-1].node, cst.Raise):
+            return
+        operators = (cst.NotEqual, cst.IsNot)
+    elif not isinstance(node, cst.Assert):
+        return
+    for part in walk(node.test):
+        if not isinstance(part, cst.Comparison) or len(part.comparisons) != 1:
+            continue
+        left, target = part.left, part.comparisons[0]
+        is_dtype = isinstance(left, cst.Attribute) and left.attr.value == "dtype"
+        if is_dtype and isinstance(target.operator, operators):
+            if context.facts.names.dotted(target.comparator) in _SINGLE:
+                assert isinstance(left, cst.Attribute)
+                yield left.value
+
+
+def _is_elif(statement: Statement) -> bool:
+    outer = statement.block.owner
+    return outer is not None and isinstance(outer.node, cst.If) and outer.node.orelse is statement.node
