@@ -188,6 +188,7 @@ class UpdatePlanner:
         """A jump that leaves the step after unscale_ gets an update of its own."""
         inside = self._inside(anchor)
         starts = self.graph.points([unscale.before])
+        jumps: dict[Statement, list[Point]] = {}
         for statement in self._jumps(unscale):
             points = [point for point in self.graph.points([statement]) if self._leaves(point, inside)]
             within = [point for point in points if point in inside]
@@ -195,7 +196,16 @@ class UpdatePlanner:
             if not points or not self.graph.path_exists(starts, points.__contains__, avoid):
                 continue
             if within or self.graph.path_exists(points, self._starts_over, inside.__contains__):
+                jumps[statement] = points
+        for statement, points in jumps.items():
+            if self._is_reached(starts, points, [one for other in jumps.values() for one in other], inside):
                 self._add_update(Update(statement, before=True))
+
+    def _is_reached(self, starts: list[Point], points: list[Point], jumps: list[Point], inside: set[Point]) -> bool:
+        """False for a jump of the next round, which another jump leads to: that one has updated."""
+        others = {point for point in jumps if point not in points}
+        avoid = self.graph.is_any_backward if inside.intersection(points) else inside.__contains__
+        return self.graph.path_exists(starts, points.__contains__, lambda point: point in others or avoid(point))
 
     def _leaves(self, jump: Point, inside: set[Point]) -> bool:
         """True for a jump outside of the last statement of a step, or out of it."""
