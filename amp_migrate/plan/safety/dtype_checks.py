@@ -27,7 +27,8 @@ def keep_what_is_checked(context: Context) -> None:
         for checked in _checked(context, statement):
             found = context.precisions.of(checked)
             has_place = isinstance(checked, cst.Name) and not _is_elif(statement)
-            if not found.may_be_half and not (found is Precision.UNKNOWN and has_place):
+            is_made_here = found is Precision.UNKNOWN and has_place and not _is_parameter(context, checked)
+            if not found.may_be_half and not is_made_here:
                 continue
             if not isinstance(checked, cst.Name) or not has_place:
                 text = context.facts.text(checked)
@@ -54,6 +55,11 @@ def _checked(context: Context, statement: Statement) -> Iterator[cst.BaseExpress
             if context.facts.names.dotted(target.comparator) in _SINGLE:
                 assert isinstance(left, cst.Attribute)
                 yield left.value
+
+
+def _is_parameter(context: Context, node: cst.BaseExpression) -> bool:
+    variable = context.facts.names.variable_at(node)
+    return variable is not None and any(binding.kind == "param" for binding in variable.bindings)
 
 
 def _is_elif(statement: Statement) -> bool:
