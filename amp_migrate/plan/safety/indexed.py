@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.tree import called_name
+from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import Precision, is_of_module
+from amp_migrate.plan.safety.precision import IN_HALF, Precision, is_of_module
 from amp_migrate.plan.safety.repairs import Cast
 
 # The position of the source among the arguments of the method. scatter_add and index_put are autocast's own.
@@ -49,6 +49,8 @@ def match_indexed_writes(context: Context) -> None:
             target = statement.node.targets[0].target
             if isinstance(target, cst.Subscript) and _is_by_tensor(context, target):
                 _match(context, target.value, statement.node.value)
+            elif isinstance(target, cst.Attribute) and target.attr.value == "data":
+                _keep_parameter(context, target.value, statement.node.value)
     for call, _ in context.reach.calls():
         if called_name(call) in _SOURCES and isinstance(call.func, cst.Attribute):
             positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
@@ -61,6 +63,16 @@ def match_indexed_writes(context: Context) -> None:
             source = _source(call, given)
             if source is not None and not _is_half_for_unknown(context, call, into, source):
                 _match(context, into, source)
+
+
+def _keep_parameter(context: Context, tensor: cst.BaseExpression, source: cst.BaseExpression) -> None:
+    """`v.data = normalized(torch.mv(w.t(), u))`: a parameter or buffer would be half from now on, where autocast is off
+    as well.
+    """
+    calls = [part for part in walk(source) if isinstance(part, cst.Call)]
+    if context.precisions.of(source).may_be_half or any(called_name(call) in IN_HALF for call in calls):
+        if isinstance(tensor, (cst.Name, cst.Attribute)):
+            context.safety.casts.append(Cast(source, tensor))
 
 
 def _is_half_for_unknown(
