@@ -40,6 +40,8 @@ def check_typestate(facts: Facts, scalers: Scalers, *, whole: bool) -> Iterator[
         return
     seen: set[tuple[str, str, int]] = set()
     world = World(facts, scalers, whole=whole)
+    if world.is_empty:
+        return
     for root in _roots(facts, scalers):
         for one in _Walk(facts, scalers, world, root, whole=whole).violations():
             if (one.kind, one.path, one.line) not in seen:

@@ -28,6 +28,15 @@ class World:
         if not whole:
             self._on += self._common_guards()
 
+    @property
+    def is_empty(self) -> bool:
+        """True where every scaler is off for good, whatever the options: none does anything."""
+        switches = [arg for one in self.scalers.creations for arg in one.args if _is_switch(arg)]
+        formulas = [self.facts.conditions.compile(arg.value) for arg in switches]
+        return 0 < len(formulas) == len(self.scalers.creations) and all(
+            self.facts.conditions.constant(formula) is False for formula in formulas
+        )
+
     def decide(self, test: cst.BaseExpression) -> bool | None:
         """The answer of a test in this world; None where it has no one answer."""
         return True if self._asks_scaler(test) else self.facts.conditions.settled(test, self._about(test))
@@ -46,7 +55,7 @@ class World:
         formulas = []
         for creation in self.scalers.creations:
             for arg in creation.args:
-                if arg.keyword is not None and arg.keyword.value == "enabled":
+                if _is_switch(arg):
                     formulas.append(self.facts.conditions.compile(arg.value))
         return [formula for formula in formulas if self.facts.conditions.constant(formula) is not False]
 
@@ -94,6 +103,10 @@ class World:
         return (
             isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value == "is_enabled"
         )
+
+
+def _is_switch(arg: cst.Arg) -> bool:
+    return arg.keyword is not None and arg.keyword.value == "enabled"
 
 
 def _tests(facts: Facts, statement: Statement) -> Iterator[cst.BaseExpression]:
