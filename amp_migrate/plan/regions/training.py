@@ -78,7 +78,10 @@ class _Finder:
             wanted = list(reads(backward.loss))
             found = self._slice(backward.statement, wanted, by_name=True) or self._forward_in(backward)
             found = found or self._is_penalty(backward, wanted)
-            if not found and not self._slice(backward.statement, wanted, by_name=False):
+            if not found:
+                found = self._is_kept_by_model(backward.statement, wanted)
+                found = self._slice(backward.statement, wanted, by_name=False) or found
+            if not found:
                 raise Refusal(
                     "AMP908",
                     backward.loss,
@@ -217,6 +220,30 @@ class _Finder:
             needed = self._after_forward(statements, forwards)
             self._needed.setdefault(statement.function, set()).update(needed)
         return bool(forwards)
+
+    def _is_kept_by_model(self, at: Statement, wanted: list[Path]) -> bool:
+        """`loss = self.net.loss` of what the last forward of a model has kept in it: notes that forward, and what is
+        computed of such values afterwards.
+        """
+        made = backward_slice(at, wanted, lambda path: False, self._reads_of).statements
+        read = {*wanted, *(path for statement in made for path in own_reads(statement))}
+        before = [
+            inner
+            for statement in at.function.body.statements
+            for inner in statement.descendants()
+            if inner.order < at.order and not inner.blocks
+        ]
+        keeping = [statement for statement in before if self._held(statement, read)]
+        forwards = _of_this_round(keeping, at)
+        held = [path for statement in forwards for path in self._held(statement, read)]
+        users = {one for one in self._users_of(made, held) if any(self._calls(one))}
+        self._needed.setdefault(at.function, set()).update(forwards, users)
+        return bool(forwards)
+
+    def _held(self, statement: Statement, read: set[Path]) -> list[Path]:
+        """What is read of `self.net` where a statement runs `self.net(x)`: a part of it may be what is trained."""
+        called = [path for call in self._calls(statement) if (path := path_of(call.func)) is not None]
+        return [one for one in read if any(len(one) > len(path) and one[: len(path)] == path for path in called)]
 
     def _forward_in(self, backward: Backward) -> bool:
         """True for `amp.scale_loss(model(x).mean(), optimizer)`: the forward is in the loss expression."""
