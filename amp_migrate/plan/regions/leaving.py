@@ -52,7 +52,7 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                 if taker is None:
                     continue
                 is_tensor = any(map(tensors.shows_tensor, use.beside))
-                if not is_tensor and not _takes_tensors(facts, tensors, taker):
+                if not is_tensor and not _takes_tensors(facts, taker):
                     text = facts.text(use.node)
                     message = f"{text} leaves autocast in half for a model or a matrix product in float32"
                     raise Refusal("AMP925", use.node, message)
@@ -164,17 +164,17 @@ def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNo
     return call if needs else None
 
 
-def _takes_tensors(facts: Facts, tensors: Tensors, taker: cst.CSTNode) -> bool:
-    """True for a layer of torch.nn, a loss of torch and `@`: whatever they are given first is a tensor."""
-    if not isinstance(taker, cst.Call) or tensors.is_torch_loss(taker):
+def _takes_tensors(facts: Facts, taker: cst.CSTNode) -> bool:
+    """True for a layer of torch.nn that is given one thing, a loss of torch and `@`. (What a recurrent layer is given
+    second may be a pair.)
+    """
+    if not isinstance(taker, cst.Call) or (facts.names.dotted(taker.func) or "").startswith("torch.nn.functional."):
         return True
     if not isinstance(taker.func, (cst.Name, cst.Attribute)):
         return False
     made = [one.origin for one in facts.objects.objects(taker.func)]
-    return len(taker.args) == 1 and all(
-        isinstance(origin, cst.Call) and (facts.names.dotted(origin.func) or "").startswith("torch.nn.")
-        for origin in made
-    )
+    makers = [facts.names.dotted(one.func) or "" if isinstance(one, cst.Call) else "" for one in made]
+    return all(one.startswith("torch.nn.") and (len(taker.args) == 1 or one.endswith("Loss")) for one in makers)
 
 
 def _is_module(facts: Facts, call: cst.Call) -> bool:
