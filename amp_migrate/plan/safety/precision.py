@@ -94,6 +94,7 @@ _SAME_DTYPE = frozenset("T mT H data real".split())
 _PLAIN = frozenset("shape dtype device ndim requires_grad is_cuda training".split())
 _NUMPY_NUMBER = re.compile(r"numpy\.(?:float|int)\d*_?")
 _NUMPY_FUNCTION = re.compile(r"numpy\.(?:exp|log|sqrt|tanh|cos|sin|power|minimum|maximum|clip)")
+_COUNTERS = frozenset("range xrange trange".split())
 _CONSTANTS = frozenset("math.pi math.e math.tau math.inf numpy.pi numpy.e numpy.inf torch.pi torch.e torch.inf".split())
 _NUMBERS = frozenset("size dim len item int stride nelement numel".split())
 _DEEPEST = 40
@@ -218,17 +219,21 @@ class Precisions:
         if value is None or binding.kind not in ("assign", "for"):
             return NOTHING_KNOWN
         if binding.kind == "for":
-            if (
-                isinstance(value, cst.Call)
-                and called_name(value) in ("range", "enumerate")
-                and not binding.selector[1:]
-            ):
-                if called_name(value) == "range" or binding.selector == (0,):
-                    return NUMBER
-            return NOTHING_KNOWN
+            return NUMBER if self._is_counter(value, binding.selector) else NOTHING_KNOWN
         if not binding.selector:
             return self.of(value)
         return self._unpacked(value, binding.selector)
+
+    def _is_counter(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> bool:
+        """True for `i` of `for i in range(n)` and `for i, x in enumerate(xs)`."""
+        if not isinstance(value, cst.Call):
+            return False
+        name = called_name(value)
+        if name in ("tqdm", "reversed") and value.args:
+            return self._is_counter(value.args[0].value, selector)
+        if name == "enumerate":
+            return selector == (0,)
+        return not selector and (name in _COUNTERS or self.facts.names.dotted(value.func) == "numpy.arange")
 
     def _unpacked(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> Precision:
         if isinstance(value, (cst.Tuple, cst.List)):
