@@ -12,12 +12,12 @@ are ignored, so the answer holds every object that the expression can mean, and 
 from __future__ import annotations
 
 import dataclasses
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 
 import libcst as cst
 
+from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.callables import Callables
 from amp_migrate.facts.decorations import Decorations
 from amp_migrate.facts.lookups import pattern_meant
@@ -67,7 +67,6 @@ class Object:
 ObjectSet = frozenset[Object]
 Question = cst.CSTNode | Variable | tuple[Object, str]
 _NOTHING: ObjectSet = frozenset()
-_NO_QUESTION = sys.maxsize
 
 
 class Objects(Callables):
@@ -77,11 +76,7 @@ class Objects(Callables):
         super().__init__(tree, names)
         self._stores = Stores(tree)
         self._decorations = Decorations(self, self._stores)
-        self._memo: dict[Question, ObjectSet] = {}
-        self._draft: dict[Question, ObjectSet] = {}
-        self._open: dict[Question, int] = {}  # the questions that are being answered, with their depths
-        self._depends_on = _NO_QUESTION  # the outermost open question that was cut on the way to the current one
-        self._drafts_depend_on = _NO_QUESTION  # the same for all drafts
+        self._answers: Answers[Question, ObjectSet] = Answers(_NOTHING)
         calls = list(tree.every(cst.Call))
         for call, statement in calls:
             if self.function_named(call.func) is None:
@@ -92,7 +87,7 @@ class Objects(Callables):
 
     def objects(self, node: cst.BaseExpression) -> ObjectSet:
         """Every object that `node` may mean; constants mean none."""
-        return self._remember(node, partial(self._of_expression, node))
+        return self._answers.to(node, partial(self._of_expression, node))
 
     def variable_objects(self, variable: Variable) -> ObjectSet:
         """Every object that a variable may mean."""
@@ -231,41 +226,9 @@ class Objects(Callables):
             for function in targets.get(call, ()):
                 kept = self._callers if certain[call] is function else self._possible_callers
                 kept.setdefault(function, []).append((call, statement))
-        self._memo.clear()
+        self._answers.forget()
 
     # -- resolution -----------------------------------------------------------------------------------
-
-    def _remember(self, key: Question, compute: Callable[[], ObjectSet]) -> ObjectSet:
-        """Memoise, and cut cycles: a question that is already open is answered with nothing.
-
-        What was found on the way may then be incomplete. It is a draft that serves the questions still open, and is
-        forgotten with the last of those that it depends on.
-        """
-        if key in self._memo:
-            return self._memo[key]
-        if key in self._draft:
-            self._depends_on = min(self._depends_on, self._drafts_depend_on)
-            return self._draft[key]
-        if key in self._open:
-            self._depends_on = min(self._depends_on, self._open[key])
-            return _NOTHING
-        before, self._depends_on = self._depends_on, _NO_QUESTION
-        depth = self._open[key] = len(self._open)
-        try:
-            found = compute()
-        finally:
-            del self._open[key]
-        if self._depends_on < depth:
-            self._draft[key] = found
-            self._drafts_depend_on = min(self._drafts_depend_on, self._depends_on)
-            self._depends_on = min(self._depends_on, before)
-            return found
-        self._memo[key] = found
-        if self._drafts_depend_on >= depth:
-            self._draft.clear()
-            self._drafts_depend_on = _NO_QUESTION
-        self._depends_on = before
-        return found
 
     def _of_expression(self, node: cst.BaseExpression) -> ObjectSet:
         if isinstance(node, cst.Name):
@@ -297,7 +260,7 @@ class Objects(Callables):
         return frozenset({Object("value", node)})
 
     def _of_variable(self, variable: Variable) -> ObjectSet:
-        return self._remember(variable, partial(self._of_bindings, variable))
+        return self._answers.to(variable, partial(self._of_bindings, variable))
 
     def _of_bindings(self, variable: Variable) -> ObjectSet:
         found = _NOTHING
@@ -520,7 +483,7 @@ class Objects(Callables):
     def _select(self, objects: ObjectSet, field: str) -> ObjectSet:
         found = _NOTHING
         for one in objects:
-            found |= self._remember((one, field), partial(self._field, one, field))
+            found |= self._answers.to((one, field), partial(self._field, one, field))
         return found
 
     def _field(self, one: Object, field: str) -> ObjectSet:
