@@ -13,18 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import libcst as cst
-
 from amp_migrate.check.scalers import Event, Scalers, autocast_items
 from amp_migrate.check.violation import Kind, Violation, violation
 from amp_migrate.check.world import World
 from amp_migrate.facts import Facts
 from amp_migrate.facts.paths import Graph, Point
-from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.tree import JUMPS, Function, Statement
 
 State = tuple[str, ...]
 _MOST_STATES = 200_000
-_JUMPS = (cst.Raise, cst.Return, cst.Continue, cst.Break)
 # A function with all of them is a training step, and whoever calls it calls it again and again.
 _PROTOCOL = frozenset(("backward", "step", "update"))
 
@@ -52,7 +49,7 @@ def check_typestate(facts: Facts, scalers: Scalers, *, whole: bool) -> Iterator[
 def _is_dead(statement: Statement) -> bool:
     """True below a statement that leaves the block, as a script that only raises does."""
     return any(
-        isinstance(earlier.node, _JUMPS)
+        isinstance(earlier.node, JUMPS)
         for outer in statement.path()
         for earlier in outer.block.statements[: outer.index]
     )
@@ -136,7 +133,7 @@ class _Walk:
         """True for an `if` that decides whether something happens to gradients, or where control goes on."""
         return any(
             inner in self.scalers.events
-            or isinstance(inner.node, _JUMPS)
+            or isinstance(inner.node, JUMPS)
             or any(site.callee in inlined for site in self.facts.calls.in_statement(inner))
             for inner in statement.descendants()
         )

@@ -18,7 +18,7 @@ from amp_migrate.companions.table import DDP, Companion, family
 from amp_migrate.companions.uses import ApexImport, Use, imports_of_apex, uses_of_apex
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import bound_name
-from amp_migrate.facts.tree import Function
+from amp_migrate.facts.tree import JUMPS, Function
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.native.cleanup import emit_cleanup
 from amp_migrate.native.comments import indentation
@@ -39,9 +39,6 @@ class Companions:
     edits: Edits
     findings: tuple[Finding, ...]
     stays: dict[str, str]
-
-
-_LEAVING = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 
 
 def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) -> Companions:
@@ -83,7 +80,7 @@ def _fallback_that_follows(facts: Facts, edits: Edits) -> cst.CSTNode | None:
     for node, arm in edits.kept_arms.items():
         statement = facts.tree.statement_of(node)
         kept = next((block for block in statement.blocks if block.arm == arm and block.statements), None)
-        if kept is not None and isinstance(kept.statements[-1].node, _LEAVING):
+        if kept is not None and isinstance(kept.statements[-1].node, JUMPS):
             if statement is not statement.block.statements[-1]:
                 return node
     return None

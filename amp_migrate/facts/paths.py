@@ -22,13 +22,12 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Block, Function, Statement, names_in, targets
+from amp_migrate.facts.tree import JUMPS, Block, Function, Statement, names_in, targets
 from amp_migrate.facts.values import UNKNOWN, literal_value
 
 Frames = tuple[CallSite, ...]
 Decide = Callable[[cst.BaseExpression], bool | None]
 Environment = frozenset[tuple[str, bool]]
-_JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Raise)
 
 
 @dataclasses.dataclass(eq=False)
@@ -161,7 +160,7 @@ class Graph:
 
     @cached_property
     def _around_jumps(self) -> set[tuple[Statement | None, Frames]]:
-        jumps = [one for one in self.points if one.statement is not None and isinstance(one.statement.node, _JUMPS)]
+        jumps = [one for one in self.points if one.statement is not None and isinstance(one.statement.node, JUMPS)]
         return {(outer, chain) for jump in jumps for _, outer, chain in self._around(jump)}
 
     def _around(self, point: Point) -> Iterator[tuple[Statement, Statement, Frames]]:

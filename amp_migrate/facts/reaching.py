@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.tree import Block, Function, Statement
+from amp_migrate.facts.tree import JUMPS, Block, Function, Statement
 from amp_migrate.facts.variables import Binding, Variable
-
-_LEAVING = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 
 
 def reaching(variable: Variable, at: Statement) -> list[Binding]:
@@ -69,7 +67,7 @@ def _in(variable: Variable, statement: Statement, found: list[Binding]) -> bool:
 
 
 def _leaves(block: Block) -> bool:
-    return bool(block.statements) and isinstance(block.statements[-1].node, _LEAVING)
+    return bool(block.statements) and isinstance(block.statements[-1].node, JUMPS)
 
 
 def _of(variable: Variable, statement: Statement) -> list[Binding]:

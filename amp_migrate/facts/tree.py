@@ -17,6 +17,7 @@ import libcst as cst
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 _Value = TypeVar("_Value")
+JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Raise)  # after which nothing of their block runs
 _NO_NODES = frozenset((type(None), str, bool, int, cst.MaybeSentinel))
 _NOT_SYNTAX = frozenset(
     "lpar rpar comma semicolon leading_lines lines_after_decorators header footer trailing_whitespace "

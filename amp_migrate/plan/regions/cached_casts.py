@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.tree import JUMPS, Function, Statement
 from amp_migrate.findings import Finding
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad, own_calls
 from amp_migrate.plan.regions.training import Region
@@ -28,7 +28,6 @@ from amp_migrate.plan.training_plan import AutocastRegion
 
 _WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
 _FORWARDS = ("forward", "__call__")
-_LEAVING = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -89,7 +88,7 @@ def _are_apart(path: list[Statement], other: list[Statement]) -> bool:
             continue
         if block.owner in other and isinstance(block.owner.node, cst.If):
             return True
-        if isinstance(block.statements[-1].node, _LEAVING):
+        if isinstance(block.statements[-1].node, JUMPS):
             return True
     return False
 
