@@ -102,6 +102,10 @@ class Objects(Callables):
         """The dotted names of the imported things that `node` may mean."""
         return [str(found.origin) for found in self.objects(node) if found.kind == "import"]
 
+    def calls_behind(self, node: cst.BaseExpression) -> list[cst.Call]:
+        """The calls that make what `node` may mean: `nn.MSELoss()` for `criterion`."""
+        return [one.origin for one in self.objects(node) if isinstance(one.origin, cst.Call)]
+
     def elements(self, node: cst.BaseExpression) -> ObjectSet:
         """What the elements of a container may mean."""
         return self._select(self.objects(node), ANY)

@@ -95,9 +95,7 @@ def scales_loss_of(facts: Facts, part: cst.CSTNode, wrapped: ObjectSet) -> bool:
 def add_optimizers(facts: Facts, found: Recognition, inits: Iterable[Setup], wrapped: list[cst.BaseExpression]) -> None:
     """Give the setup of each handle the optimizers that are in mixed precision, and the models that they train."""
     nodes = [*wrapped, *(node for backward in found.backwards for node in backward.optimizers)]
-    calls = {
-        one.origin: None for node in nodes for one in facts.objects.objects(node) if isinstance(one.origin, cst.Call)
-    }
+    calls = dict.fromkeys(call for node in nodes for call in facts.objects.calls_behind(node))
     models = [model for call in calls for arg in call.args for model in parameters_of(facts, arg.value)]
     for setup in inits:
         setup.optimizers.extend(nodes)

@@ -40,7 +40,7 @@ def _is_float32_only(context: Context, callee: cst.BaseExpression) -> bool:
     if not isinstance(callee, (cst.Name, cst.Attribute)):
         return False
     facts = context.facts
-    makers = [one.origin.func for one in facts.objects.objects(callee) if isinstance(one.origin, cst.Call)]
+    makers = [call.func for call in facts.objects.calls_behind(callee)]
     if any(facts.names.dotted(maker) in _LAYERS for maker in makers):
         return True
     paths = [path for node in (callee, *makers) for path in facts.objects.import_paths(node)]

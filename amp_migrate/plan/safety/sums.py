@@ -41,7 +41,7 @@ def _is_torchs_sum(call: cst.Call) -> bool:
 def _made(facts: Facts, node: cst.BaseExpression) -> Iterator[cst.Call]:
     """The calls that made what a name means: `nn.MSELoss(reduction="sum")` for `criterion`."""
     if isinstance(node, (cst.Name, cst.Attribute)):
-        yield from (one.origin for one in facts.objects.objects(node) if isinstance(one.origin, cst.Call))
+        yield from facts.objects.calls_behind(node)
 
 
 def _sums(call: cst.Call) -> bool:

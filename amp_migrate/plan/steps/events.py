@@ -333,7 +333,7 @@ class _Collector:
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         if not isinstance(receiver, (cst.Name, cst.Attribute, cst.Subscript)):
             return []
-        return [one.origin for one in self.facts.objects.objects(receiver) if isinstance(one.origin, cst.Call)]
+        return self.facts.objects.calls_behind(receiver)
 
     def _words_around(self, call: cst.Call, name: str, statement: Statement) -> set[str]:
         """The words in the names of a function, of its arguments, and of what its result is assigned to."""
