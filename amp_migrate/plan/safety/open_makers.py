@@ -11,7 +11,6 @@ Somebody has to say the name of the class, though: then every module counts that
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -19,12 +18,12 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, called_name, walk
+from amp_migrate.plan.safety.registries import REGISTRY
 from amp_migrate.plan.safety.run_time_names import is_by_name
 
 _HAS_FORWARD = b"def forward"
 _NAMED = ("instance", "definition", "import")
 _LOADERS = frozenset("torch.load pickle.load pickle.loads dill.load joblib.load".split())
-_REGISTRY = re.compile("regist", re.IGNORECASE)  # of another package: who is in it, its decorators decide
 _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
 _DEEPEST = 4  # calls of what calls return
 
@@ -102,7 +101,7 @@ def _is_module(facts: Facts, root: Class) -> bool:
 def _is_shown(facts: Facts, call: cst.Call, depth: int) -> bool:
     """True for a call of what the code shows, in the unit or in another file, and of a builtin that is given that."""
     func = call.func
-    if facts.names.dotted(func) in _LOADERS or _REGISTRY.search(called_name(call)):
+    if facts.names.dotted(func) in _LOADERS or REGISTRY.search(called_name(call)):
         return False
     if isinstance(func, _NAMES) and any(_is_open_field(facts, one) for one in facts.objects.objects(func)):
         return False

@@ -6,6 +6,7 @@ MODELS.get(args.arch)(config)           the same of a class that keeps a table
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -13,6 +14,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, called_name
 
+REGISTRY = re.compile("regist", re.IGNORECASE)  # what makes one has it in its name
 _DEEPEST = 4
 
 
@@ -36,7 +38,7 @@ def is_out_of_sight(facts: Facts, callee: cst.BaseExpression) -> bool:
     table = _table(callee)
     made = facts.objects.objects(table) if table is not None else frozenset()
     return bool(made) and all(
-        isinstance(one.origin, cst.Call) and "regist" in facts.text(one.origin.func).lower() for one in made
+        isinstance(one.origin, cst.Call) and REGISTRY.search(facts.text(one.origin.func)) for one in made
     )
 
 
