@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -10,7 +11,7 @@ from amp_migrate.check.scalers import Scalers
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, conjunction, disjunction, negation, source_key
 from amp_migrate.facts.paths import written_by
-from amp_migrate.facts.tree import Statement, names_in, walk
+from amp_migrate.facts.tree import Statement, argument_value, names_in, walk
 
 
 class World:
@@ -31,11 +32,7 @@ class World:
     @property
     def is_empty(self) -> bool:
         """True where every scaler is off for good, whatever the options: none does anything."""
-        switches = [arg for one in self.scalers.creations for arg in one.args if _is_switch(arg)]
-        formulas = [self.facts.conditions.compile(arg.value) for arg in switches]
-        return 0 < len(formulas) == len(self.scalers.creations) and all(
-            self.facts.conditions.constant(formula) is False for formula in formulas
-        )
+        return 0 < len(self._switches) == len(self.scalers.creations) and not self._enabled()
 
     def decide(self, test: cst.BaseExpression) -> bool | None:
         """The answer of a test in this world; None where it has no one answer."""
@@ -52,12 +49,13 @@ class World:
         return conjunction(found)
 
     def _enabled(self) -> list[Formula]:
-        formulas = []
-        for creation in self.scalers.creations:
-            for arg in creation.args:
-                if _is_switch(arg):
-                    formulas.append(self.facts.conditions.compile(arg.value))
-        return [formula for formula in formulas if self.facts.conditions.constant(formula) is not False]
+        return [formula for formula in self._switches if self.facts.conditions.constant(formula) is not False]
+
+    @cached_property
+    def _switches(self) -> list[Formula]:
+        """The conditions that scalers are given as `enabled`."""
+        given = (argument_value(creation, "enabled") for creation in self.scalers.creations)
+        return [self.facts.conditions.compile(value) for value in given if value is not None]
 
     def _made(self) -> Formula:
         """A scaler is made, in one place or another: `if args.amp: scaler = GradScaler()`."""
@@ -103,10 +101,6 @@ class World:
         return (
             isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value == "is_enabled"
         )
-
-
-def _is_switch(arg: cst.Arg) -> bool:
-    return arg.keyword is not None and arg.keyword.value == "enabled"
 
 
 def _tests(facts: Facts, statement: Statement) -> Iterator[cst.BaseExpression]:
