@@ -178,8 +178,8 @@ def _inherited(file: Path, name: str) -> Iterator[tuple[Path, str]]:
     definition = _definitions_in(file).get(owner) if method else None
     for base in definition.bases if isinstance(definition, ast.ClassDef) else ():
         place = (file, base.id) if isinstance(base, ast.Name) else None
-        if isinstance(base, ast.Attribute) and isinstance(base.value, ast.Name) and base.value.id in _imports(file):
-            place = split(member(_imports(file)[base.value.id], base.attr))
+        if isinstance(base, ast.Attribute):
+            place = _in_module(file, base)
         if place is not None:
             yield place[0], f"{place[1]}.{method}"
 
@@ -187,10 +187,15 @@ def _inherited(file: Path, name: str) -> Iterator[tuple[Path, str]]:
 def _of_modules(file: Path, definition: _Definition) -> Iterator[tuple[Path, str]]:
     """What a definition takes of modules that its file imports: `losses.overlap(...)`."""
     for node in ast.walk(definition):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in _imports(file):
-            place = split(member(_imports(file)[node.value.id], node.attr))
-            if place is not None:
-                yield place
+        place = _in_module(file, node) if isinstance(node, ast.Attribute) else None
+        if place is not None:
+            yield place
+
+
+def _in_module(file: Path, node: ast.Attribute) -> tuple[Path, str] | None:
+    """Where `losses.overlap` is defined, of a module that a file imports."""
+    resolved = _imported_member(file, node)
+    return split(resolved) if resolved is not None else None
 
 
 def _assigning(resolved: str) -> Path | None:
@@ -259,9 +264,14 @@ def _target(file: Path, caller: str, function: ast.expr) -> str | None:
     if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
         if function.value.id == "self":
             return f"{caller.rpartition('.')[0]}.{function.attr}"
-        imported = _imports(file).get(function.value.id)
-        return member(imported, function.attr) if imported is not None else None
+        return _imported_member(file, function)
     return None
+
+
+def _imported_member(file: Path, node: ast.Attribute) -> str | None:
+    """The resolved name of `losses.overlap`, where a file imports `losses`."""
+    imported = _imports(file).get(node.value.id) if isinstance(node.value, ast.Name) else None
+    return member(imported, node.attr) if imported is not None else None
 
 
 @cache
