@@ -168,8 +168,8 @@ class _Planner:
         if self.found.is_proven:
             self._check_losses_are_read(reach)
         plan.bce = plan_bce(self.facts, forwards, regions, reach.statements, plan.logits.criteria)
-        if plan.bce or (self.found.is_proven and self.found.is_scaled):  # regions have become shorter
-            reach = Reach(self.facts, forwards, regions if not (self.found.is_proven and self.found.is_scaled) else [])
+        if plan.bce:  # regions have become shorter
+            reach = Reach(self.facts, forwards, regions)
         if not self.found.is_proven:
             for setup in self.found.setups:
                 for model in setup.models:
@@ -180,10 +180,9 @@ class _Planner:
             self._check_callers(roles, reach)
             self._check_sigmoids(plan)
         elif not all(setup.level in ("O0", "O1") for setup in self.found.setups):
-            match_mixed_types(self.facts, Reach(self.facts, forwards, regions), plan.safety)
+            match_mixed_types(self.facts, reach, plan.safety)
             plan.findings += plan.safety.findings
         if self.found.casts_models:
-            reach = Reach(self.facts, forwards, regions)
             plan.safety = Safety(unread=reach.unread)
             self._check_is_read(plan)
             check_users(self.facts, self.found.backwards, regions)
@@ -206,24 +205,20 @@ class _Planner:
             return
         precisions = Precisions(self.facts, plan.safety)
         losses = self.found.backwards
-        for node in halves_for_numpy(self.facts, forwards, regions, precisions, reach.statements, losses):
+        asks_models = self.found.casts_models or not (self.found.is_proven and self.found.is_scaled)
+        reached = reach.statements if asks_models else []
+        for node in halves_for_numpy(self.facts, forwards, regions, precisions, reached, losses):
             if node not in plan.floats:
                 plan.safety.keep_float32(node)
 
     def _check_is_read(self, plan: TrainingPlan) -> None:
         """Other forms prove that their models survive half, those of a plain loop have to be read (rule H4)."""
-        unread = plan.safety.unread
-        if unread:
-            name, call = next(iter(unread.items()))
-            message = f"{name.rpartition('/')[2]} runs under autocast, and its file is not among those looked at"
-            raise Refusal("AMP970", call, message, tuple(unread))
+        _refuse_unread(plan.safety.unread, "runs under autocast, and its file is not among those looked at")
 
     def _check_losses_are_read(self, reach: Reach) -> None:
         """A binary cross entropy raises under autocast: its file belongs to the unit (rule E4)."""
         unread = {name: call for name, call in reach.unread.items() if self.facts.elsewhere.compute_bce(name)}
-        for name, call in unread.items():
-            message = f"{shown(name)} computes a binary cross entropy under autocast, and its file is not at hand"
-            raise Refusal("AMP970", call, message, tuple(unread))
+        _refuse_unread(unread, "computes a binary cross entropy under autocast, and its file is not at hand")
 
     def _check_callers(self, roles: Roles, reach: Reach) -> None:
         """What a plain loop runs under autocast has to be made in the unit, or its code would go unread (rule H4)."""
@@ -519,6 +514,13 @@ def _by_function(statements: Iterable[Statement]) -> Users:
     for statement in statements:
         users.setdefault(statement.function, []).append(statement)
     return users
+
+
+def _refuse_unread(unread: dict[str, cst.CSTNode], what: str) -> None:
+    """A refusal for the first of some names of other files; with them all, their files may join the unit."""
+    if unread:
+        name, call = next(iter(unread.items()))
+        raise Refusal("AMP970", call, f"{shown(name)} {what}", tuple(unread))
 
 
 def _settle_conditions(facts: Facts, found: Recognition, hung: Hung | None) -> None:

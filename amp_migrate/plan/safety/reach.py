@@ -71,9 +71,14 @@ class Reach:
 
     def _everything(self, place: cst.Call) -> None:
         """All modules that the files of the unit define or name, where one of them runs and nothing shows which."""
-        for owner in modules_defined(self.facts):
+        defined, imported_ones = self._all_modules
+        for owner in defined:
             self._class(owner)
-        self.unread |= dict.fromkeys(modules_imported(self.facts), place)
+        self.unread |= dict.fromkeys(imported_ones, place)
+
+    @cached_property
+    def _all_modules(self) -> tuple[list[Class], list[str]]:
+        return modules_defined(self.facts), list(modules_imported(self.facts))
 
     def _follow(self) -> None:
         while self._waiting:
