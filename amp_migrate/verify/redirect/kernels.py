@@ -19,8 +19,8 @@ from amp_migrate import autocast_policy as policy
 Kernel = Callable[..., Any]
 _KEY = "AutocastCPU"
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
-# The kernels live as long as their library does.
 _LOWER = (torch.float16, torch.bfloat16)
+# The kernels live as long as their library does.
 _library: Any = torch.library.Library("aten", "IMPL", _KEY)  # type: ignore[no-untyped-call]
 
 
