@@ -205,7 +205,7 @@ class Callables(ABC):
         if binding.node in self.tree.function_at:
             return self.tree.function_at[binding.node]
         owner = self.tree.class_at.get(binding.node)
-        return self._own_method(owner, "__init__") if owner is not None else None
+        return self.method_of(owner, "__init__") if owner is not None else None
 
     def called_class(self, call: cst.Call) -> Class | None:
         """The class of the unit that a call instantiates."""
@@ -230,7 +230,7 @@ class Callables(ABC):
 
     def _constructors(self, call: cst.Call) -> set[Function | None]:
         """The `__init__` of each class that a call may make."""
-        return {self._own_method(owner, "__init__") for owner in self.classes_made(call)}
+        return {self.method_of(owner, "__init__") for owner in self.classes_made(call)}
 
     def _function_meant(self, node: cst.BaseExpression) -> Function | None:
         """The function that a name means, or that a variable or a table holds, whoever gave it its value."""
@@ -297,12 +297,13 @@ class Callables(ABC):
         owner = self.tree.function_of(call).owner
         if owner is None:
             return None
-        return next((found for base in self.bases(owner) if (found := self._own_method(base, name))), None)
+        return next((found for base in self.bases(owner) if (found := self.method_of(base, name))), None)
 
-    def _own_method(self, owner: Class, name: str) -> Function | None:
+    def method_of(self, owner: Class, name: str) -> Function | None:
+        """The method that an instance of just this class runs, where it is defined in the unit."""
         if name in owner.methods:
             return owner.methods[name]
-        return next((found for base in self.bases(owner) if (found := self._own_method(base, name))), None)
+        return next((found for base in self.bases(owner) if (found := self.method_of(base, name))), None)
 
     def _method(self, owner: Class, name: str) -> Function | None:
         """The method that an instance known by `owner` runs, if all classes below it agree on one."""

@@ -60,9 +60,8 @@ class Binder:
             return self._hung(self.hung)
         attribute = self.instances.attribute(self.home.owner) if self.home.is_method else None
         is_possible = attribute is not None and self._can_be_created(attribute)
-        owners = self.instances.owners(self.users)
-        if not is_possible and len(owners) == 1:
-            attribute = self.instances.attribute(owners.pop()) or attribute
+        if not is_possible:
+            attribute = self.instances.attribute(self.instances.owner(self.users)) or attribute
         found = attribute or self._constructed() or self._with_helpers()
         if found is not None and not self._can_be_created(found):
             return self._from_above() or found

@@ -12,6 +12,7 @@ from amp_migrate.plan.regions.training import lowest_block
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Binding, Creation
 from amp_migrate.plan.scaler.carried import Carrier
+from amp_migrate.plan.scaler.constructors import Constructors
 from amp_migrate.plan.scaler.creation import Creations
 from amp_migrate.plan.scaler.passing import Passing
 from amp_migrate.plan.scaler.settable import takes_attributes
@@ -36,11 +37,17 @@ class Instances:
         self.setups = creations.setups
         self.users = creations.users
 
-    def owners(self, users: Iterable[Function]) -> set[Class]:
-        """The classes of the methods that use it; empty where some user is no method."""
+    def owner(self, users: Iterable[Function]) -> Class | None:
+        """The class of the methods that use it, or what their classes have in common; None where some user is no
+        method.
+        """
         methods = [self._method_of(user) for user in users]
-        found = {method.owner for method in methods if method is not None and method.owner is not None}
-        return found if None not in methods else set()
+        owners = [method.owner if method is not None else None for method in methods]
+        above = [self.facts.objects.ancestors(owner) if owner is not None else set() for owner in owners]
+        return max(set.intersection(*above), key=lambda one: len(self.facts.objects.ancestors(one)), default=None)
+
+    def _methods_of(self, functions: Iterable[Function]) -> list[Function]:
+        return [method for function in functions if (method := self._method_of(function)) is not None]
 
     def _method_of(self, function: Function) -> Function | None:
         current: Function | None = function
@@ -52,10 +59,14 @@ class Instances:
         """An attribute of the class's instances; functions that know no instance get a parameter, and `with_helpers`
         methods of other classes that only this one calls.
         """
-        if owner is None or not takes_attributes(self.facts, owner):
+        if owner is None:
             return None
-        creations = [_before_returns(one) for one in self._attribute_creations(owner)]
-        if not creations:
+        line = self._line_of(owner)
+        own = [method for method in self._methods_of(self.users) if method.owner in line]
+        found = Constructors(self.facts, own).completed(self._attribute_creations(owner), self._creation_in)
+        creations = [_before_returns(one) for one in found]
+        created = [creation.function.owner for creation in creations if creation.function.owner is not None]
+        if not creations or not all(takes_attributes(self.facts, one) for one in created):
             return None
         receivers = {creation.function: creation.function.parameters[0].name.value for creation in creations}
         needing: list[Function] = []
@@ -81,7 +92,8 @@ class Instances:
         arguments = self.passing.arguments(
             parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
         )
-        return Binding(creations, owner, parameters, arguments, receivers, self._line_of(owner))
+        family = [cls for one in created for cls in self._line_of(one)]
+        return Binding(creations, owner, parameters, arguments, receivers, frozenset(family))
 
     def _serves(self, method: Function, owner: Class) -> bool:
         """True for a method of a helper that only the class calls: a schedule around its optimizer. A class with
@@ -123,12 +135,23 @@ class Instances:
         own = all(home.owner is owner and home.parameters for home in homes)
         if own and (init in homes[-1:] or self._are_runs(homes)):
             return [self._creation_at_setup(home) for home in ([init] if init in homes else homes)]
-        if init is not None and init.parameters and self.can_create(init):
-            early = min(self.creations.uses_in(init), key=lambda use: use.path()[0].index, default=None)
-            if early is not None:
-                return [Creation(init, early.path()[0], before=True)]
-            return [Creation(init, init.body.statements[-1])]
+        creation = self._creation_in(init) if init is not None else None
+        if creation is not None:
+            return [creation]
         return [self._creation_at_setup(homes[-1])] if own else []
+
+    def _creation_in(self, method: Function) -> Creation | None:
+        """At a setup that stands in the method; at the end of a constructor, or before the first use in it."""
+        if not method.parameters or not self.can_create(method):
+            return None
+        if any(setup.statement.function is method for setup in self.setups):
+            return self._creation_at_setup(method)
+        if method.name != "__init__":
+            return None
+        early = min(self.creations.uses_in(method), key=lambda use: use.path()[0].index, default=None)
+        if early is not None:
+            return Creation(method, early.path()[0], before=True)
+        return Creation(method, method.body.statements[-1])
 
     def _creation_at_setup(self, method: Function) -> Creation:
         """Where nothing in the method uses the scaler, outside of all that the setup stands in."""
@@ -151,8 +174,7 @@ class Instances:
     def constructed(self, home: Function) -> Binding | None:
         """A constructor that is given the scaler where an instance is made, and keeps it for the methods."""
         outside = [user for user in self.users if not home.encloses(user)]
-        inits = {self._constructor(owner) for owner in self.owners(outside)}
-        init = self._called_by_all(inits)
+        init = self._called_by_all(Constructors(self.facts, self._methods_of(outside)).constructors())
         if init is None or not init.parameters or not self.facts.calls.callers(init):
             return None
         assert init.owner is not None
@@ -184,12 +206,6 @@ class Instances:
         block = lowest_block([creation.at, *own])
         lifted = [place for statement in own for place in statement.path() if place.block is block]
         return Creation(creation.function, min(lifted, key=lambda place: place.index), before=True)
-
-    def _constructor(self, owner: Class) -> Function | None:
-        """The `__init__` that makes an instance, where it is in the unit."""
-        if "__init__" in owner.methods:
-            return owner.methods["__init__"]
-        return next((found for base in self.facts.objects.bases(owner) if (found := self._constructor(base))), None)
 
     def _keeps_optimizer(self, init: Function) -> Statement | None:
         """`self.optimizer = optimizer`, after which the scaler is kept; without it, the last plain statement."""
