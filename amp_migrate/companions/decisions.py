@@ -53,13 +53,15 @@ class Surroundings:
     """What decides in other files: `torch` is the oldest version that the project admits, None where unknown.
 
     `users` names another file that takes a name from this one, `kept` says of a family why another file keeps it, and
-    `words` are the names of arguments of Apex's own that stand anywhere in the project.
+    `words` are the names of arguments of Apex's own that stand anywhere in the project. `needing` is a file that this
+    one uses, and that goes on with Apex.
     """
 
     torch: tuple[int, int] | None = None
     users: Mapping[str, str] = dataclasses.field(default_factory=dict)
     kept: Mapping[str, str] = dataclasses.field(default_factory=dict)
     words: frozenset[str] = frozenset()
+    needing: str | None = None
 
 
 def decide(
@@ -73,6 +75,8 @@ def decide(
         decider.bindings(one)
         decider.handlers(one)
         decider.other_files(one)
+        if not any(use.variable is one.variable for use in uses):
+            decider.asked_for_others(one)
     decider.methods(root)
     decider.decisions.settle()
     return decider.decisions
@@ -155,6 +159,12 @@ class _Decider:
             self.decisions.passed_on[one.variable] = companion
         elif user is not None:
             self.decisions.keep(one.path, place, "AMP945", f"{user} may take {one.variable.name} from this file")
+
+    def asked_for_others(self, one: ApexImport) -> None:
+        """Whether Apex is there, for the sake of a file that still needs it."""
+        if self.surroundings.needing is not None:
+            message = f"{self.surroundings.needing}, which this file uses, still needs Apex"
+            self.decisions.keep(one.path, one.alias or one.statement.node, "AMP945", message)
 
     def methods(self, root: Function) -> None:
         """Methods that only Apex's DistributedDataParallel has."""

@@ -16,7 +16,7 @@ from typing import TypeGuard
 
 from amp_migrate.apex_exports import APEX_EXPORTS
 from amp_migrate.companions.decisions import Surroundings
-from amp_migrate.companions.stage import Stage, migrate_companions, not_migrated
+from amp_migrate.companions.stage import Stage, keeps_apex, migrate_companions, not_migrated
 from amp_migrate.companions.table import APEX_ONLY, COMPANIONS, canonical, family, words_in
 from amp_migrate.files.bindings import imported, stars_of
 from amp_migrate.files.helpers import Helpers
@@ -33,13 +33,14 @@ def migrate_all_companions(results: Mapping[Path, Result], workspace: Workspace)
     used = {file: _uses(index.source(file)) for file in index.holding(IMPORTS_APEX)}
     words = frozenset(word for file in index.holding(APEX_ONLY) for word in words_in(index.source(file)))
     waiting = [path for path, result in results.items() if real(result.path) in used]
+    refused = frozenset(real(result.path) for result in results.values() if keeps_apex(result))
     kept: dict[str, str] = {}
 
     def size(path: Path) -> int:
         return len(results[path].output)
 
     while True:
-        work = partial(_stage, results, workspace, dict(kept), words)
+        work = partial(_stage, results, workspace, dict(kept), words, refused)
         made = workspace.workers.map("other parts of apex", work, waiting, size)
         stages = {
             real(path): not_migrated(results[path], str(stage)) if isinstance(stage, Died) else stage
@@ -52,16 +53,23 @@ def migrate_all_companions(results: Mapping[Path, Result], workspace: Workspace)
 
 
 def _stage(
-    results: Mapping[Path, Result], workspace: Workspace, kept: Mapping[str, str], words: frozenset[str], path: Path
+    results: Mapping[Path, Result],
+    workspace: Workspace,
+    kept: Mapping[str, str],
+    words: frozenset[str],
+    refused: frozenset[Path],
+    path: Path,
 ) -> Stage:
     result = results[path]
     file, index = real(result.path), workspace.index()
+    needing = [one for one in index.used_with(Unit((file,), {}), IMPORTS_APEX).files if one in refused]
     users = {name: index.users_of(name, file, Unit((file,), {})) for name in _names_of_apex(result.output)}
     surroundings = Surroundings(
         workspace.oldest_torch(file),
         {name: os.path.relpath(next(iter(found))) for name, found in users.items() if found},
         kept,
         words,
+        workspace.shown(needing[0]) if needing else None,
     )
     try:
         return migrate_companions(result, index.name_of(file), Helpers(), surroundings)

@@ -40,7 +40,7 @@ def migrate_companions(result: Result, name: str, elsewhere: Elsewhere, surround
     A file that the first stage has refused keeps all of Apex, unless that was about a plain loop.
     """
     result = dataclasses.replace(result, companions=(count_uses(result.source),) * 2)
-    if result.status in ("left", "error") and result.form != PLAIN:
+    if keeps_apex(result):
         return Stage(result, {family(path): "its mixed precision is not migrated" for path in COMPANIONS})
     try:
         module = parse(result.output)
@@ -63,6 +63,11 @@ def migrate_companions(result: Result, name: str, elsewhere: Elsewhere, surround
     findings = [*plan.findings, *(now_unused(facts, after) if after is not facts else ())]
     findings = [dataclasses.replace(one, line=line_before(one.line)) for one in findings]
     return Stage(_with(result, module_text(after.modules[0]).bytes, findings), plan.stays)
+
+
+def keeps_apex(result: Result) -> bool:
+    """True for a file of which the first stage has refused more than a plain loop."""
+    return result.status in ("left", "error") and result.form != PLAIN
 
 
 def not_migrated(result: Result, problem: str) -> Stage:
