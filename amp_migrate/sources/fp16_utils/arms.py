@@ -31,6 +31,7 @@ from amp_migrate.plan.model import Lowering
 from amp_migrate.plan.purity import only_looks
 from amp_migrate.sources.fp16_utils.casts import Casts
 from amp_migrate.sources.fp16_utils.differences import Differences
+from amp_migrate.sources.fp16_utils.float_parts import float_parts
 from amp_migrate.sources.fp16_utils.guarded_masters import GuardedMasters
 from amp_migrate.sources.fp16_utils.masters import Masters
 from amp_migrate.sources.fp16_utils.names import (
@@ -79,6 +80,7 @@ class Arms:
                     self._only_in_precision(statement)
         self.casts.lower(self._is_gone, self.is_guarded)
         self.casts.lower_accessors(self._statements)
+        self.refusals += float_parts(self.facts, self._statements)
         self._report_prefixes()
         try:
             self._differences.check_names(self._statements, self._is_gone)

@@ -8,13 +8,14 @@ torch.zeros(n, dtype=torch.half)        torch.zeros(n, dtype=torch.float)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import subscript_key
-from amp_migrate.facts.tree import Block, Statement, called_name
+from amp_migrate.facts.tree import Block, Statement, walk
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.fp16_utils.names import ACCESSORS, MODEL_CASTS, PREFIXES, form_name
 
@@ -23,7 +24,6 @@ _HALF_TENSORS = frozenset("torch.HalfTensor torch.cuda.HalfTensor".split())
 _MAKE_FLOATS = frozenset(
     "torch.rand torch.randn torch.zeros torch.ones torch.linspace torch.FloatTensor torch.cuda.FloatTensor".split()
 )
-_FACTORIES = frozenset("zeros ones empty full rand randn tensor as_tensor linspace".split())
 _KEEP_TYPE = frozenset(
     "cuda cpu clone detach view reshape contiguous unsqueeze squeeze permute transpose normal_ uniform_ float".split()
 )
@@ -37,11 +37,7 @@ def _set_inside(statement: Statement) -> Iterator[cst.BaseExpression]:
             yield from (target.target for target in inner.node.targets)
 
 
-def _makes_tensor(call: cst.Call) -> bool:
-    name = called_name(call)
-    return name in _FACTORIES or name.endswith("_like") or name.startswith("new_")
-
-
+_ASKS_FOR_HALF = re.compile(r"\.type\(\) *(==|is) *.*HalfTensor|\.dtype *(==|is) *torch\.(half|float16)")
 Test = Callable[[Statement], bool]
 
 
@@ -64,14 +60,7 @@ class Casts:
             for part in facts.tree.expressions(statement)
             if isinstance(part, cst.Call) and self.is_cast(part)
         ]
-        self._made = [
-            (statement, arg.value)
-            for statement in statements
-            for part in facts.tree.expressions(statement)
-            if isinstance(part, cst.Call) and _makes_tensor(part)
-            for arg in part.args
-            if arg.keyword is not None and arg.keyword.value == "dtype"
-        ]
+        self._statements = statements
 
     @property
     def tests(self) -> Iterator[cst.BaseExpression]:
@@ -115,21 +104,64 @@ class Casts:
     def lower(self, is_gone: Test, is_guarded: Test) -> None:
         """Write down what becomes of the casts that are not in an arm that goes."""
         for statement, call in self._found:
-            if not is_gone(statement):
+            if not is_gone(statement) and not self._gives_back(statement):
                 self._lower(statement, call, guarded=is_guarded(statement))
-        for statement, dtype in self._made:
-            if not is_gone(statement):
-                self._lower_dtype(dtype)
+        for statement in self._statements:
+            if not is_gone(statement) and not self._lower_arm(statement):
+                for part in self.facts.tree.expressions(statement):
+                    self._lower_type(part)
 
-    def _lower_dtype(self, dtype: cst.BaseExpression) -> None:
-        """Of `torch.half if args.fp16 else torch.float` the other type (rule G3)."""
-        if isinstance(dtype, cst.IfExp):
-            for one, other in ((dtype.body, dtype.orelse), (dtype.orelse, dtype.body)):
-                if self._is_half_type(one):
-                    self.lowering.replaced[dtype] = self.facts.text(other)
-        elif self._is_half_type(dtype):
-            text = self.facts.text(dtype)
-            self.lowering.replaced[dtype] = text.replace("half", "float").replace("float16", "float32")
+    def _gives_back(self, statement: Statement) -> bool:
+        """`if x.type() == "torch.cuda.HalfTensor": ... x.half()`: half for who has given half, as autocast does."""
+        outer = statement.block.owner
+        if outer is None or not isinstance(outer.node, cst.If):
+            return False
+        tests = [outer.node.test]
+        variable = self.facts.names.variable_at(outer.node.test)
+        for binding in variable.bindings if variable is not None else ():
+            holder = binding.statement.block.owner if binding.statement is not None else None
+            if holder is not None and isinstance(holder.node, cst.If):
+                tests.append(holder.node.test)
+        return any(_ASKS_FOR_HALF.search(self.facts.text(test)) for test in tests)
+
+    def _lower_arm(self, statement: Statement) -> bool:
+        """`if half: kind = torch.half`, `else: kind = torch.float`: the arm with the other type stays (rule G3)."""
+        outer, node = statement.block.owner, statement.node
+        if outer is None or not isinstance(outer.node, cst.If) or not isinstance(node, cst.Assign):
+            return False
+        arms = {block.arm: block.statements for block in outer.blocks}
+        if len(arms) != 2 or any(len(statements) != 1 for statements in arms.values()):
+            return False
+        ((arm, (other,)),) = ((arm, one) for arm, one in arms.items() if one[0] is not statement)
+        if not isinstance(other.node, cst.Assign) or self._types_in(other.node.value):
+            return False
+        targets = [[self.facts.text(target.target) for target in one.targets] for one in (node, other.node)]
+        if targets[0] != targets[1] or not self._types_in(node.value) or self.is_at(statement):
+            return False
+        self.lowering.arms[outer] = arm
+        return True
+
+    def _lower_type(self, node: cst.CSTNode) -> None:
+        """Of `torch.half if args.fp16 else torch.float` the other type (rule G3); of one that is no choice, float's."""
+        if isinstance(node, cst.IfExp):
+            sides = [(one, other) for one, other in ((node.body, node.orelse), (node.orelse, node.body))]
+            plain = [other for one, other in sides if self._is_half_type(one) and not self._types_in(other)]
+            if plain:
+                self.lowering.replaced[node] = self.facts.text(plain[0])
+            return
+        parent = self.facts.tree.parents.get(node)
+        is_chosen = isinstance(parent, cst.IfExp) and parent in self.lowering.replaced
+        if is_chosen or not isinstance(node, (cst.Name, cst.Attribute)) or not self._is_half_type(node):
+            return
+        if not isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute)):
+            self.lowering.replaced[node] = self._plain_type(node)
+
+    def _types_in(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
+        return [part for part in walk(node) if isinstance(part, cst.BaseExpression) and self._is_half_type(part)]
+
+    def _plain_type(self, node: cst.BaseExpression) -> str:
+        text = self.facts.text(node).replace("Half", "Float").replace("half", "float")
+        return text.replace("float16", "float32")
 
     def lower_accessors(self, statements: list[Statement]) -> None:
         """`model[1]`, where network_to_half put a cast before the model: it is the model again (rule G4)."""
@@ -192,8 +224,7 @@ class Casts:
             self._take_out(statement, call, receiver)
         else:
             for arg in kinds:
-                text = self.facts.text(arg.value).replace("Half", "Float").replace("half", "float")
-                self.lowering.replaced[arg.value] = text.replace("float16", "float32")
+                self.lowering.replaced[arg.value] = self._plain_type(arg.value)
 
     def _take_out(self, statement: Statement, call: cst.Call, inner: cst.BaseExpression) -> None:
         """What is cast stays; a statement that does nothing else goes."""
