@@ -15,6 +15,7 @@ from amp_migrate.companions.devices import device_of
 from amp_migrate.companions.imports import Imports, plan_imports
 from amp_migrate.companions.spelling import spelled
 from amp_migrate.companions.table import DDP, Companion, family
+from amp_migrate.companions.unused_parameters import looks_for_unused
 from amp_migrate.companions.uses import ApexImport, Use, imports_of_apex, uses_of_apex
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import bound_name
@@ -153,11 +154,11 @@ class _Writer:
         assert isinstance(call, cst.Call)
         name = self._name(use, companion)
         if use.path == DDP:
-            device = device_of(self.facts, call)
-            if device is not None:
-                devices = ("device_ids", f"[{device}]")
-                arguments = dataclasses.replace(arguments, added=(devices, *arguments.added))
-            else:
+            device, unused = device_of(self.facts, call), looks_for_unused(self.facts, call)
+            devices = [("device_ids", f"[{device}]")] if device is not None else []
+            looks = [("find_unused_parameters", unused)] if unused is not None else []
+            arguments = dataclasses.replace(arguments, added=(*devices, *arguments.added, *looks))
+            if device is None:
                 yield self.facts.finding(
                     call, "AMP141", f"{self.facts.text(use.node)}: no device is in sight for device_ids"
                 )
