@@ -119,10 +119,11 @@ class _Finder:
         """
         later = [setup for setup in self.found.setups if setup.stays and self._is_built_after(setup, region)]
         optimizers = self._optimizers_of(node for setup in later for node in setup.optimizers)
+        built = [place.order for setup in later for place in self._places_of(setup, region.function)]
         return bool(later) and not any(
             backward.statement.function is region.function
             and backward.statement.order > region.last.order
-            and not self._optimizers_of(backward.optimizers) & optimizers
+            and (backward.statement.order < min(built) or not self._optimizers_of(backward.optimizers) & optimizers)
             for backward in self.found.backwards
         )
 
