@@ -168,7 +168,9 @@ class Precisions:
         statement = self.facts.tree.statement_of(load)
         last = self._last_write(variable, statement) if variable.scope.owner is statement.function else None
         bindings = [last] if last is not None else variable.bindings
-        found = either(self._binding(variable, one) for one in bindings if one.kind != "augment")
+        # What is asked for already, `x = x.view(-1)` in a loop, adds nothing to what the others say.
+        others = [one for one in bindings if one.kind != "augment" and (variable, one.node) not in self._open]
+        found = either(self._binding(variable, one) for one in others)
         is_changed = any(one.kind == "augment" for one in bindings)
         return NOTHING_KNOWN if is_changed and not found.is_tensor else found  # in place, a tensor keeps its dtype
 
@@ -204,8 +206,6 @@ class Precisions:
         return None
 
     def _binding(self, variable: Variable, binding: Binding) -> Precision:
-        if (variable, binding.node) in self._open:
-            return NOTHING_KNOWN
         self._open.add((variable, binding.node))
         try:
             return self._bound(variable, binding)
