@@ -180,7 +180,11 @@ class Precisions:
         if variable is None:
             return None
         last = self._last_write(variable, self.facts.tree.statement_of(name))
-        return last.value if last is not None and not last.selector else None
+        value = last.value if last is not None else None
+        for position in last.selector if last is not None else ():
+            elements = value.elements if isinstance(value, (cst.Tuple, cst.List)) else ()
+            value = elements[position].value if position < len(elements) else None
+        return value
 
     def is_fresh(self, name: cst.Name) -> bool:
         """True where a variable holds a tensor that the operation before has made: no view, no argument."""

@@ -19,8 +19,10 @@ from amp_migrate.plan.safety.functions import guard_functions
 from amp_migrate.plan.safety.half_losses import keep_losses
 from amp_migrate.plan.safety.hooked import match_hooks
 from amp_migrate.plan.safety.indexed import match_indexed_writes
+from amp_migrate.plan.safety.inverses import isolate_products_with_inverses
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
+from amp_migrate.plan.safety.norm_quotients import isolate_norm_quotients
 from amp_migrate.plan.safety.phases import isolate_phases
 from amp_migrate.plan.safety.positions import keep_positions
 from amp_migrate.plan.safety.precision import Precisions
@@ -55,6 +57,8 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     isolate_statistics(context)
     isolate_sparse_products(context)
     isolate_cosines(context)
+    isolate_norm_quotients(context)
+    isolate_products_with_inverses(context)
     isolate_phases(context)
     keep_linear_algebra(context)
     keep_probabilities(context)
