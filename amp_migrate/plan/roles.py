@@ -75,7 +75,15 @@ class Roles:
                     return False
         if isinstance(func, cst.Attribute) and "tokenizer" in self.facts.text(func.value):
             return False  # many models carry theirs along
+        if self._knows_no_instance(call):
+            return False
         return isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)) and self.is_model(func)
+
+    def _knows_no_instance(self, call: cst.Call) -> bool:
+        """True for `model.collate(samples)` of a static method that gets no model: it has no weights."""
+        functions = self.facts.objects.candidates(call)
+        static = [one for one in functions if one.is_static or one.has_decorator("classmethod")]
+        return len(static) == len(functions) > 0 and not any(self.is_model(arg.value) for arg in call.args)
 
     def holders(self, model: cst.BaseExpression) -> ObjectSet | None:
         """The optimizers that are built from parameters of a model, and no others; None where that cannot be said."""
