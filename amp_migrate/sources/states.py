@@ -102,9 +102,9 @@ def _place_in_dict(facts: Facts, state: cst.BaseExpression) -> Place | None:
     return None
 
 
-def _place_of_name(facts: Facts, call: cst.Call) -> Place | None:
+def _place_of_name(facts: Facts, state: cst.BaseExpression) -> Place | None:
     """The same for `state = optimizer.state_dict()`, where the name goes into one dict."""
-    parent = facts.tree.parents.get(call)
+    parent = facts.tree.parents.get(state)
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return None
     variable = facts.names.variable_at(parent.targets[0].target)
@@ -118,7 +118,8 @@ def _outermost(facts: Facts, place: Place) -> tuple[Place, tuple[str, ...]]:
     while isinstance(place, cst.DictElement):
         keys = (str(literal_value(place.key)), *keys)
         display = facts.tree.parents[place]
-        outer = _place_in_dict(facts, display) if isinstance(display, cst.Dict) else None
+        assert isinstance(display, cst.Dict)
+        outer = _place_in_dict(facts, display) or _place_of_name(facts, display)
         if not isinstance(outer, cst.DictElement):
             break
         place = outer

@@ -154,8 +154,9 @@ class Instances:
         return Creation(method, method.body.statements[-1])
 
     def _creation_at_setup(self, method: Function) -> Creation:
-        """Where nothing in the method uses the scaler, outside of all that the setup stands in."""
-        setup = next(setup.statement for setup in self.setups if setup.statement.function is method)
+        """Where nothing in the method uses the scaler, after the last setup, outside of all that it stands in."""
+        own = [setup.statement for setup in self.setups if setup.statement.function is method]
+        setup = max(own, key=lambda one: one.order)
         if self.creations.uses_in(method):
             return self.creations.at(method)
         return Creation(method, setup.path()[0])
