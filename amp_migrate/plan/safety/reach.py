@@ -394,18 +394,28 @@ class Reach:
             self.unread[dotted_text(callee)] = call
 
     def _note_name(self, call: cst.CSTNode, name: str) -> None:
-        """The file of a name joins, or that of what it belongs to: `Config.network`, `NETS.get`."""
-        is_here = any(self.facts.names.variable_behind(one) for one in (name, name.rpartition(".")[0]))
-        while os.path.isabs(name) and self.facts.elsewhere.source_of(name) is None and "." in os.path.basename(name):
+        """The file of a name joins, or that of what it belongs to: `Config.network`, `NETS.get`. Of a method that is
+        called on its class, both: `Net.from_pretrained` is inherited, and makes an instance of Net.
+        """
+        holder = name.rpartition(".")[0]
+        is_here = any(self.facts.names.variable_behind(one) for one in (name, holder))
+        while _is_inside_module(name) and self.facts.elsewhere.source_of(name) is None:
             name = name.rpartition(".")[0]
         if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
             self.unread[name] = call
+            if _is_inside_module(holder):
+                self._note_name(call, holder)
 
     def _called(self, name: str) -> str:
         """What is called by the name of a module: `from .Net import Net` in a package makes its `Net` the class."""
         package, _, last = name.rpartition("/")
         own = f"{package}.{last}"
         return own if last.isidentifier() and self.facts.elsewhere.source_of(own) is not None else name
+
+
+def _is_inside_module(name: str) -> bool:
+    """True for the name of what a local module holds, not of the module itself."""
+    return os.path.isabs(name) and "." in os.path.basename(name)
 
 
 def _whole(one: Object) -> Object:
