@@ -28,31 +28,36 @@ class Differences:
     def report(self, statement: Statement, plain: Block, other: Block) -> None:
         """Compare the arms of an `if`, where `other` goes."""
         made, now = self._made_optimizers(other), self._made_optimizers(plain)
-        for target, one in made.items():
-            if target not in now:
-                continue
-            if source_key(one.func) != source_key(now[target].func):
-                text, new = self.facts.text(one.func), self.facts.text(now[target].func)
-                message = f"mixed precision trained with {text}, and trains with {new} now, as without it"
-                self._add(one, "AMP161", message)
-                self.other_optimizers.append(statement)
-            self._report_norm(one, now[target])
+        for target, calls in made.items():
+            for one in calls if target in now else ():
+                self._report_optimizer(statement, one, now[target])
+                self._report_norm(one, now[target])
         self._report_clips(plain, other)
 
-    def _made_optimizers(self, block: Block) -> dict[str, cst.Call]:
-        """What an arm makes with parameters, by the name that it is given."""
-        made = {}
-        for one in block.statements:
+    def _report_optimizer(self, statement: Statement, gone: cst.Call, stay: list[cst.Call]) -> None:
+        """Of several that the plain arm chooses from (`if args.from_scratch: ...`), all are named."""
+        others = [one for one in stay if source_key(one.func) != source_key(gone.func)]
+        if others:
+            text = self.facts.text(gone.func)
+            new = " or ".join(dict.fromkeys(self.facts.text(one.func) for one in stay))
+            self._add(gone, "AMP161", f"mixed precision trained with {text}, and trains with {new} now, as without it")
+        if len(others) == len(stay):
+            self.other_optimizers.append(statement)
+
+    def _made_optimizers(self, block: Block) -> dict[str, list[cst.Call]]:
+        """What an arm makes with parameters, also under conditions of its own, by the name that it is given."""
+        made: dict[str, list[cst.Call]] = {}
+        for one in (inner for statement in block.statements for inner in statement.descendants()):
             node = one.node
             if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and node.value.args:
                 if form_name(self.facts, node.value.func) is None and called_name(node.value)[:1].isupper():
-                    made[self.facts.text(node.targets[0].target)] = node.value
+                    made.setdefault(self.facts.text(node.targets[0].target), []).append(node.value)
         return made
 
-    def _report_norm(self, gone: cst.Call, stays: cst.Call) -> None:
+    def _report_norm(self, gone: cst.Call, stay: list[cst.Call]) -> None:
         """FusedAdam of before September 2019 clipped by itself."""
-        norm, other = argument_value(gone, "max_grad_norm"), argument_value(stays, "max_grad_norm")
-        if norm is None or literal_value(norm) == 0 or (other is not None and norm.deep_equals(other)):
+        norm, others = argument_value(gone, "max_grad_norm"), [argument_value(one, "max_grad_norm") for one in stay]
+        if norm is None or literal_value(norm) == 0 or all(one is not None and norm.deep_equals(one) for one in others):
             return
         text = self.facts.text(norm)
         message = f"{self.facts.text(gone.func)} clipped gradients to a norm of {text}, in mixed precision only"
