@@ -10,6 +10,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.training_plan import Scaler
 from amp_migrate.selection import APEX_AMP, TITLES
 
 _REMOTE = tuple(f"torch.distributed.rpc.{name}" for name in ("remote", "rpc_async", "rpc_sync"))
@@ -31,6 +32,13 @@ def check_clips(facts: Facts, found: Recognition, clips: list[cst.Call]) -> None
             text = facts.text(clip.func)
             message = f"{text} clipped nothing under O2, inside of the `with`: --repair-clip makes it clip"
             raise Refusal("AMP904", clip, message)
+
+
+def check_tests(facts: Facts, tests: list[cst.BaseExpression], scalers: list[Scaler]) -> None:
+    """`if amp_handle:` asks whether there is a handle: where no loss is scaled, no scaler can take its place."""
+    if tests and not scalers:
+        message = f"{facts.text(tests[0])} is tested here, and no scaler takes its place"
+        raise Refusal("AMP902", tests[0], message)
 
 
 def check_threads(facts: Facts, forwards: Forwards) -> None:

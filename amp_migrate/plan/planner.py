@@ -21,7 +21,7 @@ from amp_migrate.plan.apex_bugs import now_as_written
 from amp_migrate.plan.arms import Collapse, find_collapses
 from amp_migrate.plan.checkpoints import format_test
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
-from amp_migrate.plan.exclusions import check_clips, check_threads, check_unit
+from amp_migrate.plan.exclusions import check_clips, check_tests, check_threads, check_unit
 from amp_migrate.plan.flags import availability_flags
 from amp_migrate.plan.half_inputs import cast_outside, check_half_inputs
 from amp_migrate.plan.identities import drop_identities
@@ -146,6 +146,7 @@ class _Planner:
         asking = {region.function for region in regions if self._asks_parameters(region.function, text)}
         updating = {update.at.function for update in steps.updates}
         scalers = self._scalers(roles, enabling, users, updating, asking, text, blind=blind)
+        check_tests(self.facts, tests, scalers)
         self._check_handed_on(scalers)
         plan = TrainingPlan(
             found=self.found,

@@ -36,7 +36,14 @@ from amp_migrate.selection import APEX_AMP
 from amp_migrate.sources.casts import CastReader
 from amp_migrate.sources.float_operations import cast_operation
 from amp_migrate.sources.handed import is_only_saved
-from amp_migrate.sources.handle import add_optimizers, losses_of, read_init, read_wrapping, scales_loss_of
+from amp_migrate.sources.handle import (
+    add_optimizers,
+    losses_of,
+    read_init,
+    read_wrapping,
+    scales_loss_of,
+    trained_without,
+)
 from amp_migrate.sources.initialize import read_setup
 from amp_migrate.sources.native import native_amp
 from amp_migrate.vocabulary import UNARY_MODULES
@@ -104,6 +111,8 @@ class _Reader:
         if self._inits:
             self._scalings_of_optimizers()
             add_optimizers(self.facts, self.found, self._inits, self._wrapped)
+            unscaled = trained_without(self.facts, self.found)
+            self.refusals += [unscaled] if unscaled is not None else []
         if native is not None and self.found.sites:
             self.refusals.insert(0, native)
         return self.found, self.refusals

@@ -100,3 +100,14 @@ def add_optimizers(facts: Facts, found: Recognition, inits: Iterable[Setup], wra
     for setup in inits:
         setup.optimizers.extend(nodes)
         setup.models.extend(models)
+
+
+def trained_without(facts: Facts, found: Recognition) -> Refusal | None:
+    """A training beside a handle that scales none of its losses: a wrapper of another form does, or nothing."""
+    if any(setup.optimizers for setup in found.setups):
+        return None
+    for call, _ in facts.tree.every(cst.Call):
+        if called_name(call) == "backward" and isinstance(call.func, cst.Attribute):
+            message = f"amp.init casts what is trained by {facts.text(call)}, which its handle does not scale"
+            return Refusal("AMP902", call, message)
+    return None
