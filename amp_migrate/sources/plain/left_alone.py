@@ -86,7 +86,7 @@ class _Finder:
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Name) and part.value in _PYTHON_2 and not self.facts.tree.is_label(part):
                     is_known = self.facts.names.variable_at(part) is not None or self.facts.names.star_imports
-                    if not is_known and not self._is_for_both_pythons(statement):
+                    if not is_known and not self._is_for_both_pythons(part, statement):
                         return Refusal("AMP961", part, f"{part.value} is Python 2")
                 if self._is_element_of(part, scalars) and statement.function in self._computing:
                     message = f"{self.facts.text(part)} raises IndexError for a loss since torch 0.5"
@@ -100,11 +100,23 @@ class _Finder:
         is_first = part.value.attr.value == "data" and self.facts.text(part).endswith("[0]")
         return is_first and self.facts.text(part.value.value) in scalars
 
-    def _is_for_both_pythons(self, statement: Statement) -> bool:
-        """True below `try:` and `if sys.version_info[0] < 3:`: who asks has an answer for either."""
+    def _is_for_both_pythons(self, part: cst.CSTNode, statement: Statement) -> bool:
+        """True below `try:` and `if sys.version_info[0] < 3:`: who asks has an answer for either. So has
+        `sys.version_info[0] == 2 and isinstance(path, unicode)`.
+        """
         tests = [outer.node.test for outer in statement.path()[:-1] if isinstance(outer.node, cst.If)]
-        asks = any(_PYTHON_VERSION.search(self.facts.text(test)) for test in tests)
+        asks = any(_PYTHON_VERSION.search(self.facts.text(test)) for test in [*tests, *self._asked_before(part)])
         return asks or any(isinstance(outer.node, cst.Try) for outer in statement.path()[:-1])
+
+    def _asked_before(self, part: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+        """What is asked in the expression of a part, before it comes to the part."""
+        node, parent = part, self.facts.tree.parents.get(part)
+        while isinstance(parent, (cst.BaseExpression, cst.Arg, cst.Element, cst.ComparisonTarget)):
+            if isinstance(parent, cst.BooleanOperation) and parent.right is node:
+                yield parent.left
+            elif isinstance(parent, cst.IfExp) and parent.test is not node:
+                yield parent.test
+            node, parent = parent, self.facts.tree.parents.get(parent)
 
     @cached_property
     def _computing(self) -> set[Function]:
