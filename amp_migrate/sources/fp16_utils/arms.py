@@ -43,6 +43,7 @@ from amp_migrate.sources.fp16_utils.names import (
     own_class,
     program_statements,
 )
+from amp_migrate.sources.fp16_utils.overflow import lost_questions, says_never, shared_questions, tells_overflow
 from amp_migrate.sources.fp16_utils.wrappers import marked, wrapped
 
 _ABOUT_PRECISION = re.compile(r"fp16|half|mixed|precision|amp\b|float16", re.IGNORECASE)
@@ -256,6 +257,9 @@ class Arms:
             self._scale(plain, self.facts.text(backwards[0].func.value))
         code = [text for one in other.statements if (text := self._moved(one, plain, other)) is not None]
         self._differences.report(statement, plain, other)
+        asked = shared_questions(self.facts, plain, other)
+        self.lowering.replaced |= {never: self.facts.text(question) for never, question in asked.items()}
+        self.findings += lost_questions(self.facts, other, list(asked.values()))
         self.lowering.arms[statement] = plain.arm
         self._gone.update(other.statements)
         if code:
@@ -361,14 +365,19 @@ class Arms:
                         raise Refusal("AMP930", load, f"{text} is set for an optimizer that goes, and read here")
 
     def _choices(self, statement: Statement) -> None:
-        """`optimizer.optimizer if args.fp16 else optimizer` is its plain side."""
+        """`optimizer.optimizer if args.fp16 else optimizer` is its plain side. `optimizer.overflow if args.fp16 else
+        False` asks whether a step was skipped, and none is without a scaler.
+        """
         for part in self.facts.tree.expressions(statement):
             if isinstance(part, cst.IfExp):
                 formula = self.facts.conditions.compile(part.test)
                 sides = ((formula, part.body, part.orelse), (negation(formula), part.orelse, part.body))
                 for on, side, plain in sides:
                     if self._is_on(on) and self._is_of_form(side) and not self._is_of_form(plain):
-                        self.lowering.replaced[part] = self.facts.text(plain)
+                        if not tells_overflow(side):
+                            self.lowering.replaced[part] = self.facts.text(plain)
+                        elif says_never(plain):
+                            self.lowering.replaced[part] = self.facts.text(side)
 
     def _is_of_form(self, node: cst.BaseExpression) -> bool:
         """A cast, or something of the wrapper that no optimizer has."""
