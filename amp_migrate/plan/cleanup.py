@@ -22,6 +22,7 @@ from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import literal_value
 from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
+from amp_migrate.plan.attempts import outlived_attempts
 from amp_migrate.plan.flags import availability_flags, reads_of
 from amp_migrate.plan.folding import Cleanup, Folding
 from amp_migrate.plan.model import Recognition
@@ -57,6 +58,12 @@ class _Cleaner:
         """The rest, once it is known which imports go; those in `certain` stay and cannot fail."""
         gone = {*self.cleanup.statements, *self.found.removed}
         emptied = self._emptied_attempts(gone.union(certain))
+        outlived = [
+            one
+            for one in outlived_attempts(self.facts, self.found, gone.union(certain))
+            if one not in emptied and not any(map(self._is_flag_or_carrier, one.blocks[0].statements))
+        ]
+        self.cleanup.bodies += outlived
         for attempt in emptied:
             kept = [*self._other_settings(attempt, gone), *(one for one in certain if one.block is attempt.blocks[0])]
             if kept:
@@ -65,7 +72,7 @@ class _Cleaner:
             else:
                 self.cleanup.statements.append(attempt)
         self._carrier_bindings()
-        self._settled_tests(emptied)
+        self._settled_tests([*emptied, *outlived])
         return self.cleanup
 
     # -- imports ----------------------------------------------------------------------------------------
