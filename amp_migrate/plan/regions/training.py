@@ -16,6 +16,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, path_of, reads, writes
 from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Recognition, Setup
@@ -295,20 +296,38 @@ class _Finder:
             one for one in statements if one.order > start and any(map(self.tensors.is_torch_loss, self._calls(one)))
         ]
         made = [path for statement in (*forwards, *losses) for path in writes(statement)]
-        return {*forwards, *losses, *self._users_of(statements - set(forwards), made)}
+        return {*forwards, *losses, *self._users_of(statements - set(forwards), made, [*forwards, *losses])}
 
     def _calls(self, statement: Statement) -> Iterator[cst.Call]:
         return own_calls(self.facts, statement)
 
-    def _users_of(self, statements: set[Statement], made: list[Path]) -> set[Statement]:
-        """The statements that use the paths, directly or through what others of them make."""
+    def _users_of(
+        self, statements: set[Statement], made: list[Path], makers: Iterable[Statement] = ()
+    ) -> set[Statement]:
+        """The statements that use the paths, directly or through what others of them make; where the `makers` of the
+        paths are known, those to which they come.
+        """
         users = set()
+        makers = list(makers)
         for statement in sorted(statements, key=lambda statement: statement.order):
-            if any(overlaps(path, result) for path in own_reads(statement) for result in made):
+            used = (result for result in made if any(overlaps(path, result) for path in own_reads(statement)))
+            if any(not makers or self._arrives(result, statement, makers) for result in used):
                 if not isinstance(statement.node, cst.For):  # it only hands on: its body uses the result
                     users.add(statement)
                 made = [*made, *writes(statement)]
+                makers += [statement] if makers else []
         return users
+
+    def _arrives(self, result: Path, statement: Statement, makers: list[Statement]) -> bool:
+        """False for `lengths` where it is prepared for `outputs, lengths = net(x, lengths)`: what comes out of that is
+        another value, and none that an earlier round has left.
+        """
+        own = [one for one in makers if any(overlaps(result, path) for path in writes(one))]
+        variable = self.facts.names.visible(result[0], statement.function)
+        changes = any(isinstance(one.node, cst.Expr) for one in own)  # `losses.append(loss)` binds nothing
+        if len(result) > 1 or variable is None or changes or any(one.order < statement.order for one in own):
+            return True
+        return any(binding.statement in own for binding in reaching(variable, statement))
 
     # -- across functions -------------------------------------------------------------------------------
 
