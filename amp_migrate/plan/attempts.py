@@ -5,6 +5,8 @@
         print("scale", _amp_state.loss_scalers[0].loss_scale())        =>        print("scale", scaler.get_scale())
     except ImportError:
         print("no apex, no scale")
+
+A handler that nothing leads to would still speak of Apex.
 """
 
 from __future__ import annotations
