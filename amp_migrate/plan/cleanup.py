@@ -61,7 +61,9 @@ class _Cleaner:
         outlived = [
             one
             for one in outlived_attempts(self.facts, self.found, gone.union(certain))
-            if one not in emptied and not any(map(self._is_flag_or_carrier, one.blocks[0].statements))
+            if one not in emptied
+            and not any(map(self._is_flag_or_carrier, one.blocks[0].statements))
+            and not any(self._left_by_handlers(one))
         ]
         self.cleanup.bodies += outlived
         for attempt in emptied:
@@ -250,15 +252,18 @@ class _Cleaner:
         `try` is gone.
         """
         for attempt in emptied:
-            for variable in self.facts.names.all_variables():
-                is_error = any(b.kind == "except" and b.statement is attempt for b in variable.bindings)
-                if not is_error and not self._is_set_by_handler_alone(variable, attempt):
-                    continue
-                for load in variable.loads:
-                    statement = self.facts.tree.statement_of(load)
-                    if not statement.inside(attempt) and not self._is_dropped(statement):
-                        what = "the error of" if is_error else "set by nothing but the `except` of"
-                        raise Refusal("AMP918", load, f"{variable.name} is {what} the import that goes")
+            for variable, load, what in self._left_by_handlers(attempt):
+                if not self._is_dropped(self.facts.tree.statement_of(load)):
+                    raise Refusal("AMP918", load, f"{variable.name} is {what} the import that goes")
+
+    def _left_by_handlers(self, attempt: Statement) -> Iterator[tuple[Variable, cst.Name, str]]:
+        """The reads outside of a `try` of what only its handlers set."""
+        for variable in self.facts.names.all_variables():
+            is_error = any(b.kind == "except" and b.statement is attempt for b in variable.bindings)
+            if is_error or self._is_set_by_handler_alone(variable, attempt):
+                what = "the error of" if is_error else "set by nothing but the `except` of"
+                loads = (load for load in variable.loads if not self.facts.tree.statement_of(load).inside(attempt))
+                yield from ((variable, load, what) for load in loads)
 
     def _is_set_by_handler_alone(self, variable: Variable, attempt: Statement) -> bool:
         places = [binding.statement for binding in variable.bindings]
