@@ -73,10 +73,9 @@ class _Finder:
         """A copy of the script in mixed precision lies beside it: `train_amp.py` beside `train.py`."""
         for loss in self.losses:
             name = PurePath(self.facts.file_of(loss.call).name)
-            for word in ("amp", "apex", "fp16"):
-                for other in (f"{name.name}_{word}", f"{word}_{name.name}"):
-                    if self.facts.elsewhere.is_there(str(name.with_name(other))):
-                        return Refusal("AMP962", loss.call, f"{other}.py beside this file trains in mixed precision")
+            for other in _in_mixed_precision(name.name):
+                if self.facts.elsewhere.is_there(str(name.with_name(other))):
+                    return Refusal("AMP962", loss.call, f"{other}.py beside this file trains in mixed precision")
         return None
 
     def too_old(self) -> Refusal | None:
@@ -334,6 +333,13 @@ class _Finder:
         return (
             isinstance(node, (cst.Attribute, cst.Subscript)) and _PARAMETERS.search(self.facts.text(node)) is not None
         )
+
+
+def _in_mixed_precision(name: str) -> Iterator[str]:
+    """What a copy of `train` or `train_fp32` in mixed precision may be called."""
+    for word in ("amp", "apex", "fp16"):
+        yield from (f"{name}_{word}", f"{word}_{name}")
+        yield from (name.replace(full, word) for full in ("fp32", "float32") if full in name)
 
 
 def _reads_grad(node: cst.CSTNode) -> bool:
