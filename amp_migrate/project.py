@@ -31,7 +31,7 @@ from amp_migrate.sources.screen import (
     speaks_of_gpu,
 )
 from amp_migrate.units.tie import APEX_AMP, TRAINING
-from amp_migrate.units.workspace import Workspace
+from amp_migrate.units.workspace import Workspace, in_words
 from amp_migrate.wishes import as_wished
 
 # What ties units together, with the bytes without which a file is in none; in the order of precedence (rule H1).
@@ -90,11 +90,23 @@ def _is_excluded(file: Path, options: Options) -> bool:
 
 
 def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[Finding]:
-    """What else speaks of Apex in the folders that were migrated: requirements, installation, documents."""
+    """What else speaks of Apex in the folders that were migrated: requirements, installation, documents; and what asks
+    for a torch that has no native AMP.
+    """
     outputs = {os.path.realpath(result.path): result for result in results}
     if not any(result.changed for result in outputs.values()):
         return []
-    return [finding for folder in folders for finding in mentions(folder, _still_imports_apex(folder, outputs))]
+    found = [finding for folder in folders for finding in mentions(folder, _still_imports_apex(folder, outputs))]
+    return sorted([*found, *_without_native_amp(outputs.values())])
+
+
+def _without_native_amp(results: Iterable[Result]) -> set[Finding]:
+    """Where the projects of the migrated files ask for a torch that cannot import what is written there now."""
+    from amp_migrate.files.torch_version import declaration  # it asks for installed packages, which takes a while
+
+    needing = [Path(result.path) for result in results if result.changed and result.form != COMPANIONS]
+    asked = {found for file in needing if (found := declaration(file)) is not None and not found.admits_native_amp}
+    return {Finding(in_words(one.file), one.line, "AMP133", f"asks for `{one.text}`") for one in asked}
 
 
 def _still_imports_apex(folder: Path, outputs: dict[str, Result]) -> str | None:

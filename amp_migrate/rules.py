@@ -233,6 +233,13 @@ _RULES = (
         "say that mixed precision needs nothing but torch; keep what is about other parts of apex",
     ),
     Rule(
+        "AMP133",
+        "attention",
+        "the torch that is asked for has no native AMP",
+        "torch.cuda.amp came with torch 1.6: with the version of this line, what was migrated cannot be imported",
+        "ask for torch 1.6 or newer, and for the torchvision and torchaudio that go with it",
+    ),
+    Rule(
         "AMP190",
         "attention",
         "a model returns logits now",

@@ -210,6 +210,15 @@ def test_the_declared_torch_decides_the_spelling(tmp_path):
     assert b'torch.amp.GradScaler("cuda")' in run("train.py", cwd=tmp_path).stdout
 
 
+def test_a_torch_without_native_amp_is_said(tmp_path):
+    (tmp_path / "train.py").write_bytes(SCRIPT)
+    (tmp_path / "requirements.txt").write_bytes(b"numpy\ntorch==1.4.0  # as in the paper\n")
+    assert b"requirements.txt:2: AMP133 asks for `torch==1.4.0`" in run("train.py", cwd=tmp_path).stderr
+    assert b"AMP133" not in run("train.py", "--ignore", "AMP133", cwd=tmp_path).stderr
+    (tmp_path / "train.py").write_bytes(b"import torch\n")
+    assert b"AMP133" not in run("train.py", cwd=tmp_path).stderr
+
+
 def test_quiet_and_verbose(repository):
     assert run(".", "--quiet", cwd=repository).stderr == b""
     assert b"pkg/plain.py" in run(".", "-v", cwd=repository).stderr

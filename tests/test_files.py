@@ -9,7 +9,7 @@ import pytest
 
 from amp_migrate import Options, migrate_project, migrate_source
 from amp_migrate.files.discover import find_files
-from amp_migrate.files.torch_version import api_for, oldest_torch
+from amp_migrate.files.torch_version import api_for, declaration, oldest_torch
 from amp_migrate.report.diff import unified_diff
 from tests.test_cli import SCRIPT, run
 
@@ -35,6 +35,39 @@ def test_the_declared_torch(tmp_path, name, line, api):
     (tmp_path / name).write_text(line + "\n")
     (tmp_path / ".git").mkdir()
     assert api_for(oldest_torch(tmp_path / "train.py")) == api
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "admits"),
+    [
+        ("requirements.txt", "torch==1.4.0", False),
+        ("requirements.txt", "torch == 0.4.1.post2", False),
+        ("requirements.txt", "torch==1.4.0+cu92", False),
+        ("requirements.txt", "torch==1.*", True),
+        ("requirements.txt", "torch==1.6.0", True),
+        ("requirements.txt", "torch>=1.0", True),
+        ("requirements.txt", "torch>=1.0,<1.5", False),
+        ("requirements.txt", "torch<1.6", False),
+        ("requirements.txt", "torch<=1.5.1", False),
+        ("requirements.txt", "torch<2", True),
+        ("requirements.txt", "torch~=1.4.0", False),
+        ("requirements.txt", "torch~=1.4", True),
+        ("requirements.txt", "https://host/torch-1.2.0-cp36-cp36m-linux_x86_64.whl", False),
+        ("requirements.txt", "https://host/torch-1.7.0-cp36-cp36m-linux_x86_64.whl", True),
+        ("environment.yml", "  - pytorch=1.2.0=py3.7_cuda10.0.130_cudnn7.6.2_0", False),
+        ("environment.yml", "  - pytorch=1.7.0=py3.7_0", True),
+        ("environment.yml", "  - pytorch=1", True),
+        ("pyproject.toml", 'torch = "^1.4"', True),
+        ("pyproject.toml", 'torch = "^0.4"', False),
+        ("pyproject.toml", 'torch = "~1.4"', False),
+        ("setup.py", "install_requires=['torch>=1.0.0,!=1.1']", True),
+    ],
+)
+def test_whether_the_declared_torch_has_native_amp(tmp_path, name, line, admits):
+    (tmp_path / name).write_text(f"numpy\n{line}\n")
+    found = declaration(tmp_path / "train.py")
+    assert (found.line, found.text) == (2, line.strip())
+    assert found.admits_native_amp == admits
 
 
 def test_a_tracked_folder_named_like_an_environment_is_searched(tmp_path):

@@ -6,6 +6,7 @@ installed here; where neither is known, `torch.cuda.amp` works with every torch 
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from importlib import metadata
@@ -15,6 +16,7 @@ from amp_migrate.files.read import read_if_there
 from amp_migrate.options import Api
 
 FIRST_WITH_TORCH_AMP = (2, 3)
+_FIRST_WITH_NATIVE_AMP = (1, 6, 0)
 # `torch>=1.7`, `torch (>=1.5)`, `pytorch::pytorch=1.7`, `torch = "^1.10"`, `torch = {version = "1.10.0"}`,
 # `.../torch-1.7.0-cp38-...whl`; what follows the name is kept for the bounds.
 _REQUIREMENT = re.compile(
@@ -23,6 +25,7 @@ _REQUIREMENT = re.compile(
     re.MULTILINE,
 )
 _BOUND = re.compile(r"(?P<operator>[=<>!~^]=?=?)?\s*(?P<version>\d+(?:\.\d+)*)")
+_EXACT = (None, "==", "=", "===")
 _DECLARING = (
     "pyproject.toml",
     "setup.cfg",
@@ -34,6 +37,46 @@ _DECLARING = (
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Declaration:
+    """Which torch a project asks for (`==1.4.0`), on a `line` (from 1) of a file that says `text`."""
+
+    file: Path
+    line: int
+    text: str
+    specifier: str
+
+    @property
+    def oldest(self) -> tuple[int, int]:
+        """The oldest torch that it admits; (0, 0) where it gives no lower bound."""
+        for bound in _BOUND.finditer(self.specifier):
+            if bound["operator"] in (None, "==", ">=", "~=", "=", "===", ">", "^", "~"):
+                return _pair(bound["version"])
+        return (0, 0)
+
+    @property
+    def admits_native_amp(self) -> bool:
+        """False where no torch from 1.6 on will do."""
+        for bound in _BOUND.finditer(self.specifier):
+            if not _admits_native_amp(bound["operator"], bound["version"].split(".")):
+                return False
+            if bound["operator"] in _EXACT:
+                break  # what follows in a wheel's name or for conda is its build
+        return True
+
+
+def _admits_native_amp(operator: str | None, version: list[str]) -> bool:
+    """True where a bound leaves a torch with native AMP, by the grammars of pip, conda and poetry."""
+    written = tuple(int(part) for part in [*version, "0", "0"][:3])
+    if operator == "<":
+        return written > _FIRST_WITH_NATIVE_AMP
+    # `==1.*`, `=1` and `~=1.4` go up to the next major version, as `^1.4` does; so does nothing that begins with 0.
+    open_below = {"~=": 3, "^": 4, "<=": 1}.get(operator or "", 2)
+    is_open = len(version) < open_below and int(version[0]) > 0
+    is_below = operator in _EXACT or operator in ("<=", "~=", "~", "^")
+    return is_open or not is_below or written >= _FIRST_WITH_NATIVE_AMP
+
+
 def api_for(version: tuple[int, int] | None) -> Api:
     """The spelling for the oldest torch to be supported; None where it is not known."""
     return "torch.amp" if version is not None and version >= FIRST_WITH_TORCH_AMP else "torch.cuda.amp"
@@ -43,7 +86,8 @@ def declared_torch(path: Path | None) -> tuple[int, int] | None:
     """The oldest torch that the project of a file declares to support; (0, 0) without a lower bound, None if it says
     nothing. What is installed here says nothing about where else the project runs.
     """
-    return _declared(path.resolve().parent) if path is not None else None
+    found = declaration(path) if path is not None else None
+    return found.oldest if found is not None else None
 
 
 def oldest_torch(path: Path | None) -> tuple[int, int] | None:
@@ -52,28 +96,26 @@ def oldest_torch(path: Path | None) -> tuple[int, int] | None:
     return version if version is not None else _installed()
 
 
-def _declared(folder: Path) -> tuple[int, int] | None:
-    """The oldest torch that the nearest declaration above the file admits; (0, 0) where it gives no lower bound."""
+def declaration(path: Path) -> Declaration | None:
+    """What the nearest packaging file above a file says of torch; None where nothing does."""
+    folder = path.resolve().parent
     for current in (folder, *folder.parents):
         for name in _DECLARING:
-            file = current / name
-            if os.path.isfile(file):
-                version = _lower_bound(_text(file))
-                if version is not None:
-                    return version
+            found = _declared_in(current / name) if os.path.isfile(current / name) else None
+            if found is not None:
+                return found
         if os.path.exists(current / ".git"):
             return None
     return None
 
 
-def _lower_bound(text: str) -> tuple[int, int] | None:
-    found = _REQUIREMENT.search("\n".join(line.split("#")[0] for line in text.splitlines()))
+def _declared_in(file: Path) -> Declaration | None:
+    lines = [line.split("#")[0] for line in _text(file).splitlines()]
+    found = _REQUIREMENT.search("\n".join(lines))
     if found is None:
         return None
-    for bound in _BOUND.finditer(found["specifier"]):
-        if bound["operator"] in (None, "==", ">=", "~=", "=", "===", ">", "^", "~"):
-            return _pair(bound["version"])
-    return (0, 0)
+    line = found.string.count("\n", 0, found.start("specifier")) + 1
+    return Declaration(file, line, lines[line - 1].strip(" \t,"), found["specifier"])
 
 
 def _installed() -> tuple[int, int] | None:
