@@ -12,6 +12,7 @@ from amp_migrate.check import check_module
 from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
+from amp_migrate.facts.tree import grown
 from amp_migrate.files.nesting import deepest
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Refusal
@@ -40,6 +41,7 @@ from amp_migrate.selection import MODERNISE, NATIVE, PLAIN, TITLES, Selection
 from amp_migrate.sources.forms import recognise
 from amp_migrate.sources.screen import may_hold_apex_amp, may_train, may_train_for_another
 
+_MODULES_OF_MANY_UNITS = 24  # units share helpers, but memory may not grow with their number
 _DEEP = 100  # levels of syntax: whatever ends with less of them does so for another reason
 
 
@@ -63,6 +65,11 @@ class Outcome:
     results: list[Result]
     refusal: Refusal | None = None
     given: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Names of other local modules, whose code decides whether the training survives half precision."""
+        return frozenset(self.refusal.unread if self.refusal is not None else ())
 
     @property
     def is_unreadable(self) -> bool:
@@ -90,6 +97,13 @@ def _migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> 
             finding = dataclasses.replace(error.finding, path=file.path)
             return Outcome([_unparsed(other, file, finding) for other in files])
     return _Migration(Facts(parsed, elsewhere), files, options).run()
+
+
+def forget_modules() -> None:
+    """Frees what is kept of files between two tries of their unit, where that was a large one."""
+    if parse.cache_info().currsize > _MODULES_OF_MANY_UNITS:
+        for kept in (parse, module_text, grown):
+            kept.cache_clear()
 
 
 def modernise_and_check(

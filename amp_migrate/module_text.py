@@ -15,6 +15,7 @@ import libcst as cst
 from libcst._nodes.internal import CodegenState  # what LibCST's own position providers are made of, and no public name
 
 _IN_LINES = (cst.BaseExpression, cst.Arg, cst.SubscriptElement)  # nothing of them stands on lines of its own
+KEPT_MODULES = 128  # the files of a large unit: its scripts share them, and a unit may be tried several times
 _NEWLINE = re.compile(r"\r\n?|\n")
 
 
@@ -62,7 +63,7 @@ class ModuleText:
         return [0, *(match.end() for match in _NEWLINE.finditer(self.code))]
 
 
-@lru_cache(maxsize=24)  # as many as files.parse keeps: the files of a large unit
+@lru_cache(KEPT_MODULES)
 def module_text(module: cst.Module) -> ModuleText:
     """The text of a module. It is known by itself: modules are never changed in place."""
     return ModuleText(module)

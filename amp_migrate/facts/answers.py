@@ -54,6 +54,11 @@ class Answers(Generic[_Question, _Answer]):
         self._depends_on = before
         return found
 
+    @property
+    def are_final(self) -> bool:
+        """True where no question is open: what is asked now is no draft."""
+        return not self._open
+
     def forget(self) -> None:
         """Ask everything anew: the facts behind the answers have changed."""
         self._known.clear()

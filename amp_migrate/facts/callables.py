@@ -30,6 +30,14 @@ class Callables(ABC):
         self.names = names
         self._callers: dict[Function, list[tuple[cst.Call, Statement]]] = {}
         self._possible_callers: dict[Function, list[tuple[cst.Call, Statement]]] = {}
+        self._known_function: dict[cst.Call, Function | None] = {}
+        self._known_candidates: dict[cst.Call, tuple[Function, ...]] = {}
+        self._order = {function: number for number, function in enumerate(tree.function_at.values())}
+
+    @property
+    @abstractmethod
+    def is_settled(self) -> bool:
+        """False while a question is open that another one leads back to: what is found then may be incomplete."""
 
     @abstractmethod
     def origins(self, node: cst.BaseExpression) -> set[object]:
@@ -39,6 +47,14 @@ class Callables(ABC):
 
     def called_function(self, call: cst.Call) -> Function | None:
         """The function, method or `__init__` of the unit that a call runs, where that is certain."""
+        if call in self._known_function:
+            return self._known_function[call]
+        found = self._certainly_called(call)
+        if self.is_settled:
+            self._known_function[call] = found
+        return found
+
+    def _certainly_called(self, call: cst.Call) -> Function | None:
         func = call.func
         if isinstance(func, cst.Name):
             bound = self.partial_behind(func)
@@ -56,11 +72,24 @@ class Callables(ABC):
         meant = self._function_meant(func) or _only(self._constructors(call))
         return meant or _only({*self._called_instances(call)})
 
-    def candidates(self, call: cst.Call) -> set[Function]:
-        """The functions that a call may run: one where that is certain, else all that a variable or a table may hold,
-        constructors among them, or the methods of all classes that its object may be of, and of what these inherit
-        from.
+    def candidates(self, call: cst.Call) -> tuple[Function, ...]:
+        """The functions that a call may run, in their order: one where that is certain, else all that a variable or a
+        table may hold, constructors among them, or the methods of all classes that its object may be of, and of what
+        these inherit from.
         """
+        if call in self._known_candidates:
+            return self._known_candidates[call]
+        found = tuple(sorted(self._possibly_called(call), key=self._order.__getitem__))
+        if self.is_settled:
+            self._known_candidates[call] = found
+        return found
+
+    def forget(self) -> None:
+        """Ask everything anew: the callers have changed."""
+        self._known_function.clear()
+        self._known_candidates.clear()
+
+    def _possibly_called(self, call: cst.Call) -> set[Function]:
         certain = self.called_function(call)
         if certain is not None:
             return {certain}
@@ -88,11 +117,9 @@ class Callables(ABC):
 
     def _of_siblings(self, owner: Class, name: str) -> Iterator[Function]:
         """Methods that a class derived from `owner` has from another base: `class Sub(Clips, Mixin)`."""
-        for cls in self.tree.classes:
-            family = self.ancestors(cls)
-            if owner in family:
-                named = (one.methods[name] for one in family if name in one.methods)
-                yield from (method for method in named if not method.is_property)
+        for cls in self.derived(owner):
+            named = (one.methods[name] for one in self.ancestors(cls) if name in one.methods)
+            yield from (method for method in named if not method.is_property)
 
     def callers(self, function: Function) -> list[tuple[cst.Call, Statement]]:
         """The calls of a function, with the statements that hold them."""
@@ -220,8 +247,9 @@ class Callables(ABC):
         if made is not None:
             return [made]
         held = self.origins(call.func)
-        classes = [one for one in self.tree.classes if one.node in held]
-        return classes if len(classes) == len(held) else []
+        if not held or not all(isinstance(one, cst.ClassDef) for one in held):
+            return []
+        return [one for one in self.tree.classes if one.node in held]
 
     def classes_among(self, call: cst.Call) -> list[Class]:
         """The classes in a table of classes and functions, of which a call takes one."""
@@ -269,6 +297,25 @@ class Callables(ABC):
 
     def ancestors(self, owner: Class) -> set[Class]:
         """The class and all that it inherits from inside the unit."""
+        return self._families[owner]
+
+    @cached_property
+    def _families(self) -> dict[Class, set[Class]]:
+        return {owner: self._family(owner) for owner in self.tree.classes}
+
+    def derived(self, owner: Class) -> list[Class]:
+        """The class and all that inherit from it inside the unit."""
+        return self._derived[owner]
+
+    @cached_property
+    def _derived(self) -> dict[Class, list[Class]]:
+        found: dict[Class, list[Class]] = {}
+        for cls, family in self._families.items():
+            for owner in family:
+                found.setdefault(owner, []).append(cls)
+        return found
+
+    def _family(self, owner: Class) -> set[Class]:
         found = {owner}
         waiting = [owner]
         while waiting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import libcst as cst
 
@@ -36,8 +36,7 @@ class Calls:
         self._callees: dict[Function, list[Function]] = {}
         self._values: dict[Function, list[cst.BaseExpression]] = {}
         for statement in tree.all_statements():
-            calls = [part for part in tree.expressions(statement) if isinstance(part, cst.Call)]
-            for call in self._in_order_of_execution(calls):
+            for call in self._in_order_of_execution(tree.calls(statement)):
                 callee = objects.called_function(call)
                 if callee is not None:
                     self._add(CallSite(call, statement, callee))
@@ -77,7 +76,7 @@ class Calls:
                     seen.add(callee)
                     stack.append(callee)
 
-    def _in_order_of_execution(self, calls: list[cst.Call]) -> list[cst.Call]:
+    def _in_order_of_execution(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
         """Inner calls first: `Trainer(model).fit(load())` constructs, loads, then fits."""
         done: list[cst.Call] = []
         running: list[cst.Call] = []

@@ -83,6 +83,10 @@ class Objects(Callables):
                 self._stores.keep_arguments(call, statement)
         self._link(calls)
 
+    @property
+    def is_settled(self) -> bool:
+        return self._answers.are_final
+
     # -- what an expression may mean ------------------------------------------------------------------
 
     def objects(self, node: cst.BaseExpression) -> ObjectSet:
@@ -210,7 +214,7 @@ class Objects(Callables):
             if isinstance(call.func, (cst.Name, cst.Subscript, cst.Call, cst.IfExp))
             or (isinstance(call.func, cst.Attribute) and (call.func.attr.value in defined or "__call__" in defined))
         ]
-        targets: dict[cst.Call, set[Function]] = {}
+        targets: dict[cst.Call, tuple[Function, ...]] = {}
         while found := self._targets(call for call, _ in linkable if call not in targets):
             targets |= found
             self._set_callers(linkable, targets)
@@ -218,11 +222,13 @@ class Objects(Callables):
         if certain != targets:  # what seemed to be the only value while callers were missing is not
             self._set_callers(linkable, certain)
 
-    def _targets(self, calls: Iterable[cst.Call]) -> dict[cst.Call, set[Function]]:
+    def _targets(self, calls: Iterable[cst.Call]) -> dict[cst.Call, tuple[Function, ...]]:
         found = ((call, self.candidates(call)) for call in calls)
         return {call: functions for call, functions in found if functions}
 
-    def _set_callers(self, calls: list[tuple[cst.Call, Statement]], targets: dict[cst.Call, set[Function]]) -> None:
+    def _set_callers(
+        self, calls: list[tuple[cst.Call, Statement]], targets: dict[cst.Call, tuple[Function, ...]]
+    ) -> None:
         certain = {call: self.called_function(call) for call in targets}
         self._callers.clear()
         self._possible_callers.clear()
@@ -230,6 +236,10 @@ class Objects(Callables):
             for function in targets.get(call, ()):
                 kept = self._callers if certain[call] is function else self._possible_callers
                 kept.setdefault(function, []).append((call, statement))
+        self.forget()
+
+    def forget(self) -> None:
+        super().forget()
         self._answers.forget()
 
     # -- resolution -----------------------------------------------------------------------------------
@@ -309,8 +319,7 @@ class Objects(Callables):
         params = function.parameters
         if function.owner is not None and function.is_method and params and params[0] is binding.node:
             if function.has_decorator("classmethod"):
-                below = (owner for owner in self.tree.classes if function.owner in self.ancestors(owner))
-                return frozenset(Object("definition", owner.node) for owner in below)
+                return frozenset(Object("definition", owner.node) for owner in self.derived(function.owner))
             return frozenset({Object("instance", self.root_class(function.owner))})
         found = self.objects(binding.value) if binding.value is not None else _NOTHING
         callers = self.possible_callers(function)

@@ -15,6 +15,8 @@ from typing import TypeVar
 
 import libcst as cst
 
+from amp_migrate.module_text import KEPT_MODULES
+
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 _Value = TypeVar("_Value")
 JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Raise)  # after which nothing of their block runs
@@ -119,7 +121,7 @@ class Function:
             current = current.parent
         return current
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[cst.Param, ...]:
         """Every parameter that can be given by name or position; `*args` and `**kwargs` left out."""
         if isinstance(self.node, cst.Module):
@@ -127,7 +129,7 @@ class Function:
         params = self.node.params
         return (*params.posonly_params, *params.params, *params.kwonly_params)
 
-    @property
+    @cached_property
     def is_static(self) -> bool:
         return self.has_decorator("staticmethod")
 
@@ -136,7 +138,7 @@ class Function:
         """True where the first parameter is the instance (or the class)."""
         return self.owner is not None and not self.is_static
 
-    @property
+    @cached_property
     def is_property(self) -> bool:
         """True where reading an attribute runs it: what looks like its call is one of what it returns."""
         return self.has_decorator("property") or self.has_decorator("cached_property")
@@ -244,7 +246,7 @@ class Tree:
 
     def __init__(self, modules: Sequence[cst.Module], hidden: Collection[cst.CSTNode] = ()) -> None:
         self._hidden = frozenset(hidden)
-        self._parts = [_grown(module) for module in modules]
+        self._parts = [grown(module) for module in modules]
         self.roots = [part.root for part in self._parts]
         self.parents = _together(part.parents for part in self._parts)
         self.statements = _together(part.statements for part in self._parts)
@@ -320,9 +322,14 @@ class Tree:
         """Every node that belongs to the statement itself: not to its blocks, not to nested functions."""
         return self._part_of[statement.function.root].expressions(statement)
 
+    def calls(self, statement: Statement) -> Sequence[cst.Call]:
+        """The calls among them."""
+        return self._part_of[statement.function.root].calls(statement)
 
-@lru_cache(maxsize=24)  # as many as files.parse keeps: a module is a part of many units, and is never changed in place
-def _grown(module: cst.Module) -> _ModuleTree:
+
+@lru_cache(KEPT_MODULES)  # a module is a part of many units, and is never changed in place
+def grown(module: cst.Module) -> _ModuleTree:
+    """The tree of a module."""
     return _ModuleTree(module)
 
 
@@ -345,6 +352,7 @@ class _ModuleTree:
         self.function_at: dict[cst.CSTNode, Function] = {}
         self.class_at: dict[cst.CSTNode, Class] = {}
         self._expressions: dict[Statement, list[cst.CSTNode]] = {}
+        self._calls: dict[Statement, list[cst.Call]] = {}
         self.root = self._add_module(module)
 
     def expressions(self, statement: Statement) -> Sequence[cst.CSTNode]:
@@ -352,6 +360,13 @@ class _ModuleTree:
         if found is None:  # everybody asks for them, for every statement
             found = [node for part in _own_parts(statement.node) for node in walk(part)]
             self._expressions[statement] = found
+        return found
+
+    def calls(self, statement: Statement) -> Sequence[cst.Call]:
+        found = self._calls.get(statement)
+        if found is None:
+            found = [node for node in self.expressions(statement) if isinstance(node, cst.Call)]
+            self._calls[statement] = found
         return found
 
     @cached_property

@@ -12,7 +12,7 @@ from io import BytesIO
 import libcst as cst
 
 from amp_migrate.findings import Finding
-from amp_migrate.module_text import module_text
+from amp_migrate.module_text import KEPT_MODULES, module_text
 
 _ALONE = re.compile(rb"\r(?!\n)")
 
@@ -25,7 +25,7 @@ class Unparsable(Exception):
         self.finding = finding
 
 
-@lru_cache(maxsize=24)  # a large unit: its scripts share files, and a unit may be tried several times
+@lru_cache(KEPT_MODULES)
 def parse(source: bytes) -> cst.Module:
     """The module of a source file, exact to the byte. Raises Unparsable."""
     text = _decode(source)

@@ -520,8 +520,8 @@ def _by_function(statements: Iterable[Statement]) -> Users:
 def _refuse_unread(unread: dict[str, cst.CSTNode], what: str) -> None:
     """A refusal for the first of some names of other files; with them all, their files may join the unit."""
     if unread:
-        name, call = next(iter(unread.items()))
-        raise Refusal("AMP970", call, f"{shown(name)} {what}", tuple(unread))
+        name = min(unread)
+        raise Refusal("AMP970", unread[name], f"{shown(name)} {what}", tuple(unread))
 
 
 def _settle_conditions(facts: Facts, found: Recognition, hung: Hung | None) -> None:

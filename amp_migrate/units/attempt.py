@@ -20,7 +20,7 @@ class Attempt:
     """What came of a unit: a Result for each file, in path order, and what prevents the migration, if anything does.
 
     `given` are the functions that got a parameter, by path and name: whoever calls them must be in the unit, too.
-    `unread` are names of other local modules, whose code decides whether the training survives half precision.
+    `unread` are those of its outcomes.
     """
 
     results: tuple[Result, ...]
@@ -67,8 +67,7 @@ def attempt_of(members: Mapping[str, str], programs: Mapping[str, Outcome]) -> A
         merged = dataclasses.replace(_merged(found), unit=tuple(members.items()))
         results.append(_refused(merged, reasons) if reasons else merged)
     given = frozenset(one for outcome in programs.values() for one in outcome.given)
-    refusals = [outcome.refusal for outcome in programs.values() if outcome.refusal is not None]
-    unread = frozenset(name for refusal in refusals for name in refusal.unread)
+    unread = frozenset(name for outcome in programs.values() for name in outcome.unread)
     return Attempt(tuple(results), reasons, given if not reasons else frozenset(), unread)
 
 

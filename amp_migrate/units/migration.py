@@ -16,7 +16,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from amp_migrate.engine import Input, Outcome, migrate
+from amp_migrate.engine import Input, Outcome, forget_modules, migrate
 from amp_migrate.files.helpers import Helpers
 from amp_migrate.files.neighbours import NeighbourCast, casts_that_need_apex, local_modules
 from amp_migrate.files.torch_version import api_for
@@ -141,6 +141,7 @@ class _Units:
             if any(other.attempt.changed and set(unit.files) <= set(other.unit.files) for other in done):
                 continue  # a larger unit that is migrated has grown over it
             one = self._migrated(unit)
+            forget_modules()
             others = [other for other in done if one.attempt.contradicts(other.attempt)]
             if others:
                 done = [other for other in done if other not in others]
@@ -364,18 +365,20 @@ class _Units:
     def _attempt(
         self, unit: Unit, given: Iterable[tuple[Path, str]] = (), *, unless: Iterable[Finding] = ()
     ) -> Attempt:
-        """Migrate a unit, program by program; only as far as until one of some known reasons prevents it again."""
+        """Migrate a unit, program by program; only as far as until one of some known reasons prevents it again, or one
+        shows files that have to join first.
+        """
         members = {self.workspace.shown(file): reason for file, reason in unit.reasons.items()}
         if not self.taken.isdisjoint(unit.files):
             return Attempt(())  # a unit has one source form, and that one has the precedence (rule H1)
         programs = self.index.programs(unit, given)
         outcomes: dict[str, Outcome] = {}
         for script, files in programs.items():
-            outcomes[self.workspace.shown(script)] = self._program(files)
-            if not set(aloud(unless)).isdisjoint(reasons_of(outcomes[self.workspace.shown(script)])):
+            outcome = outcomes[self.workspace.shown(script)] = self._program(files)
+            if outcome.unread or not set(aloud(unless)).isdisjoint(reasons_of(outcome)):
                 break
         attempt = attempt_of(members, outcomes)
-        if len(programs) == 1 or not attempt.reasons:
+        if len(programs) == 1 or not attempt.reasons or attempt.unread:
             return attempt
         # Where a script does not call all that it shares, only the scripts together show what is needed.
         together = attempt_of(members, {self.workspace.shown(unit.files[0]): self._program(unit.files)})

@@ -140,9 +140,7 @@ class Forwards:
 
 def own_calls(facts: Facts, statement: Statement) -> Iterator[cst.Call]:
     """The calls in the statement itself."""
-    for part in facts.tree.expressions(statement):
-        if isinstance(part, cst.Call):
-            yield part
+    yield from facts.tree.calls(statement)
 
 
 def is_no_grad(facts: Facts, statement: Statement) -> bool:

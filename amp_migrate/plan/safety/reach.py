@@ -103,9 +103,7 @@ class Reach:
 
     def _call(self, call: cst.Call) -> None:
         self._note_callees(call)
-        candidates = list(self.facts.objects.candidates(call))
-        if len(candidates) > 1:
-            candidates.sort(key=self.facts.tree.functions.index)
+        candidates = self.facts.objects.candidates(call)
         for function in candidates:
             if function.name != "__init__":
                 self._enter(function)
@@ -300,7 +298,7 @@ class Reach:
         self._note_registered(call)
         for owner in self._classes_of(call):
             self._class(owner)
-        candidates = sorted(self.facts.objects.candidates(call), key=self.facts.tree.functions.index)
+        candidates = self.facts.objects.candidates(call)
         called = None if candidates else self._of_class(call.func)
         for function in candidates or ([called] if called is not None else self._functions_held(call.func)):
             if function.name != "__init__":

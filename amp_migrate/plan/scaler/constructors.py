@@ -69,9 +69,7 @@ class Constructors:
 
     def _is_abstract(self, owner: Class) -> bool:
         """True for a base class of which nobody makes an instance."""
-        ancestors = self.facts.objects.ancestors
-        is_base = any(owner in ancestors(other) for other in self.facts.tree.classes if other is not owner)
-        return is_base and not self.facts.objects.makers.get(owner)
+        return len(self.facts.objects.derived(owner)) > 1 and not self.facts.objects.makers.get(owner)
 
     def _method(self, owner: Class, name: str) -> Function | None:
         return self.facts.objects.method_of(owner, name)

@@ -106,8 +106,7 @@ class Instances:
 
     def _line_of(self, owner: Class) -> frozenset[Class]:
         """The class with those that it inherits from or that inherit from it; not its siblings."""
-        ancestors = self.facts.objects.ancestors
-        return frozenset(cls for cls in self.facts.tree.classes if cls in ancestors(owner) or owner in ancestors(cls))
+        return frozenset(self.facts.objects.ancestors(owner)).union(self.facts.objects.derived(owner))
 
     def _receiver(self, function: Function, owner: Class) -> str | None:
         """An expression for the instance in a function: `self`, or `self.GAN` in another class."""
@@ -218,9 +217,8 @@ class Instances:
         return plain[-1] if plain else None
 
     def _methods_below(self, owner: Class) -> Iterator[Function]:
-        for cls in self.facts.tree.classes:
-            if owner in self.facts.objects.ancestors(cls):
-                yield from (method for method in cls.methods.values() if method.is_method and method.parameters)
+        for cls in self.facts.objects.derived(owner):
+            yield from (method for method in cls.methods.values() if method.is_method and method.parameters)
 
 
 def _before_returns(creation: Creation) -> Creation:

@@ -14,7 +14,7 @@ _SLOTTED = frozenset(f"{package}.{name}" for package in ("attr", "attrs") for na
 
 def takes_attributes(facts: Facts, cls: Class) -> bool:
     """False where the class or one derived from it has slots, is a named tuple or a frozen data class."""
-    return not any(_is_closed(facts, other) for other in facts.tree.classes if cls in facts.objects.ancestors(other))
+    return not any(_is_closed(facts, other) for other in facts.objects.derived(cls))
 
 
 def _is_closed(facts: Facts, cls: Class) -> bool:

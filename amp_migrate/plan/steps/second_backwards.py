@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Collection
+from functools import lru_cache
 
 import libcst as cst
 
@@ -130,14 +131,14 @@ def _is_handed_in(facts: Facts, receiver: cst.BaseExpression | None) -> bool:
 def reads_directions(facts: Facts, name: str) -> bool:
     """True for a class or function of another file that is found there, and is free of the scale."""
     source = facts.elsewhere.source_of(name)
+    return source is not None and _defines_scale_free(source, name.rpartition(".")[2])
+
+
+@lru_cache(maxsize=1024)  # a unit is tried several times, and many of its calls are of one name
+def _defines_scale_free(source: bytes, name: str) -> bool:
     try:
-        tree = ast.parse(source) if source is not None else None
+        body = ast.parse(source).body
     except (SyntaxError, ValueError):
         return False
-    last = name.rpartition(".")[2]
-    defined = [
-        node
-        for node in (tree.body if tree is not None else [])
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == last
-    ]
+    defined = [node for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name]
     return len(defined) == 1 and not getattr(defined[0], "bases", []) and is_scale_free(defined[0])
