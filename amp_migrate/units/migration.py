@@ -375,16 +375,20 @@ class _Units:
         outcomes: dict[str, Outcome] = {}
         for script, files in programs.items():
             outcome = outcomes[self.workspace.shown(script)] = self._program(files)
-            if outcome.unread or not set(aloud(unless)).isdisjoint(reasons_of(outcome)):
+            if self._leads_on(unit, outcome) or not set(aloud(unless)).isdisjoint(reasons_of(outcome)):
                 break
         attempt = attempt_of(members, outcomes)
-        if len(programs) == 1 or not attempt.reasons or attempt.unread:
+        if len(programs) == 1 or not attempt.reasons or self._leads_on(unit, outcome):
             return attempt
         # Where a script does not call all that it shares, only the scripts together show what is needed.
         together = attempt_of(members, {self.workspace.shown(unit.files[0]): self._program(unit.files)})
         lacks_models_only = bool(together.unread)  # they are yet to be added
         lacks_callers_only = all(reason.code == "AMP951" for reason in attempt.reasons)
         return together if lacks_models_only or lacks_callers_only or not together.reasons else attempt
+
+    def _leads_on(self, unit: Unit, outcome: Outcome) -> bool:
+        """True where a program has to read files that are not in its unit yet."""
+        return len(unit.extended(self.index.holding_names(outcome.unread)).files) > len(unit.files)
 
     def _program(self, files: tuple[Path, ...]) -> Outcome:
         if files not in self._outcomes:
