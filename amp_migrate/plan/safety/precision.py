@@ -97,6 +97,8 @@ _NUMPY_FUNCTION = re.compile(r"numpy\.(?:exp|log|sqrt|tanh|cos|sin|power|minimum
 _COUNTERS = frozenset("range xrange trange".split())
 _CONSTANTS = frozenset("math.pi math.e math.tau math.inf numpy.pi numpy.e numpy.inf torch.pi torch.e torch.inf".split())
 _NUMBERS = frozenset("size dim len item int stride nelement numel".split())
+# What autocast leaves in the dtype that it is given.
+CHANGES_NOTHING = _TO_OTHER | _MADE | _LIKE | _PASS_ON | _JOINING | _COMBINING | _NUMBERS | _TO_FLOAT32 | {"to", "type"}
 _DEEPEST = 40
 _MOST = 4000
 
