@@ -90,8 +90,8 @@ def _is_excluded(file: Path, options: Options) -> bool:
 
 
 def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[Finding]:
-    """What else speaks of Apex in the folders that were migrated: requirements, installation, documents; and what asks
-    for a torch that has no native AMP.
+    """What else speaks of Apex in the folders that were migrated: requirements, installation, documents; and what admits
+    a torch without native AMP.
     """
     outputs = {os.path.realpath(result.path): result for result in results}
     if not any(result.changed for result in outputs.values()):
@@ -101,11 +101,11 @@ def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[
 
 
 def _without_native_amp(results: Iterable[Result]) -> set[Finding]:
-    """Where the projects of the migrated files ask for a torch that cannot import what is written there now."""
+    """Where the projects of the migrated files admit a torch that cannot import what is written there now."""
     from amp_migrate.files.torch_version import declaration  # it asks for installed packages, which takes a while
 
     needing = [Path(result.path) for result in results if result.changed and result.form != COMPANIONS]
-    asked = {found for file in needing if (found := declaration(file)) is not None and not found.admits_native_amp}
+    asked = {found for file in needing if (found := declaration(file)) is not None and found.is_before_native_amp}
     return {Finding(in_words(one.file), one.line, "AMP133", f"asks for `{one.text}`") for one in asked}
 
 

@@ -235,8 +235,8 @@ _RULES = (
     Rule(
         "AMP133",
         "attention",
-        "the torch that is asked for has no native AMP",
-        "torch.cuda.amp came with torch 1.6: with the version of this line, what was migrated cannot be imported",
+        "a torch without native AMP is asked for, or enough",
+        "native AMP came with torch 1.6: with the version of this line, what was migrated fails at its import",
         "ask for torch 1.6 or newer, and for the torchvision and torchaudio that go with it",
     ),
     Rule(

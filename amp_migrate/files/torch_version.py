@@ -16,7 +16,7 @@ from amp_migrate.files.read import read_if_there
 from amp_migrate.options import Api
 
 FIRST_WITH_TORCH_AMP = (2, 3)
-_FIRST_WITH_NATIVE_AMP = (1, 6, 0)
+_FIRST_WITH_NATIVE_AMP = (1, 6)
 # `torch>=1.7`, `torch (>=1.5)`, `pytorch::pytorch=1.7`, `torch = "^1.10"`, `torch = {version = "1.10.0"}`,
 # `.../torch-1.7.0-cp38-...whl`; what follows the name is kept for the bounds.
 _REQUIREMENT = re.compile(
@@ -25,7 +25,6 @@ _REQUIREMENT = re.compile(
     re.MULTILINE,
 )
 _BOUND = re.compile(r"(?P<operator>[=<>!~^]=?=?)?\s*(?P<version>\d+(?:\.\d+)*)")
-_EXACT = (None, "==", "=", "===")
 _DECLARING = (
     "pyproject.toml",
     "setup.cfg",
@@ -55,26 +54,9 @@ class Declaration:
         return (0, 0)
 
     @property
-    def admits_native_amp(self) -> bool:
-        """False where no torch from 1.6 on will do."""
-        for bound in _BOUND.finditer(self.specifier):
-            if not _admits_native_amp(bound["operator"], bound["version"].split(".")):
-                return False
-            if bound["operator"] in _EXACT:
-                break  # what follows in a wheel's name or for conda is its build
-        return True
-
-
-def _admits_native_amp(operator: str | None, version: list[str]) -> bool:
-    """True where a bound leaves a torch with native AMP, by the grammars of pip, conda and poetry."""
-    written = tuple(int(part) for part in [*version, "0", "0"][:3])
-    if operator == "<":
-        return written > _FIRST_WITH_NATIVE_AMP
-    # `==1.*`, `=1` and `~=1.4` go up to the next major version, as `^1.4` does; so does nothing that begins with 0.
-    open_below = {"~=": 3, "^": 4, "<=": 1}.get(operator or "", 2)
-    is_open = len(version) < open_below and int(version[0]) > 0
-    is_below = operator in _EXACT or operator in ("<=", "~=", "~", "^")
-    return is_open or not is_below or written >= _FIRST_WITH_NATIVE_AMP
+    def is_before_native_amp(self) -> bool:
+        """True where it names a version without native AMP as the oldest, or the only one."""
+        return (0, 0) < self.oldest < _FIRST_WITH_NATIVE_AMP
 
 
 def api_for(version: tuple[int, int] | None) -> Api:
