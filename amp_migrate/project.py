@@ -90,7 +90,7 @@ def _is_excluded(file: Path, options: Options) -> bool:
 
 
 def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[Finding]:
-    """What else speaks of Apex in the folders that were migrated: requirements, installation, documents; and what admits
+    """What else speaks of Apex in the folders that were migrated (requirements, installation, documents), and what admits
     a torch without native AMP.
     """
     outputs = {os.path.realpath(result.path): result for result in results}
