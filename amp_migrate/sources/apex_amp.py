@@ -35,6 +35,7 @@ from amp_migrate.plan.model import (
 from amp_migrate.selection import APEX_AMP
 from amp_migrate.sources.casts import CastReader
 from amp_migrate.sources.float_operations import cast_operation
+from amp_migrate.sources.half_inputs import lower_half_inputs
 from amp_migrate.sources.handed import is_only_saved
 from amp_migrate.sources.handle import (
     add_optimizers,
@@ -115,6 +116,11 @@ class _Reader:
             self.refusals += [unscaled] if unscaled is not None else []
         if native is not None and self.found.sites:
             self.refusals.insert(0, native)
+        if not self.refusals:
+            try:
+                lower_half_inputs(self.facts, self.found)
+            except Refusal as refusal:
+                self.refusals.append(refusal)
         return self.found, self.refusals
 
     def _availability_calls(self, statement: Statement) -> Iterator[cst.Call]:

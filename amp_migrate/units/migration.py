@@ -112,6 +112,7 @@ class _Units:
         self.whole_units = whole_units
         self._outcomes: dict[tuple[Path, ...], Outcome] = {}
         self._cast_for_others: set[Path] = set()
+        self._giving: set[Path] = set()  # files that cast what models in other files are given
         self.index = workspace.index(tie)
 
     def results(self, seeds: list[Path]) -> dict[Path, Result]:
@@ -167,7 +168,7 @@ class _Units:
         return units
 
     def _migrated(self, unit: Unit) -> _Done:
-        done = self._with_context(self._with_models(self._grown(unit)))
+        done = self._with_context(self._with_half_inputs(self._with_models(self._grown(unit))))
         return self._unless_others_decide(self._unless_casts_need_apex(done))
 
     def _with_models(self, done: _Done) -> _Done:
@@ -186,6 +187,21 @@ class _Units:
                 joined = self._grown(casting)
                 return joined if HALF in forms else self._unless_copies_change(done, joined)
         return done
+
+    def _with_half_inputs(self, done: _Done) -> _Done:
+        """The unit with the files that cast what its model is given: O2 had made the model half."""
+        if self.tie is not APEX_AMP or not done.attempt.changed:
+            return done
+        casting = self.index.used_with(done.unit, _CASTS)
+        if not len(done.unit.files) < len(casting.files) <= _MOST_FILES:
+            return done
+        joined = self._grown(casting)
+        mine = {real(path) for path in joined.attempt.changed} - set(done.unit.files)
+        is_about_them = any(reason.code == "AMP920" for reason in joined.attempt.reasons)
+        if not mine and not is_about_them:
+            return done
+        self._giving |= mine
+        return joined
 
     def _unless_copies_change(self, done: _Done, joined: _Done) -> _Done:
         """The unit with files that cast its model. Where a copy of FP16_Optimizer would change with them it stays
@@ -350,14 +366,14 @@ class _Units:
         autocast that runs under a precision of its caller's choice.
         """
         for result in done.attempt.results:
-            words = _DECIDING.get(result.form) if result.changed else None
-            if words is None:
-                continue
             file = real(result.path)
+            words = _CASTS if file in self._giving else _DECIDING.get(result.form)
+            if words is None or not result.changed:
+                continue
             for name in changed_definitions(result.source, result.output):
                 for user, reason in self.index.users_of(name, file, done.unit).items():
                     if words.search(self.index.source(user)):
-                        what = "casts to half" if result.form == HALF else "chooses a precision"
+                        what = "chooses a precision" if result.form == PLAIN else "casts to half"
                         finding = Finding(result.path, 1, "AMP901", f"{in_words(user)} {reason}, and {what} itself")
                         return dataclasses.replace(done, attempt=done.attempt.left(finding))
         return done

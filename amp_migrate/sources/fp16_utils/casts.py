@@ -15,12 +15,11 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import subscript_key
-from amp_migrate.facts.tree import Block, Statement, walk
+from amp_migrate.facts.tree import Block, Statement
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.fp16_utils.names import ACCESSORS, MODEL_CASTS, PREFIXES, form_name
+from amp_migrate.sources.half_types import HalfTypes
 
-_HALF_DTYPES = frozenset("torch.half torch.float16".split())
-_HALF_TENSORS = frozenset("torch.HalfTensor torch.cuda.HalfTensor".split())
 _MAKE_FLOATS = frozenset(
     "torch.rand torch.randn torch.zeros torch.ones torch.linspace torch.FloatTensor torch.cuda.FloatTensor".split()
 )
@@ -47,6 +46,7 @@ class Casts:
     def __init__(self, facts: Facts, lowering: Lowering, statements: list[Statement]) -> None:
         self.facts = facts
         self.lowering = lowering
+        self._types = HalfTypes(facts)
         self._modules = {
             one
             for statement in statements
@@ -84,7 +84,7 @@ class Casts:
             return False
         if node.func.attr.value == "half":
             return not node.args
-        return node.func.attr.value in ("to", "type") and any(self._is_half_type(arg.value) for arg in node.args)
+        return node.func.attr.value in ("to", "type") and any(self._types.is_one(arg.value) for arg in node.args)
 
     def is_only_cast(self, statement: Statement) -> bool:
         """True for a statement that does nothing but cast."""
@@ -126,42 +126,26 @@ class Casts:
 
     def _lower_arm(self, statement: Statement) -> bool:
         """`if half: kind = torch.half`, `else: kind = torch.float`: the arm with the other type stays (rule G3)."""
-        outer, node = statement.block.owner, statement.node
-        if outer is None or not isinstance(outer.node, cst.If) or not isinstance(node, cst.Assign):
+        found = self._types.plain_arm(statement)
+        if found is None or self.is_at(statement):
             return False
-        arms = {block.arm: block.statements for block in outer.blocks}
-        if len(arms) != 2 or any(len(statements) != 1 for statements in arms.values()):
-            return False
-        ((arm, (other,)),) = ((arm, one) for arm, one in arms.items() if one[0] is not statement)
-        if not isinstance(other.node, cst.Assign) or self._types_in(other.node.value):
-            return False
-        targets = [[self.facts.text(target.target) for target in one.targets] for one in (node, other.node)]
-        if targets[0] != targets[1] or not self._types_in(node.value) or self.is_at(statement):
-            return False
+        outer, arm = found
         self.lowering.arms[outer] = arm
         return True
 
     def _lower_type(self, node: cst.CSTNode) -> None:
         """Of `torch.half if args.fp16 else torch.float` the other type (rule G3); of one that is no choice, float's."""
         if isinstance(node, cst.IfExp):
-            sides = [(one, other) for one, other in ((node.body, node.orelse), (node.orelse, node.body))]
-            plain = [other for one, other in sides if self._is_half_type(one) and not self._types_in(other)]
-            if plain:
-                self.lowering.replaced[node] = self.facts.text(plain[0])
+            plain = self._types.plain_side(node)
+            if plain is not None:
+                self.lowering.replaced[node] = self.facts.text(plain)
             return
         parent = self.facts.tree.parents.get(node)
         is_chosen = isinstance(parent, cst.IfExp) and parent in self.lowering.replaced
-        if is_chosen or not isinstance(node, (cst.Name, cst.Attribute)) or not self._is_half_type(node):
+        if is_chosen or not isinstance(node, (cst.Name, cst.Attribute)) or not self._types.is_one(node):
             return
         if not isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute)):
-            self.lowering.replaced[node] = self._plain_type(node)
-
-    def _types_in(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
-        return [part for part in walk(node) if isinstance(part, cst.BaseExpression) and self._is_half_type(part)]
-
-    def _plain_type(self, node: cst.BaseExpression) -> str:
-        text = self.facts.text(node).replace("Half", "Float").replace("half", "float")
-        return text.replace("float16", "float32")
+            self.lowering.replaced[node] = self._types.of_float32(node)
 
     def lower_accessors(self, statements: list[Statement]) -> None:
         """`model[1]`, where network_to_half put a cast before the model: it is the model again (rule G4)."""
@@ -215,7 +199,7 @@ class Casts:
             else:
                 self.lowering.renamed[call.func] = "float"
             return
-        kinds = [arg for arg in call.args if self._is_half_type(arg.value)]
+        kinds = [arg for arg in call.args if self._types.is_one(arg.value)]
         if is_module and name == "type":
             self.lowering.replaced[call] = f"{self.facts.text(receiver)}.cuda()"
         elif is_module and len(call.args) > 1:
@@ -224,7 +208,7 @@ class Casts:
             self._take_out(statement, call, receiver)
         else:
             for arg in kinds:
-                self.lowering.replaced[arg.value] = self._plain_type(arg.value)
+                self.lowering.replaced[arg.value] = self._types.of_float32(arg.value)
 
     def _take_out(self, statement: Statement, call: cst.Call, inner: cst.BaseExpression) -> None:
         """What is cast stays; a statement that does nothing else goes."""
@@ -286,7 +270,3 @@ class Casts:
     def _makes_module(self, call: cst.Call) -> bool:
         dotted = self.facts.names.dotted(call.func) or ""
         return dotted.startswith("torch.nn.") and dotted.rpartition(".")[2][:1].isupper()
-
-    def _is_half_type(self, node: cst.BaseExpression) -> bool:
-        dotted = self.facts.names.dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
-        return dotted in _HALF_DTYPES | _HALF_TENSORS

@@ -1,0 +1,175 @@
+"""Inputs that are cast to half by hand beside apex.amp, for O2 has made half of the model (rule G1).
+
+Natively the model is in float32, and takes no half input outside of autocast. Inside, autocast casts what has to be
+half. So the casts go: what the option alone casts stays what it was, everything else is made float32.
+
+if args.fp16: x = x.half()              goes
+x = x.half()                            x = x.float(): x may hold integers
+kind = torch.half if fp16 else None     kind = None
+x.to(torch.half)                        x.to(torch.float)
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Lowering, Recognition
+from amp_migrate.plan.regions.tensors import leaves_torch
+from amp_migrate.plan.roles import Roles
+from amp_migrate.sources.half.arms import OF_PRECISION
+from amp_migrate.sources.half_inputs.given import Given
+from amp_migrate.sources.half_inputs.half_models import is_half_call, running_in_half
+from amp_migrate.sources.half_types import HalfTypes
+
+
+def lower_half_inputs(facts: Facts, found: Recognition) -> None:
+    """Give a Recognition of apex.amp the lowering that takes its half inputs out, where it has some.
+
+    Raises Refusal for a cast that two models need in two types.
+    """
+    if not found.setups or not _says_half(facts):
+        return
+    inputs = _HalfInputs(facts, found)
+    if not inputs.lowering.is_empty:
+        found.lowering = inputs.lowering
+        found.sites += inputs.sites
+
+
+def _says_half(facts: Facts) -> bool:
+    types = HalfTypes(facts)
+    every = (cst.Call, cst.Name, cst.Attribute)
+    return any(types.is_one(part) or is_half_call(part) for kind in every for part, _ in facts.tree.every(kind))
+
+
+class _HalfInputs:
+    def __init__(self, facts: Facts, found: Recognition) -> None:
+        self.facts = facts
+        self.types = HalfTypes(facts)
+        self.lowering = Lowering()
+        self.sites: list[cst.CSTNode] = []
+        roles = Roles(facts, found)
+        casts_operations = all(setup.level in ("O0", "O1") for setup in found.setups)
+        forwards = [
+            (call, at)
+            for call, at in facts.tree.every(cst.Call)
+            if roles.is_forward(call) and not (casts_operations and _is_of_network(at.function))
+        ]
+        functions = running_in_half(facts)
+        in_half = [(call, at) for call, at in forwards if at.function in functions]
+        self.parts = Given(facts, roles, [one for one in forwards if one not in in_half]).parts
+        self._fold_choices()
+        self._drop_guarded()
+        self._lower_others()
+        for part in Given(facts, roles, in_half).parts:
+            if part in self.sites:
+                text = facts.text(part)
+                raise Refusal("AMP920", part, f"{text} feeds a model that stays in half, and one that does not")
+
+    def _fold_choices(self) -> None:
+        """Of `torch.half if fp16 else torch.float` and `x.half() if fp16 else x` the other side."""
+        for part, statement in self.parts.items():
+            found = self.types.plain_arm(statement)
+            if found is not None and isinstance(statement.node, cst.Assign) and part is statement.node.value:
+                outer, arm = found
+                self.lowering.arms[outer] = arm
+                self.sites.append(part)
+            elif isinstance(part, cst.IfExp):
+                plain = self.types.plain_side(part) or _uncast_side(part)
+                if plain is not None:
+                    self.lowering.replaced[part] = self.facts.text(plain)
+                    self.sites.append(part)
+
+    def _drop_guarded(self) -> None:
+        """`if args.fp16: x = x.half()`, and `x = to_half(x)` by a helper."""
+        for statement in dict.fromkeys(self.parts.values()):
+            outer = statement.block.owner
+            if outer is None or not isinstance(outer.node, cst.If) or statement.block.arm != "body":
+                continue
+            if OF_PRECISION.search(self.facts.text(outer.node.test)) and self._only_casts(statement):
+                self.lowering.removed.append(statement)
+                self.sites += [part for part in self.facts.tree.expressions(statement) if self._casts(part)] or [
+                    statement.node
+                ]
+        self._drop_helpers()
+
+    def _only_casts(self, statement: Statement) -> bool:
+        node = statement.node
+        if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.value, cst.Call):
+            return False
+        call, target = node.value, source_key(node.targets[0].target)
+        if self._casts(call):
+            return source_key(_receiver(call)) == target
+        function = self.facts.objects.called_function(call)
+        is_same = len(call.args) == 1 and source_key(call.args[0].value) == target
+        return is_same and function is not None and self._holds_cast(function)
+
+    def _drop_helpers(self) -> None:
+        """The helpers that nothing calls any more."""
+        for function in self.facts.tree.functions:
+            if function.is_module or function.owner is not None or not self._holds_cast(function):
+                continue
+            calls = [site.statement for site in self.facts.calls.callers(function)]
+            outside = [one for one in calls if one.function is not function]
+            is_called = any(not any(one.inside(gone) for gone in self.lowering.removed) for one in outside)
+            uses = self.facts.calls.value_uses(function)
+            if outside and not is_called and not uses and not self.facts.is_used_outside(function):
+                self.lowering.removed.append(self.facts.tree.statements[function.node])
+
+    def _holds_cast(self, function: Function) -> bool:
+        return any(statement.function is function and self._casts(part) for part, statement in self.parts.items())
+
+    def _lower_others(self) -> None:
+        for part, statement in self.parts.items():
+            if self._is_gone(part, statement):
+                continue
+            if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and is_half_call(part):
+                if not leaves_torch(self.facts, part):
+                    self.lowering.renamed[part.func] = "float"
+                    self.sites.append(part)
+            elif isinstance(part, cst.BaseExpression) and self.types.is_one(part) and not self._is_asked_for(part):
+                self.lowering.replaced[part] = self.types.of_float32(part)
+                self.sites.append(part)
+
+    def _casts(self, node: cst.CSTNode) -> bool:
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return False
+        named = any(self.types.is_one(arg.value) for arg in node.args)
+        return is_half_call(node) or (called_name(node) in ("to", "type") and named)
+
+    def _is_gone(self, part: cst.CSTNode, statement: Statement) -> bool:
+        gone = [*self.lowering.removed, *self.lowering.arms]
+        if any(statement.inside(one) or one.node is statement.function.node for one in gone):
+            return True
+        current: cst.CSTNode | None = part
+        while current is not None and current is not statement.node:
+            if current in self.lowering.replaced and current is not part:
+                return True
+            current = self.facts.tree.parents.get(current)
+        return False
+
+    def _is_asked_for(self, node: cst.BaseExpression) -> bool:
+        """`x.dtype == torch.half`, and the inner part of a longer name."""
+        parent = self.facts.tree.parents.get(node)
+        return isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute))
+
+
+def _is_of_network(function: Function) -> bool:
+    """True in the code of a model, which O1 ran in half and float32 as autocast does."""
+    return function.owner is not None and "forward" in function.owner.methods
+
+
+def _receiver(call: cst.Call) -> cst.BaseExpression:
+    assert isinstance(call.func, cst.Attribute)
+    return call.func.value
+
+
+def _uncast_side(choice: cst.IfExp) -> cst.BaseExpression | None:
+    """The `x` of `x.half() if fp16 else x`."""
+    for one, other in ((choice.body, choice.orelse), (choice.orelse, choice.body)):
+        if is_half_call(one) and isinstance(one, cst.Call) and source_key(_receiver(one)) == source_key(other):
+            return other
+    return None

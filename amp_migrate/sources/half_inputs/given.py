@@ -1,0 +1,101 @@
+"""What makes the values that models are given: in the functions that run them, in helpers whose results they take, and
+in the callers whose arguments they take.
+
+    batch = to_half(batch)          with      def to_half(batch):
+    scores = model(batch)                         return {name: one.half() for name, one in batch.items()}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.dataflow import Path, backward_slice, reads
+from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.plan.roles import Roles
+
+
+class Given:
+    """`parts` are the expressions that make what some forwards are given, with their statements."""
+
+    def __init__(self, facts: Facts, roles: Roles, forwards: Iterable[tuple[cst.Call, Statement]]) -> None:
+        self.facts = facts
+        self.roles = roles
+        self.parts: dict[cst.CSTNode, Statement] = {}
+        for call, statement in forwards:
+            for arg in call.args:
+                self._follow(arg.value, statement)
+
+    def _follow(self, node: cst.BaseExpression, at: Statement, *, is_in_helper: bool = False) -> None:
+        """Take in an expression, and what makes the values in it. What a helper is given has been taken in with its
+        call.
+        """
+        if node in self.parts:
+            return
+        for part in walk(node):
+            self._take(part, at)
+        made = backward_slice(at, list(reads(node)), lambda path: path == ("self",))
+        for statement in made.statements:
+            for part in self.facts.tree.expressions(statement):
+                self._take(part, statement)
+        for path in made.open_paths:
+            self._follow_from_outside(path, at.function, is_in_helper=is_in_helper)
+
+    def _take(self, part: cst.CSTNode, statement: Statement) -> None:
+        """One part, with what a function of the unit gives back there; models are no helpers."""
+        if part in self.parts:
+            return
+        self.parts[part] = statement
+        if not isinstance(part, cst.Call) or self.roles.is_forward(part):
+            return
+        for function in self.facts.objects.candidates(part):
+            for statement in _own_statements(function):
+                value = _given_back(statement)
+                if value is not None:
+                    self._follow(value, statement, is_in_helper=True)
+
+    def _follow_from_outside(self, path: Path, function: Function, *, is_in_helper: bool) -> None:
+        """A parameter comes from the callers, a global name from its module, an attribute from the methods of its
+        class.
+        """
+        if path[0] == "self" and function.owner is not None:
+            for store in self.facts.objects.stores_of(path[1]):
+                if store.statement.function.owner is function.owner:
+                    self._follow(store.value, store.statement)
+            return
+        variable = self.facts.names.visible(path[0], function)
+        if variable is None:
+            return
+        for binding in variable.bindings:
+            if binding.kind == "param" and variable.scope.owner is function:
+                self._follow_parameter(path[0], function, is_in_helper=is_in_helper)
+            elif binding.kind == "assign" and binding.statement is not None and binding.value is not None:
+                if binding.statement.function is not function:
+                    self._follow(binding.value, binding.statement)
+
+    def _follow_parameter(self, name: str, function: Function, *, is_in_helper: bool) -> None:
+        for param in function.parameters:
+            if param.name.value != name:
+                continue
+            if param.default is not None:
+                self._follow(param.default, self.facts.tree.statement_of(param))
+            for site in self.facts.calls.callers(function) if not is_in_helper else ():
+                arg = self.facts.objects.argument(site.call, function, param)
+                if arg is not None:
+                    self._follow(arg.value, site.statement)
+
+
+def _own_statements(function: Function) -> Iterator[Statement]:
+    for statement in function.body.statements:
+        yield from (inner for inner in statement.descendants() if inner.function is function)
+
+
+def _given_back(statement: Statement) -> cst.BaseExpression | None:
+    """What a statement returns or yields."""
+    node = statement.node
+    if isinstance(node, cst.Return):
+        return node.value
+    given = node.value.value if isinstance(node, cst.Expr) and isinstance(node.value, cst.Yield) else None
+    return given if isinstance(given, cst.BaseExpression) else None

@@ -1,0 +1,57 @@
+"""The types of half precision as values, and what stands in their place in the plain program (rule G3).
+
+torch.half, torch.cuda.HalfTensor                    torch.float, torch.cuda.FloatTensor
+torch.half if args.fp16 else torch.float             torch.float
+if fp16: kind = torch.half                           kind = torch.float
+else: kind = torch.float
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Statement, walk
+from amp_migrate.vocabulary import HALF_TYPES
+
+
+class HalfTypes:
+    """Answers about the names of half types in a unit."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def is_one(self, node: cst.CSTNode) -> bool:
+        """True for an expression that names a half type."""
+        dotted = self.facts.names.dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+        return dotted in HALF_TYPES
+
+    def names_in(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
+        """The names of half types in an expression."""
+        return [part for part in walk(node) if self.is_one(part)]
+
+    def of_float32(self, node: cst.BaseExpression) -> str:
+        """The name of the type that float32 has where half has this one."""
+        text = self.facts.text(node).replace("Half", "Float").replace("half", "float")
+        return text.replace("float16", "float32")
+
+    def plain_side(self, choice: cst.IfExp) -> cst.BaseExpression | None:
+        """The other type of `torch.half if args.fp16 else torch.float`."""
+        for one, other in ((choice.body, choice.orelse), (choice.orelse, choice.body)):
+            if self.is_one(one) and not self.names_in(other):
+                return other
+        return None
+
+    def plain_arm(self, statement: Statement) -> tuple[Statement, str] | None:
+        """The `if` around `kind = torch.half` that sets nothing else, and the arm of it that sets another type."""
+        outer, node = statement.block.owner, statement.node
+        if outer is None or not isinstance(outer.node, cst.If) or not isinstance(node, cst.Assign):
+            return None
+        arms = {block.arm: block.statements for block in outer.blocks}
+        if len(arms) != 2 or any(len(statements) != 1 for statements in arms.values()):
+            return None
+        ((arm, (other,)),) = ((arm, one) for arm, one in arms.items() if one[0] is not statement)
+        if not isinstance(other.node, cst.Assign) or self.names_in(other.node.value):
+            return None
+        targets = [[self.facts.text(target.target) for target in one.targets] for one in (node, other.node)]
+        return (outer, arm) if targets[0] == targets[1] and self.names_in(node.value) else None
