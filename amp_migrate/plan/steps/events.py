@@ -20,6 +20,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.averages import Averages
+from amp_migrate.plan.steps.cleared import is_cleared
 from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.hidden import refuse_hidden_training
 from amp_migrate.plan.steps.second_backwards import ScaleFree, reads_directions
@@ -370,7 +371,8 @@ class _Collector:
                     if isinstance(part, cst.Call) and called_name(part) in ("step", "deepcopy"):
                         return None  # a step of its own, or gradients of a copy
                     use = self._use_at(part, inner)
-                    kinds |= {use.kind} if use is not None else set()
+                    if use is not None and not (use.kind == "backward" and is_cleared(self.facts, self.roles, inner)):
+                        kinds.add(use.kind)
         if "backward" in kinds:
             return "backward"
         return "helper" if kinds else None
