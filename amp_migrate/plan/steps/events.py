@@ -221,8 +221,9 @@ class _Collector:
         if name in GRADIENT_CLIPS and not functions:
             return GradientUse(statement, "clip", part, part, objects or self._holders(part), access)
         if name == "backward" and isinstance(part.func, cst.Attribute) and not functions:
-            dotted = self.facts.names.dotted(part.func) or ""
-            return GradientUse(statement, "backward", part, part, None) if "apex" not in dotted else None
+            is_of_apex = "apex" in (self.facts.names.dotted(part.func) or "")
+            is_harmless = is_of_apex or is_cleared(self.facts, self.roles, statement)
+            return GradientUse(statement, "backward", part, part, None) if not is_harmless else None
         if Object("call", part) in self.roles.optimizers:
             return None  # builds the optimizer
         if self._is_optimizers_own(part, name):
@@ -371,8 +372,7 @@ class _Collector:
                     if isinstance(part, cst.Call) and called_name(part) in ("step", "deepcopy"):
                         return None  # a step of its own, or gradients of a copy
                     use = self._use_at(part, inner)
-                    if use is not None and not (use.kind == "backward" and is_cleared(self.facts, self.roles, inner)):
-                        kinds.add(use.kind)
+                    kinds |= {use.kind} if use is not None else set()
         if "backward" in kinds:
             return "backward"
         return "helper" if kinds else None

@@ -22,6 +22,7 @@ from amp_migrate.facts.tree import Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.steps.events import Events, GradientUse, Step
+from amp_migrate.plan.steps.stale import check_stale_gradients
 from amp_migrate.plan.steps.step_graph import StepGraph, step_roots
 from amp_migrate.plan.steps.unscales import Unscale, UnscalePlanner
 from amp_migrate.plan.steps.updates import Update, UpdatePlanner
@@ -55,6 +56,7 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
     reached: list[Statement] = []
     for root in step_roots(facts, events):
         graph = StepGraph(facts, events, decide, root)
+        check_stale_gradients(facts, graph)
         unscales = UnscalePlanner(facts, events, graph)
         unscales.plan()
         updates = UpdatePlanner(graph, unscales.unscales)

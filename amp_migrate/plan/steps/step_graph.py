@@ -63,7 +63,7 @@ class StepGraph:
         self.facts = facts
         self.events = events
         self.root = root
-        busy = {statement.function for statement in (*events.backwards, *events.steps)}
+        busy = {statement.function for statement in (*events.backwards, *events.steps, *events.zero_grads)}
         self.called_again = not self._has_loop()
         self.graph = Graph(
             facts,
