@@ -327,18 +327,25 @@ class _Units:
         while casts and all(one.joins for one in casts):
             files = {one.file: one.what for one in casts}
             self._cast_for_others |= files.keys()
-            for program in [one for one in self._outcomes if files.keys() >= set(one)]:
-                del self._outcomes[program]  # alone it was refused
+            self._forget(files)  # alone they were refused
             larger = done.unit.extended({**files, **self._setting_up(files)})
             if len(larger.files) > _MOST_FILES or len(larger.files) == len(done.unit.files):
                 break
             done = self._with_all_calls(_Done(larger, self._attempt(larger, done.given), done.given), files)
             casts = self._casts_of_neighbours(done)
+            if done.attempt.reasons:  # and so they are again, for Apex stays
+                self._cast_for_others -= files.keys()
+                self._forget(files)
         if not casts:
             return done
         path = next(iter(done.attempt.changed))
         finding = Finding(path, 1, "AMP901", f"{in_words(casts[0].file)} {casts[0].what}")
         return dataclasses.replace(done, attempt=done.attempt.left(finding))
+
+    def _forget(self, files: Iterable[Path]) -> None:
+        """Files that are to be tried again."""
+        for program in [one for one in self._outcomes if set(files) >= set(one)]:
+            del self._outcomes[program]
 
     def _with_all_calls(self, done: _Done, files: Mapping[Path, str]) -> _Done:
         """The unit with whoever uses files that cast functions, where one is refused unless its calls are known."""
