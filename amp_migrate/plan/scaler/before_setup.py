@@ -32,9 +32,10 @@ def reached_without_setup(
             continue
         busy = homes | {statement.function for statement in wanted}
         graph = Graph(facts, root, partial(facts.calls.reaches, holds=busy.__contains__), decide, called_again=False)
-        goals = {point for statement in wanted for point in graph.at(statement)}
-        points = graph.reached([graph.start], goals.__contains__, lambda point: point.statement in setups)
-        reached |= {point.statement for point in points if point.statement is not None}
+        for statement in wanted:  # one by one: a path ends at the first goal that it meets
+            points = set(graph.at(statement))
+            if graph.path_exists([graph.start], points.__contains__, lambda point: point.statement in setups):
+                reached.add(statement)
     return reached
 
 
