@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction
-from amp_migrate.facts.tree import Block, Function, Statement, names_in
+from amp_migrate.facts.tree import Block, Function, Statement, called_name, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Setup
 from amp_migrate.plan.regions.training import lowest_block
@@ -85,7 +85,11 @@ class Creations:
         return at
 
     def _check_conditions(self, place: Statement, lifted: list[Statement], uses: list[Statement]) -> None:
-        """A condition around the setup that is no guard is lost, unless what uses the scaler has it as well."""
+        """A condition around the setup that is no guard is lost, unless what uses the scaler has it as well; but where
+        a loss is scaled without `amp.initialize`, apex raises, and there is no training to keep.
+        """
+        if all(called_name(setup.call) == "initialize" for setup in self.setups):
+            return
         for guard in enclosing_guards(self.facts, place):
             if not any(guard.statement.inside(holder) for holder in lifted) or self._builds_optimizer(guard.statement):
                 continue  # without it, there would be no optimizer to step
