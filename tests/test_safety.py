@@ -222,6 +222,11 @@ def test_what_survives_half_stays(line):
             "g = Square.apply(h)",
             "class Square(torch.autograd.Function):\n    def forward(self, x):\n        return x * x\n",
         ),
+        (
+            "AMP982",
+            "g = Square()(h)",
+            "class Square(torch.autograd.Function):\n    def forward(self, x):\n        return x * x\n",
+        ),
     ],
 )
 def test_a_line_without_an_exact_repair_is_refused(code, line, before):

@@ -31,7 +31,7 @@ def guard_functions(context: Context, *, again: bool = False) -> None:
     With `again`, what a backward computes once more runs under autocast as it did the first time.
     """
     for call, _ in context.reach.calls():
-        owner = _applied(context, call)
+        owner = _applied(context, call) or _called(context, call)
         if owner is None:
             continue
         forward, backward = owner.methods.get("forward"), owner.methods.get("backward")
@@ -62,6 +62,15 @@ def _applied(context: Context, call: cst.Call) -> Class | None:
     owners = [context.facts.tree.class_at.get(one) for one in made_of if isinstance(one, cst.ClassDef)]
     owner = owners[0] if len(owners) == 1 else None
     return owner if owner is not None and is_autograd_function(context.facts, owner) else None
+
+
+def _called(context: Context, call: cst.Call) -> Class | None:
+    """The class of `Scale(weight)(x)`, the form of old: an instance that is called."""
+    makers = [call.func] if isinstance(call.func, cst.Call) else []
+    if isinstance(call.func, (cst.Name, cst.Attribute)):
+        makers = [one for one in context.facts.objects.values_of(call.func) if isinstance(one, cst.Call)]
+    made = (owner for maker in makers for owner in context.facts.objects.classes_made(maker))
+    return next((owner for owner in made if is_autograd_function(context.facts, owner)), None)
 
 
 def _is_guarded(forward: Function) -> bool:
