@@ -145,7 +145,9 @@ class Index:
         return {one.file: f"its {one.name or 'code'} is a part of what is trained" for one in behind} | found
 
     def used_with(self, unit: Unit, words: re.Pattern[bytes]) -> Unit:
-        """This unit with the files that hold some words and that it uses, directly or through others."""
+        """This unit with the files that hold some words and that it uses, directly or through others, and with those
+        that pass their names on.
+        """
         reasons: dict[Path, str] = {}
         waiting = self._definitions(unit.files)
         seen = set(waiting)
@@ -156,6 +158,8 @@ class Index:
                 waiting.append(used)
                 if words.search(self.source(used.file)) is not None:
                     reasons.setdefault(used.file, f"its {used.name} is used by {self._shown(node.file)}")
+                    for file in self._between(node, used):
+                        reasons.setdefault(file, f"passes {used.name} on")
         return unit.extended(reasons)
 
     def _behind(self, node: Node) -> Iterator[Node]:
