@@ -66,6 +66,9 @@ class Callables(ABC):
             named = self.function_named(func)
             if named is not None:
                 return named
+            own = self.exact_class(func.value)
+            if own is not None and (method := self.method_of(own, func.attr.value)) and not method.is_property:
+                return method
             owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
             methods = {self._method(owner, func.attr.value) for owner in owners}
             return _only(methods or {*self._called_instances(call)}) or _only(self._constructors(call))
@@ -233,6 +236,17 @@ class Callables(ABC):
             return self.tree.function_at[binding.node]
         owner = self.tree.class_at.get(binding.node)
         return self.method_of(owner, "__init__") if owner is not None else None
+
+    def exact_class(self, node: cst.BaseExpression) -> Class | None:
+        """The class of `Trainer(settings)`, and of the variable that is bound to it and to nothing else: its siblings
+        are out of question.
+        """
+        if isinstance(node, cst.Call):
+            return self.called_class(node)
+        binding = self._only_binding(node)
+        is_whole = binding is not None and binding.kind == "assign" and not binding.selector
+        value = binding.value if binding is not None and is_whole else None
+        return self.called_class(value) if isinstance(value, cst.Call) else None
 
     def called_class(self, call: cst.Call) -> Class | None:
         """The class of the unit that a call instantiates."""

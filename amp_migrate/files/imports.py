@@ -25,7 +25,7 @@ def canonical(importer: Path, dotted: str) -> str:
 
     Relative imports (with their leading dots) are looked up from the package; absolute ones from the script's folder,
     then in each folder above up to the repository's root (three, outside of a repository), then in its `src`, then in
-    the folders that scripts of these folders add to `sys.path`.
+    the folders that scripts of these folders add to `sys.path`, then those of scripts beside it that add its own.
     What is not found there is returned unchanged.
     """
     bare = dotted.lstrip(".")
@@ -195,7 +195,18 @@ def _roots(folder: str) -> tuple[str, ...]:
     if os.path.exists(above[0] / ".git"):
         above = above[:1]
     added = (below for one in above for below in _added_to_path(str(one)))
-    return tuple(dict.fromkeys((*map(str, above), str(above[-1] / "src"), *added)))
+    return tuple(dict.fromkeys((*map(str, above), str(above[-1] / "src"), *added, *_adding(folder))))
+
+
+def _adding(folder: str) -> Iterator[str]:
+    """The folders beside a folder whose scripts add it to `sys.path`: what they run with lies beside them."""
+    if ".git" in _names(folder):
+        return
+    parent = os.path.dirname(folder)
+    for name in sorted(_names(parent)):
+        beside = _joined_path(parent, name)
+        if beside != folder and "." not in name and folder in _added_to_path(beside):
+            yield beside
 
 
 @cache
