@@ -136,7 +136,7 @@ class Binder:
     def _threaded(self) -> Binding:
         travels = bool(self.found.received or self.found.handed)
         carriers = find_carriers(self.facts, self.users) if travels else {}
-        owners = [self.home] if carriers else self._scripts() or [self._dominator()]
+        owners = [self.home] if carriers else self._runs() or self._scripts() or [self._dominator()]
 
         def sees(function: Function) -> bool:
             return any(self._sees(one, function) for one in (*owners, *carriers))
@@ -144,6 +144,25 @@ class Binder:
         creations = [creation for owner in owners for creation in self.creations.each(owner)]
         parameters, arguments = self.passing.through(self.users, sees)
         return Binding(creations, None, parameters, arguments, {}, carriers=carriers)
+
+    def _runs(self) -> list[Function]:
+        """The functions that build an optimizer, where several do and each leads to all that it needs for a training
+        (`train_once()` beside `cross_validate()`). Empty where that is not so.
+        """
+        homes = list(dict.fromkeys(setup.statement.function for setup in self.creations.setups))
+        used = [{user for user in self.users if self._leads_to(home, user)} for home in homes]
+        is_apart = not any(self._leads_to(one, other) for one in homes for other in homes if one is not other)
+        stays = all(setup.stays for setup in self.creations.setups)
+        if len(homes) < 2 or not stays or not all(used) or not is_apart or any(home.is_module for home in homes):
+            return []
+        return homes if set().union(*used) == set(self.users) and not self._called_past(homes) else []
+
+    def _called_past(self, homes: list[Function]) -> bool:
+        """True where something that uses the scaler is called by what none of some functions leads to."""
+        below = [reached for home in homes for reached in self.facts.calls.reachable(home)]
+        waiting = [user for user in self.users if user not in homes]
+        callers = [site.caller for user in waiting for site in self.facts.calls.callers(user)]
+        return any(caller not in below for caller in callers)
 
     def _scripts(self) -> list[Function]:
         """Where several scripts build their optimizer and train with the same helpers, the lowest function of each that
