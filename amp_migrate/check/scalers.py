@@ -11,8 +11,8 @@ import libcst as cst
 from amp_migrate.check.unseen import Unseen
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.elements import are_different_elements, is_other_element
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.stores import are_different_elements, is_other_subscript
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
@@ -177,7 +177,8 @@ class Scalers:
         if func.attr.value == "step" and not call.args and not self.is_scaler(func.value):
             objects = self.facts.objects.objects(func.value)
             for key, known in self._optimizers.items():
-                if objects and objects <= known and not are_different_elements(self._named[key], func.value):
+                is_other = are_different_elements(self.facts.objects, self._named[key], func.value)
+                if objects and objects <= known and not is_other:
                     return Event("bare step", call, key)
         return None
 
@@ -243,7 +244,7 @@ class Scalers:
         """One key for all expressions that may mean the same optimizer."""
         objects = self.facts.objects.objects(optimizer)
         for key, known in self._optimizers.items():
-            if is_other_subscript(self._named[key], optimizer):
+            if is_other_element(self.facts.objects, self._named[key], optimizer):
                 continue  # one function may have made both
             if objects & known or (not objects and key == source_key(optimizer)):
                 self._optimizers[key] = known | objects

@@ -41,6 +41,9 @@ _SAME_RECEIVER = frozenset(
     "cuda cpu to type train eval half float double apply share_memory requires_grad_ values items".split()
 )
 
+# Dicts of other packages whose elements are their attributes as well.
+_ATTRIBUTE_DICTS = frozenset("Munch munchify EasyDict edict AttrDict DotDict DotMap Bunch".split())
+
 
 @dataclasses.dataclass(frozen=True)
 class Object:
@@ -178,6 +181,10 @@ class Objects(Callables):
 
     def origins(self, node: cst.BaseExpression) -> set[object]:
         return {one.origin for one in self.objects(node)}
+
+    def has_keys_as_attributes(self, one: Object) -> bool:
+        """True for `Munch()`: what is put into it as `optims[name]` is read as `optims.net`."""
+        return isinstance(one.origin, cst.Call) and called_name(one.origin) in _ATTRIBUTE_DICTS and one.holder is None
 
     def all_stores(self) -> Iterable[tuple[str, list[Store]]]:
         """Every attribute name and element key that is stored to, with the stores."""
@@ -513,6 +520,10 @@ class Objects(Callables):
                 part = given[0] if field == "[0]" else given[1]
                 return self.objects(part) if part is not None else _NOTHING
         stored = self._stored(one, field)
+        if self.has_keys_as_attributes(one) and not field.startswith("["):
+            stored |= self._stored(one, f"[{field!r}]")
+            if stored:
+                return stored
         if one.kind == "instance" or isinstance(one.origin, cst.ClassDef):
             stored |= self._class_level(one, field)
             if stored:

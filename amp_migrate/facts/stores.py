@@ -109,21 +109,6 @@ def subscript_key(node: cst.Subscript) -> str:
     return ANY
 
 
-def are_different_elements(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-    """True for `optimizers["encoder"]` and `optimizers["decoder"]`, also where one call has made both."""
-    if not isinstance(one, cst.Subscript) or not isinstance(other, cst.Subscript):
-        return False
-    keys = {subscript_key(one), subscript_key(other)}
-    return len(keys) == 2 and ANY not in keys and one.value.deep_equals(other.value)
-
-
-def is_other_subscript(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-    """True for those, and for one of them beside `optimizers[name]`, which may mean either."""
-    if not isinstance(one, cst.Subscript) or not isinstance(other, cst.Subscript):
-        return False
-    return subscript_key(one) != subscript_key(other) and one.value.deep_equals(other.value)
-
-
 def string_key(node: cst.SimpleString) -> str:
     """The element that a string names."""
     return f"[{node.evaluated_value!r}]"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.facts.elements import are_different_elements
 from amp_migrate.facts.paths import Point
-from amp_migrate.facts.stores import are_different_elements
 from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.configured import Configured
@@ -82,7 +82,9 @@ class UpdatePlanner:
 
     def _steps_again(self, one: Step, other: Step) -> bool:
         """True where one optimizer steps twice after the same backward, as with a leftover of accumulation."""
-        if not one.objects & other.objects or are_different_elements(one.optimizer, other.optimizer):
+        if not one.objects & other.objects:
+            return False
+        if are_different_elements(self.graph.facts.objects, one.optimizer, other.optimizer):
             return False
         return any(self._joined_by_path(first, second) for first, second in ((one, other), (other, one)))
 
