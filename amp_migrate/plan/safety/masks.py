@@ -1,8 +1,10 @@
 """Constants that half cannot hold, such as -1e9 for what a mask hides.
 
 masked_fill, full_like, fill_ and clamp raise for half ("value cannot be converted to type c10::Half without
-overflow"); where, an assignment by a mask, products and sums give infinity, and a softmax of nothing but infinities is
-NaN ([run], torch 2.13). `.float()` before the constant is exact, and costs nothing: softmax runs in float32 anyway.
+overflow"), and so does an assignment by a mask on a GPU, where the number is filled into a half tensor first (pytorch
+issue 6292; [run] on the CPU, it gives infinity). where, products and sums give infinity, and a softmax of nothing but
+infinities is NaN ([run], torch 2.13). `.float()` before the constant is exact, and costs nothing: softmax runs in
+float32 anyway.
 
     scores = scores.masked_fill(mask, -1e9)       =>    scores = scores.float().masked_fill(mask, -1e9)
     scores.masked_fill_(mask, -1e9)               =>    scores = scores.float()
@@ -16,6 +18,7 @@ import libcst as cst
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.freshness import is_fresh
 from amp_migrate.plan.safety.numbers import overflows
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
 
@@ -35,13 +38,21 @@ def keep_masks(context: Context) -> None:
     for statement in context.reach.statements:
         if isinstance(statement.node, cst.Assign) and overflows(context.facts, statement.node.value):
             for target in statement.node.targets:
-                if isinstance(target.target, cst.Subscript) and context.precisions.of(target.target.value).may_be_half:
-                    _rebind(context, target.target.value, statement)
+                if isinstance(target.target, cst.Subscript):
+                    _assigned(context, target.target.value, statement)
         for part in context.facts.tree.expressions(statement):
             if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, _PLAIN):
                 for constant, other in ((part.left, part.right), (part.right, part.left)):
                     if overflows(context.facts, constant) and context.precisions.of(other) is Precision.HALF:
                         context.safety.keep_float32(other)
+
+
+def _assigned(context: Context, filled: cst.BaseExpression, statement: Statement) -> None:
+    """`scores[mask] = -1e9`. Raises Refusal where others may hold what is certainly half."""
+    found = context.precisions.of(filled)
+    if found.may_be_half and not _rebind(context, filled, statement) and found is Precision.HALF:
+        message = f"a number beyond 65504 is written into {context.facts.text(filled)}, which is half and not only here"
+        raise Refusal("AMP980", statement.node, message)
 
 
 def _has_large_constant(context: Context, call: cst.Call) -> bool:
@@ -85,7 +96,7 @@ def _sets(statement: Statement, name: str) -> bool:
 
 def _rebind(context: Context, changed: cst.BaseExpression, statement: Statement) -> bool:
     """Cast a variable before it is changed in place, where no other one can hold the same tensor."""
-    if not isinstance(changed, cst.Name) or not context.precisions.is_fresh(changed):
+    if not isinstance(changed, cst.Name) or not is_fresh(context.precisions, changed):
         return False
     if (statement, changed.value) not in context.safety.rebound:
         context.safety.rebound.append((statement, changed.value))

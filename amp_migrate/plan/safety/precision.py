@@ -86,7 +86,6 @@ _PASS_ON = frozenset(
     "batch_norm instance_norm relu6 logsigmoid retain_grad masked_select select take fill_ zero_ "
     "to_dense type_as_ trace".split()
 )
-_FRESH = frozenset("clone relu sigmoid tanh mean div mul add sub zeros_like ones_like cat stack masked_fill".split())
 _JOINING = frozenset("cat stack concat hstack vstack dstack".split())
 _COMBINING = frozenset("add sub mul div multiply subtract true_divide maximum minimum where".split())
 _WITH_INDICES = frozenset("max min topk sort kthvalue median mode".split())
@@ -188,14 +187,17 @@ class Precisions:
             value = elements[position].value if position < len(elements) else None
         return value
 
-    def is_fresh(self, name: cst.Name) -> bool:
-        """True where a variable holds a tensor that the operation before has made: no view, no argument."""
-        value = self.value_before(name)
-        if isinstance(value, cst.BinaryOperation):
-            return True
-        if not isinstance(value, cst.Call):
-            return False
-        return called_name(value) in IN_HALF | IN_FLOAT32 | _FRESH or self._module(value) is HALF
+    def unpacked_before(self, name: cst.Name) -> tuple[list[Function], int] | None:
+        """The functions of which one certainly gave a local variable its value among others, and its place among
+        these: `scores, state = self.net(x, state)`.
+        """
+        variable = self.facts.names.variable_at(name)
+        last = self._last_write(variable, self.facts.tree.statement_of(name)) if variable is not None else None
+        if last is None or not isinstance(last.value, cst.Call) or len(last.selector) != 1:
+            return None
+        function = self.facts.objects.called_function(last.value)
+        functions = [function] if function is not None else self._forwards(last.value)
+        return (functions, last.selector[0]) if functions else None
 
     def _last_write(self, variable: Variable, at: Statement) -> Binding | None:
         """The one binding that certainly gives the variable its value at a statement; None where there are several."""
@@ -319,7 +321,7 @@ class Precisions:
             if function.name == "__init__":
                 return NOTHING_KNOWN
             return either(self.of(value) for value in self.facts.objects.returned_by(function))
-        module = self._module(node)
+        module = self.of_module(node)
         if module is not None:
             return module
         if name == "Parameter" and node.args:
@@ -411,7 +413,7 @@ class Precisions:
                 return self._dtype(value)
         return self.of(receiver)
 
-    def _module(self, node: cst.Call) -> Precision | None:
+    def of_module(self, node: cst.Call) -> Precision | None:
         """What a module returns that is called; None where it is none that is known."""
         callee = node.func
         if isinstance(callee, cst.Call):

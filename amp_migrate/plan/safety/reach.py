@@ -215,8 +215,8 @@ class Reach:
     def possibly_given(self, parameter: Variable) -> list[cst.BaseExpression]:
         """What the calls of methods of that name are given, where it is not known which of several classes they run."""
         function = parameter.scope.owner
-        if not isinstance(function, Function) or not function.is_method:
-            return []
+        if not isinstance(function, Function) or not function.is_method or function.name == "__init__":
+            return []  # every class has a constructor, and most calls of one by its name are those of bases
         calls = (call for statement in self.facts.tree.all_statements() for call in own_calls(self.facts, statement))
         return [
             arg.value
