@@ -127,7 +127,7 @@ def _refused(result: Result, reasons: tuple[Finding, ...]) -> Result:
         one = reasons[0]
         message = f"belongs together with {one.path}, which cannot be migrated (line {one.line}, {one.code})"
         return _stays(result, (Finding(result.path, 1, "AMP901", message),))
-    return dataclasses.replace(result, output=result.source, status="untouched", findings=(), plan="")
+    return dataclasses.replace(result, output=result.source, status="untouched", findings=(), plan="", form="")
 
 
 def _stays(result: Result, findings: tuple[Finding, ...]) -> Result:
