@@ -87,10 +87,17 @@ class Identity:
     def _argument_key(self, function: Function, param: cst.Param) -> Key | None:
         """The key that all calls of the function agree on."""
         keys: set[Key | None] = set()
-        for call, _ in self.objects.callers(function):
+        for call, _ in self.objects.possible_callers(function):
             arg = self.objects.argument(call, function, param)
-            keys.add(self.key(arg.value) if arg is not None else None)
+            given = [arg] if arg is not None else self._handed_on(call, function, param)
+            keys |= {self.key(one.value) for one in given} or {None}
         return keys.pop() if len(keys) == 1 else None
+
+    def _handed_on(self, call: cst.Call, function: Function, param: cst.Param) -> list[cst.Arg]:
+        """What a parameter gets by the stars of a call, where everybody gives it: `super().__init__(*args, **kwargs)`."""
+        given = self.objects.handed_on(call, function, param) if any(one.star for one in call.args) else None
+        callers = self.objects.possible_callers(self.objects.tree.function_of(call))
+        return given if given is not None and len(given) == len(callers) else []
 
     def _field(self, base: Key, field: str) -> Key:
         if base[0] == "self" and isinstance(base[1], Class) and not field.startswith("["):

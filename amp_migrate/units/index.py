@@ -89,12 +89,13 @@ class Index:
 
     def grown(self, unit: Unit, *, with_makers: bool = False) -> Unit | None:
         """The next larger unit: with the callers of what comes to a handle, what else they use of that kind, base and
-        derived classes, and helpers that do a part of the training; `with_makers` also those that return a handle.
+        derived classes, what a table holds beside it, and helpers that do a part of the training; `with_makers` also
+        those that return a handle.
         None where nothing is left to add.
         """
         reasons = dict(unit.reasons)
         helpers = self._helpers(unit, with_makers=with_makers)
-        for file, reason in (*self._callers(unit), *self._used(unit), *helpers):
+        for file, reason in (*self._callers(unit), *self._used(unit), *helpers, *self._in_tables(unit)):
             reasons.setdefault(file, reason)
         if len(reasons) == len(unit.reasons):
             return None
@@ -265,6 +266,18 @@ class Index:
                     why = f"uses {use.used.name} of {self._shown(use.used.file)}"
                     yield file, why
                     yield from ((passing, f"passes {use.used.name} on") for passing in sorted(use.through))
+
+    def _in_tables(self, unit: Unit) -> Iterator[tuple[Path, str]]:
+        """Files outside with what trains and stands in a table with something of the unit: who takes one takes any."""
+        own = [node for file in unit.files for node in self._concern.definitions(file)]
+        for table in dict.fromkeys(table for node in own for table in self._sources.referring(node)):
+            one = self._sources.definition(table)
+            if not self._sources.tie.common or one is None or not one.passes_on or one.trains:
+                continue
+            for part in sorted(self._sources.origins(self._sources.referred(table))):
+                definition = self._sources.definition(part)
+                if definition is not None and definition.trains and part.file not in unit.files:
+                    yield part.file, f"its {part.name} stands in {table.name} of {self._shown(table.file)}, too"
 
     def _used(self, unit: Unit) -> Iterator[tuple[Path, str]]:
         """Files outside with something that touches or reaches a handle and is used in the unit."""

@@ -84,15 +84,20 @@ def _global_imports(tree: ast.Module, source: bytes) -> Iterator[ast.AST]:
 
 
 def _parts(statements: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
-    """The definitions of a module: names, with the statements that define them."""
+    """The definitions of a module: names, with the statements that define them, or that put something into them."""
+    bound: set[str] = set()
     for statement in statements:
         if isinstance(statement, _Function | ast.ClassDef):
             yield statement.name, statement
         elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             for target in targets:
+                if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                    if target.value.id in bound:  # LEARNERS["q"] = QLearner
+                        yield target.value.id, statement
                 for node in ast.walk(target):
                     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                        bound.add(node.id)
                         yield node.id, statement
 
 

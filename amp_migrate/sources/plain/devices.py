@@ -63,6 +63,7 @@ class Devices:
         self.optimizers = optimizers
         self.losses = losses
         self._open: set[cst.CSTNode] = set()
+        self._led_to: dict[Function, list[list[Guard]]] = {}
         self._unread: dict[str, cst.Call] = {}  # functions of local modules not at hand that give a device
         moves = list(self._moves())
         of_models = [
@@ -80,7 +81,7 @@ class Devices:
     def conditions(self) -> list[Condition]:
         """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
         certain = [move for move in self.moves if move.decision is None]
-        guards = [self._guards(move) for move in certain]
+        guards = [guards for move in certain for guards in self._ways(move.statement)]
         if any(not found for found in guards):
             return []
         chosen = [(move.decision, move) for move in self.moves if move.decision is not None]
@@ -373,16 +374,43 @@ class Devices:
             return Condition(device, formula, prefix="torch.device(", suffix=f"){test}")
         return Condition(device, formula, suffix=test)
 
-    def _guards(self, move: Move) -> list[Guard]:
-        """The ifs around a move that do not also hold the training."""
+    def _ways(self, statement: Statement) -> list[list[Guard]]:
+        """The ifs around a move, and around the calls that lead to it: `if args.cuda: learner.cuda()`, whose method
+        moves its networks. Those of each way, where there are several.
+        """
+        own = self._guards(statement)
+        if any(map(self._is_about_device, own)):
+            return [own]
+        return [[*own, *way] for way in self._ways_to(statement.function)]
+
+    def _ways_to(self, function: Function) -> list[list[Guard]]:
+        if function not in self._led_to:
+            self._led_to[function] = [[]]  # for functions that call each other
+            callers = [statement for _, statement in self.facts.objects.possible_callers(function)]
+            callers = [one for one in callers if not any(map(one.inside, self.facts.self_tests))]
+            ways = [way for statement in callers for way in self._ways(statement)]
+            self._led_to[function] = [way for at, way in enumerate(ways) if way not in ways[:at]] or [[]]
+        return self._led_to[function]
+
+    def _guards(self, moved: Statement) -> list[Guard]:
+        """The ifs around a move, or a call that leads to one, that do not also hold the training."""
+        return [guard for guard in enclosing_guards(self.facts, moved) if not self._holds_training(guard)]
+
+    def _holds_training(self, guard: Guard) -> bool:
         inner = [loss.statement for loss in self.losses] + [
             self.facts.tree.statement_of(call) for call in self.optimizers.built
         ]
-        return [
-            guard
-            for guard in enclosing_guards(self.facts, move.statement)
-            if not any(statement.arm_of(guard.statement.node) == guard.arm for statement in inner)
-        ]
+        if any(statement.arm_of(guard.statement.node) == guard.arm for statement in inner):
+            return True
+        functions = {loss.statement.function for loss in self.losses}
+        arm = next(block for block in guard.statement.blocks if block.arm == guard.arm)
+        sites = (
+            site
+            for statement in arm.statements
+            for one in statement.descendants()
+            for site in self.facts.calls.in_statement(one)
+        )
+        return any(self.facts.calls.reaches(site.callee, functions.__contains__) for site in sites)
 
     def _one_test(self, paths: list[list[Guard]]) -> list[Condition] | None:
         """A test that holds exactly on the paths; none needed where they are all there are."""
