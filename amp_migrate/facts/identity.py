@@ -94,7 +94,7 @@ class Identity:
         return keys.pop() if len(keys) == 1 else None
 
     def _handed_on(self, call: cst.Call, function: Function, param: cst.Param) -> list[cst.Arg]:
-        """What a parameter gets by the stars of a call, where everybody gives it: `super().__init__(*args, **kwargs)`."""
+        """What a parameter gets by the stars of `super().__init__(*args, **kwargs)`, where everybody gives it."""
         given = self.objects.handed_on(call, function, param) if any(one.star for one in call.args) else None
         callers = self.objects.possible_callers(self.objects.tree.function_of(call))
         return given if given is not None and len(given) == len(callers) else []
