@@ -15,7 +15,7 @@ from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.facts.tree import grown
 from amp_migrate.files.nesting import deepest
 from amp_migrate.files.parse import Unparsable, parse
-from amp_migrate.findings import Finding, Refusal
+from amp_migrate.findings import Finding, Inseparable, Refusal
 from amp_migrate.modernise import modernise
 from amp_migrate.module_text import module_text
 from amp_migrate.native.cleanup import emit_cleanup
@@ -25,6 +25,7 @@ from amp_migrate.native.lower import lines_before, lower
 from amp_migrate.native.spelling import Spellings
 from amp_migrate.native.torch_import import add_torch_import
 from amp_migrate.options import Options
+from amp_migrate.plan.apart import taken_apart
 from amp_migrate.plan.bystanders import check_not_called, without_bystanders
 from amp_migrate.plan.cleanup import plan_cleanup
 from amp_migrate.plan.folding import Cleanup
@@ -162,7 +163,7 @@ class _Migration:
 
     def run(self) -> Outcome:
         """The outcome; what prevents the migration of a plain loop may be none of its program's business."""
-        outcome = self._run()
+        outcome = self._run_apart()
         if outcome.refusal is None or self.form != PLAIN:
             return outcome
         seen = without_bystanders(self.written, self.found, outcome.refusal.node)
@@ -171,6 +172,22 @@ class _Migration:
         self.facts = seen
         rest = self._run()
         return rest if self.sites else outcome
+
+    def _run_apart(self) -> Outcome:
+        """The outcome, with statements of a plain loop taken apart where nothing else prevents its migration. (Apex ran
+        no binary cross entropy on what it had patched: such a script never trained.)
+        """
+        outcome = self._run()
+        names: set[str] = set()
+        while isinstance(outcome.refusal, Inseparable) and self.form == PLAIN:
+            apart = taken_apart(self.facts, outcome.refusal, names)
+            if apart is None:
+                break
+            edits, name = apart
+            names.add(name)
+            self.facts = self.written = self._parsed_again(edits)
+            outcome = self._run()
+        return outcome
 
     def _run(self) -> Outcome:
         found, refusals = recognise(self.facts)
@@ -201,17 +218,21 @@ class _Migration:
 
     def _lowered(self, lowering: Lowering) -> Recognition:
         """What is found in the plain program inside of a source form: the migration goes on with it. Raises Refusal."""
-        plain = edited(self.facts, lower(lowering))
-        files = []
-        for file, own in zip(plain.files.values(), self.facts.files.values(), strict=True):
-            lines = lines_before(module_text(own.module).code, module_text(file.module).code)
-            lines = tuple(own.lines[line - 1] for line in lines) if own.lines else lines
-            files.append(dataclasses.replace(file, lines=lines))
-        self.facts = Facts(files, self.facts.elsewhere)
+        self.facts = self._parsed_again(lower(lowering))
         found, refusals = recognise(self.facts)
         if refusals:
             raise refusals[0]
         return found
+
+    def _parsed_again(self, edits: Edits) -> Facts:
+        """The facts of the edited files, which know the lines that their own were."""
+        again = edited(self.facts, edits)
+        files = []
+        for file, own in zip(again.files.values(), self.facts.files.values(), strict=True):
+            lines = lines_before(module_text(own.module).code, module_text(file.module).code)
+            lines = tuple(own.lines[line - 1] for line in lines) if own.lines else lines
+            files.append(dataclasses.replace(file, lines=lines))
+        return Facts(files, self.facts.elsewhere)
 
     def _folded(self, found: Recognition, switch: Cleanup) -> Outcome:
         """Nothing but what never runs goes: native AMP is there already."""

@@ -36,3 +36,17 @@ class Refusal(Exception):
         self.node = node
         self.message = message
         self.unread = unread
+
+
+class Inseparable(Refusal):
+    """A statement of which one part has to run under autocast and another one outside of it.
+
+    With a line of its own before the statement, as one of some `names`, what is `apart` can be told from the rest.
+    """
+
+    def __init__(
+        self, node: cst.CSTNode, message: str, apart: cst.BaseExpression | None, names: tuple[str, ...]
+    ) -> None:
+        super().__init__("AMP922", node, message)
+        self.apart = apart
+        self.names = names

@@ -20,7 +20,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.tree import Statement, called_name, walk
-from amp_migrate.findings import Refusal
+from amp_migrate.findings import Inseparable
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.regions.training import Region
@@ -158,10 +158,21 @@ class _Finder:
         """The forward has to run under autocast, what computes the cross entropy must not."""
         for other in own_calls(self.facts, statement):
             if self.forwards.is_forward(other) and other is not call and not self._leads_to_bce(other):
-                text = self.facts.text(call.func)
-                raise Refusal(
-                    "AMP922", other, f"{text}, a binary cross entropy, stands in one statement with a forward"
+                message = (
+                    f"{self.facts.text(call.func)}, a binary cross entropy, stands in one statement with a forward"
                 )
+                raise Inseparable(other, message, self._given_with(other), ("output", "prediction"))
+
+    def _given_with(self, forward: cst.Call) -> cst.BaseExpression | None:
+        """The first argument of a binary cross entropy that a forward is a part of."""
+        node: cst.CSTNode | None = forward
+        while node is not None and not isinstance(node, cst.BaseSmallStatement):
+            holder = self.facts.tree.parents.get(node)
+            call = self.facts.tree.parents.get(holder) if isinstance(holder, cst.Arg) else None
+            if isinstance(holder, cst.Arg) and isinstance(call, cst.Call) and self._is_bce(call):
+                return holder.value if call.args[0] is holder else None
+            node = holder
+        return None
 
     def _leads_to_bce(self, call: cst.Call) -> bool:
         function = self.facts.objects.called_function(call)

@@ -18,7 +18,7 @@ from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads
 from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, walk
-from amp_migrate.findings import Refusal
+from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.plan.model import Backward, Recognition, Setup
 from amp_migrate.plan.regions.barriers import Barriers, is_autograd_grad, read_by
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad, own_calls
@@ -408,8 +408,8 @@ class _Finder:
         for call in own_calls(self.facts, statement):
             function = self.facts.objects.called_function(call)
             if self.forwards.is_forward(call) and (function is None or not self.barriers.function_blocks(function)):
-                text = self.facts.text(call.func)
-                raise Refusal("AMP922", call, f"{text} runs in the same statement as what must stay out of autocast")
+                message = f"{self.facts.text(call.func)} runs in the same statement as what must stay out of autocast"
+                raise Inseparable(call, message, _differentiated(statement), ("loss", "total_loss"))
 
     def _must_stay_out(self, statement: Statement, block: Block, needed: set[Statement]) -> bool:
         if isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)):
@@ -512,6 +512,14 @@ class _Finder:
                     region.hoisted = backward
                     return
         yield Region(anchor.block, anchor, anchor, hoisted=backward, only_hoisted=True)
+
+
+def _differentiated(statement: Statement) -> cst.BaseExpression | None:
+    """X of the statement `X.backward()`."""
+    call = statement.node.value if isinstance(statement.node, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return None
+    return call.func.value if called_name(call) == "backward" else None
 
 
 def _of_this_round(forwards: Iterable[Statement], at: Statement) -> list[Statement]:

@@ -1,0 +1,99 @@
+"""Statements that do several things at once, taken apart as their author would have to (AMP922).
+
+    loss = F.binary_cross_entropy(net(x), y)    =>    output = net(x)
+                                                      loss = F.binary_cross_entropy(output, y)
+
+    criterion(net(x), y).backward()             =>    loss = criterion(net(x), y)
+                                                      loss.backward()
+
+Everything runs in the order in which it ran: what the statement evaluates before the part that goes first may call
+nothing but what has no effect.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import called_name, walk
+from amp_migrate.findings import Inseparable
+from amp_migrate.native.edits import Edits
+
+# Operations that draw no random numbers and change nothing.
+_WITHOUT_EFFECT = frozenset(
+    "ones zeros full ones_like zeros_like full_like size float cuda to view squeeze unsqueeze detach expand expand_as "
+    "type_as mean sum binary_cross_entropy".split()
+)
+_SIMPLE = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Expr, cst.Return)
+_THROUGH = (cst.Call, cst.Arg, cst.Attribute, cst.BinaryOperation, cst.UnaryOperation)
+
+
+def taken_apart(facts: Facts, refusal: Inseparable, ours: Collection[str]) -> tuple[Edits, str] | None:
+    """The edits that give a part of a statement a line of its own, and the name that it gets: none that the file uses,
+    or one of `ours`, which name such parts already. None where that would change what runs, or in which order.
+    """
+    part = refusal.apart
+    if part is None or not _goes_first(facts, part):
+        return None
+    statement = facts.tree.statement_of(part)
+    name = _name(facts, refusal, {one.value for one in walk(statement.node) if isinstance(one, cst.Name)}, ours)
+    rest = statement.node.deep_replace(part, cst.Name(name))
+    assert isinstance(rest, cst.BaseSmallStatement)
+    edits = Edits()
+    edits.remove(statement)  # its comments stand above both
+    edits.insert_before(statement, _assignment(name, facts.text(part)))
+    edits.insert_before(statement, cst.Module([]).code_for_node(rest))
+    return edits, name
+
+
+def _goes_first(facts: Facts, part: cst.BaseExpression) -> bool:
+    """True where nothing with an effect runs before a part of its statement, and the part always runs, once."""
+    statement = facts.tree.statement_of(part)
+    line = facts.tree.parents.get(statement.node)
+    if not isinstance(statement.node, _SIMPLE) or (isinstance(line, cst.SimpleStatementLine) and len(line.body) > 1):
+        return False
+    child: cst.CSTNode = part
+    parent = facts.tree.parents.get(part)
+    while parent is not None and parent is not statement.node:
+        if not isinstance(parent, _THROUGH):
+            return False
+        before: list[cst.CSTNode] = []
+        if isinstance(parent, cst.Call) and child is not parent.func:
+            before = [parent.func, *itertools.takewhile(lambda arg, own=child: arg is not own, parent.args)]  # type: ignore[misc]
+        elif isinstance(parent, cst.BinaryOperation) and child is parent.right:
+            before = [parent.left]
+        if not all(_has_no_effect(facts, one) for one in before):
+            return False
+        child, parent = parent, facts.tree.parents.get(parent)
+    return parent is statement.node
+
+
+def _has_no_effect(facts: Facts, node: cst.CSTNode) -> bool:
+    calls = (one for one in walk(node) if isinstance(one, cst.Call))
+    return all(called_name(call) in _WITHOUT_EFFECT or _is_criterion(facts, call) for call in calls)
+
+
+def _is_criterion(facts: Facts, call: cst.Call) -> bool:
+    """True for an instance of one of torch's losses that is called, and for what makes one."""
+    made = facts.objects.calls_behind(call.func) if isinstance(call.func, (cst.Name, cst.Attribute)) else []
+    names = [facts.names.dotted(one.func) or "" for one in (call, *made)]
+    return any(name.startswith("torch.nn.") and name.endswith("Loss") for name in names)
+
+
+def _name(facts: Facts, refusal: Inseparable, here: set[str], ours: Collection[str]) -> str:
+    taken = {name for name, _ in facts.objects.all_stores()}
+    taken |= {one.value for one, _ in facts.tree.every(cst.Name) if not facts.tree.is_label(one)}
+    numbered = (f"{refusal.names[0]}_{number}" for number in itertools.count(2))
+    names = itertools.chain(refusal.names, numbered)
+    return next(name for name in names if name not in taken or (name in ours and name not in here))
+
+
+def _assignment(name: str, text: str) -> str:
+    try:
+        cst.parse_statement(f"{name} = {text}")
+    except cst.ParserSyntaxError:
+        return f"{name} = ({text})"
+    return f"{name} = {text}"
