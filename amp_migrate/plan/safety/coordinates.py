@@ -2,28 +2,41 @@
 
 grid = F.affine_grid(theta, x.size())       =>      with autocast(enabled=False):
                                                         grid = F.affine_grid(theta.float(), x.size())
+points = torch.matmul(rays, pixels)         =>      with autocast(enabled=False):
+seen = torch.matmul(camera, points)                     points = torch.matmul(rays.float(), pixels)
+...                                         =>      with autocast(enabled=False):
+                                                        seen = torch.matmul(camera.float(), points.float())
+F.grid_sample(x, seen[:, :2] / seen[:, 2:])
 
-What else makes such points (products of camera matrices, in functions far away) is said, not repaired.
+In a camera's matrix focal lengths are multiplied with distances, too, which pass 65504. What else makes such points (a
+layer that predicts a flow) is said, not repaired.
 """
 
 from __future__ import annotations
 
+import contextlib
+
 import libcst as cst
 
 from amp_migrate.facts.tree import argument_value, called_name
+from amp_migrate.plan.regions.trail import Frames, Keys, Lost, Trail
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
-from amp_migrate.plan.safety.products import is_single_alone
+from amp_migrate.plan.safety.products import factors, is_single_alone, isolate
 
 
 def keep_coordinates(context: Context) -> None:
-    """An island for each `affine_grid`; a note for each `grid_sample` whose grid is not known to be float32."""
+    """An island for each `affine_grid` and for each product that a grid is made of; a note for each `grid_sample` whose
+    grid comes from elsewhere, and is not known to be float32.
+    """
     calls = [call for call, _ in context.reach.calls()]
     made = {call for call in calls if called_name(call) == "affine_grid" and _is_isolated(context, call)}
     for call in calls:
         grid = argument_value(call, "grid", 1) if called_name(call) == "grid_sample" else None
         value = context.precisions.value_before(grid) if isinstance(grid, cst.Name) else grid
-        if grid is not None and value not in made and context.precisions.of(grid) is not Precision.SINGLE:
+        if grid is None or value in made or _isolate_products(context, grid):
+            continue
+        if context.precisions.of(grid) is not Precision.SINGLE:
             context.note(call, "AMP188", f"{context.facts.text(grid)}, where it samples, may be made in half")
 
 
@@ -36,3 +49,37 @@ def _is_isolated(context: Context, call: cst.Call) -> bool:
         context.safety.keep_float32(theta)
     context.safety.isolate(statement)
     return True
+
+
+def _isolate_products(context: Context, grid: cst.BaseExpression) -> bool:
+    """True where a grid is made of products, each of which is float32 now."""
+    trail = _Products(context)
+    with contextlib.suppress(Lost):
+        trail.walk(grid)
+    for product in reversed(trail.found):  # what is float32 by now needs no cast
+        if context.precisions.of(product) is Precision.HALF:
+            isolate(context, product, factors(context.facts, product), "it makes points at which a picture is sampled")
+    return any(context.facts.tree.statement_of(product) in context.safety.islands for product in trail.found)
+
+
+class _Products(Trail):
+    """The products of matrices that a grid is made of by shaping, joining and arithmetic, as far as the code shows."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.facts)
+        self._context = context
+        self.found: list[cst.BaseExpression] = []
+
+    def is_source(self, node: cst.BaseExpression) -> bool:
+        return False
+
+    def _follow(self, node: cst.BaseExpression, keys: Keys, frames: Frames) -> None:
+        pair = factors(self.facts, node)
+        if pair:
+            if node not in self.found and self.facts.tree.statement_of(node) in self._context.reach.statements:
+                self.found.append(node)
+            for operand in pair:
+                self._go(operand, (), frames)
+            return
+        with contextlib.suppress(Lost):  # other parts of the grid may be in sight
+            super()._follow(node, keys, frames)
