@@ -137,6 +137,7 @@ PATTERNS = {
         lambda: torch.log(1 - CONTAINER[-1](CONTAINER[:-1](10 + half(3).abs()).float())),
     ),
     "epsilon under log": (lambda: torch.log(0 * half(3) + 1e-8), lambda: torch.log(0 * half(3).float() + 1e-8)),
+    "epsilon under a power": (lambda: (0 * half(3) + 1e-8) ** -0.5, lambda: (0 * half(3).float() + 1e-8) ** -0.5),
     "epsilon under a fraction": (lambda: 1.0 / (0 * half(3) + 1e-8), lambda: 1.0 / (0 * half(3).float() + 1e-8)),
     "clamp under log": (
         lambda: torch.log((0 * half(3)).clamp(min=1e-12)),

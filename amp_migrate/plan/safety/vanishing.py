@@ -3,6 +3,7 @@
     -torch.log(p + 1e-8)       =>    -torch.log(p.float() + 1e-8)
     a / (b.clamp(min=1e-12))   =>    a / (b.float().clamp(min=1e-12))
     torch.clamp(p, 1e-4, 1 - 1e-4)   =>    torch.clamp(p.float(), 1e-4, 1 - 1e-4)
+    x / (variance + 1e-8) ** 0.5     =>    x / (variance.float() + 1e-8) ** 0.5
 
 So are bounds just below one, which keep `log(1 - p)` finite. log casts to float32, but what it takes was rounded
 before: log(0), and NaN gradients ([run]). Sums, norms and exponentials are float32 under autocast; what is added to
@@ -20,7 +21,7 @@ import libcst as cst
 
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.numbers import becomes_one, vanishes
+from amp_migrate.plan.safety.numbers import becomes_one, numbers, vanishes
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
 from amp_migrate.plan.safety.products import factors, is_single_alone
 
@@ -35,6 +36,13 @@ def keep_epsilons(context: Context) -> None:
         for part in context.facts.tree.expressions(statement):
             if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Divide):
                 _keep(context, part.right, certainly_tensor=False)
+            elif isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Power):
+                if _is_root(context, part.right):
+                    _keep(context, part.left, certainly_tensor=False)
+            elif isinstance(part, cst.Call) and called_name(part) == "pow":
+                operand = _argument(context, part)
+                if operand is not None and any(_is_root(context, arg.value) for arg in part.args):
+                    _keep(context, operand, certainly_tensor=False)
             elif isinstance(part, cst.Call) and called_name(part) in _CLAMPS:
                 _keep(context, part, certainly_tensor=False)  # what else would keep a value from zero
                 operand = tensor_operand(context.facts, part)
@@ -46,6 +54,11 @@ def keep_epsilons(context: Context) -> None:
                 operand = _argument(context, part)
                 if operand is not None:
                     _keep(context, operand, certainly_tensor=context.facts.names.dotted(part.func) is not None)
+
+
+def _is_root(context: Context, exponent: cst.BaseExpression) -> bool:
+    """True for an exponent below one: 0.5, -0.5, -1."""
+    return any(one < 1 and one != 0 for one in numbers(context.facts, exponent))
 
 
 def _argument(context: Context, call: cst.Call) -> cst.BaseExpression | None:
