@@ -15,6 +15,7 @@ _LOSSES = frozenset(
     "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss kl_div binary_cross_entropy "
     "binary_cross_entropy_with_logits ctc_loss".split()
 )
+_SHAPES = frozenset("view reshape flatten squeeze unsqueeze permute transpose contiguous expand clone detach".split())
 
 
 def check_autocast(facts: Facts, scalers: Scalers, *, whole: bool) -> Iterator[Violation]:
@@ -27,19 +28,35 @@ def check_autocast(facts: Facts, scalers: Scalers, *, whole: bool) -> Iterator[V
         if any(autocast_items(facts, statement)):
             if not whole and not facts.calls.reaches(statement.function, training.__contains__):
                 continue
-            made = set(_made_by_calls(facts, statement))
+            made = _made_by_calls(facts, statement)
             for following in statement.next_siblings():
                 yield from _criteria_on(facts, following, made)
                 made -= _rebound(following)
 
 
-def _made_by_calls(facts: Facts, region: Statement) -> Iterator[str]:
+def _made_by_calls(facts: Facts, region: Statement) -> set[str]:
+    """The names that calls in a region may leave a half tensor under."""
+    made: set[str] = set()
+    exact: set[str] = set()
     for inner in region.descendants():
         node = inner.node
-        if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and not _is_float32(facts, node.value):
-            for target in node.targets:
-                if isinstance(target.target, cst.Name):
-                    yield target.target.value
+        if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call):
+            names = {target.target.value for target in node.targets if isinstance(target.target, cst.Name)}
+            if _is_float32(facts, node.value) or _reshaped(node.value) in exact:
+                if inner.block.owner is region:  # on every path
+                    made -= names
+                exact |= names - made
+            else:
+                made |= names
+                exact -= names
+    return made
+
+
+def _reshaped(call: cst.Call) -> str | None:
+    """X of `X.view(n, -1)`, which has the dtype of X."""
+    if isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Name) and called_name(call) in _SHAPES:
+        return call.func.value.value
+    return None
 
 
 def _criteria_on(facts: Facts, statement: Statement, made: set[str]) -> Iterator[Violation]:
