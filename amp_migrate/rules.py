@@ -793,7 +793,7 @@ _RULES = (
         "AMP925",
         "refusal",
         "a half value is used where float32 is needed",
-        "apex had patched torch to cast it; natively a float32 model or matrix product raises for half inputs",
+        "a float32 model or matrix product raises for half inputs outside of autocast (apex had patched torch)",
         "cast it with .float() where it is used, or compute it under autocast",
     ),
     Rule(

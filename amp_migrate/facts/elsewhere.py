@@ -59,6 +59,10 @@ class Elsewhere(Protocol):
         """True where it certainly computes a binary cross entropy outside of any autocast of its own."""
         ...
 
+    def run_models(self, resolved: str) -> bool:
+        """True where it certainly runs a model that it is given, for inference."""
+        ...
+
     def package(self, importer: str, dotted: str) -> str:
         """The resolved name of a package from which the file `importer` imports modules by names of run time."""
         ...
@@ -128,6 +132,9 @@ class Nowhere:
         return False
 
     def compute_bce(self, resolved: str) -> bool:
+        return False
+
+    def run_models(self, resolved: str) -> bool:
         return False
 
     def package(self, importer: str, dotted: str) -> str:

@@ -17,6 +17,7 @@ from amp_migrate.files.averaging import only_averages
 from amp_migrate.files.bindings import called_name
 from amp_migrate.files.decorations import decorations
 from amp_migrate.files.imports import canonical, importable, member, module_name, modules_in, package_of_names, split
+from amp_migrate.files.inference import runs_what_it_is_given
 from amp_migrate.files.read import read_if_there
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
@@ -97,6 +98,10 @@ class Helpers:
         one that it names, outside of any autocast of its own.
         """
         return any(_computes_bce(definition) for _, definition in _definitions(resolved, and_what_they_name=True))
+
+    def run_models(self, resolved: str) -> bool:
+        """True where the function is found and runs a model that it is given, itself or in a function that it calls."""
+        return any(runs_what_it_is_given(definition) for _, definition in _called_from(resolved))
 
     def package(self, importer: str, dotted: str) -> str:
         return package_of_names(Path(importer), dotted)

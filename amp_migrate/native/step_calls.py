@@ -24,7 +24,7 @@ class StepWriter(Writer):
             self.edits.replace(step.call, f"{scaler}.step({self.facts.text(step.optimizer)})")
         for unscale in self.plan.steps.unscales:
             scaler = self.scaler(unscale.before.function)
-            line = f"{scaler}.unscale_({self.facts.text(unscale.optimizer)})"
+            line = f"{scaler}.unscale_({unscale.text(self.facts)})"
             if unscale.loop is not None:
                 target, source = self.facts.text(unscale.loop.target), self.facts.text(unscale.loop.iter)
                 line = f"for {target} in {source}:\n    {line}"

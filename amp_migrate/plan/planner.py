@@ -33,6 +33,7 @@ from amp_migrate.plan.regions.bce import plan_bce
 from amp_migrate.plan.regions.cached_casts import keep_no_stale_casts
 from amp_migrate.plan.regions.evaluation import Evaluation, asks_anew
 from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.given_to_models import check_given_to_models
 from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.logits import Logits, plan_logits
 from amp_migrate.plan.regions.training import Region, find_regions
@@ -148,6 +149,7 @@ class _Planner:
         scalers = self._scalers(roles, enabling, users, updating, asking, text, blind=blind)
         check_tests(self.facts, tests, scalers)
         self._check_handed_on(scalers)
+        check_given_to_models(self.facts, forwards, regions)
         plan = TrainingPlan(
             found=self.found,
             enabling=enabling,

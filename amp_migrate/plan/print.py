@@ -40,7 +40,7 @@ class _Printer:
             enabled = "always" if region.enabled is None else region.enabled
             yield f"  autocast    {first}-{last} in {region.region.function.name} ({kind}), enabled: {enabled}"
         for unscale in self.plan.steps.unscales:
-            yield f"  unscale_    before {self._line(unscale.before.node)}: {self._text(unscale.optimizer)}"
+            yield f"  unscale_    before {self._line(unscale.before.node)}: {unscale.text(self.facts)}"
         for use in self.plan.steps.micro_uses:
             yield f"  rescale     {self._line(use.node)}: {self._text(use.node)} runs on every micro-batch"
         for step in self.plan.steps.steps:

@@ -290,6 +290,8 @@ class Index:
     def _helpers(self, unit: Unit, *, with_makers: bool) -> Iterator[tuple[Path, str]]:
         """Files outside whose definitions do a part of the training of the unit, or are bases of its classes."""
         waiting = [node for file in unit.files for node in self._concern.definitions(file)]
+        if with_makers:  # `return model, Schedule(model)` says nothing of an optimizer
+            waiting = self._definitions(unit.files)
         seen = set(waiting)
         while waiting:
             node = waiting.pop(0)

@@ -51,7 +51,23 @@ class Visible:
             return None
         if self._same_here(node, key, function, at):
             return self.facts.text(node)
-        return self._from_key(key, function, at) or self._with_the_same_value(node, function, at)
+        return (
+            self._from_key(key, function, at)
+            or self._with_the_same_value(node, function, at)
+            or self._as_given(node, function, at)
+        )
+
+    def _as_given(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
+        """For a parameter of another function what this one gives it: of several scripts each has a device."""
+        variable = self.facts.names.definition(node) if isinstance(node, cst.Name) else None
+        param = variable.bindings[0].node if variable is not None and len(variable.bindings) == 1 else None
+        callee = variable.scope.owner if variable is not None else None
+        if not isinstance(param, cst.Param) or not isinstance(callee, Function) or callee is function:
+            return None
+        calls = [call for call, statement in self.facts.objects.callers(callee) if statement.function is function]
+        given = [self.facts.objects.argument(call, callee, param) for call in calls]
+        texts = {self.express(arg.value, function, at) if arg is not None else None for arg in given}
+        return texts.pop() if len(texts) == 1 else None
 
     def _with_the_same_value(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
         """A global of this module that is made as that of another one is: `use_cuda = torch.cuda.is_available()`."""

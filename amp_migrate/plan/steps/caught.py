@@ -34,7 +34,7 @@ def caught_while_unscaled(facts: Facts, steps: StepPlan) -> Iterator[Finding]:
         for attempt in _attempts_around(facts, unscale.before):
             if attempt not in said:
                 said.add(attempt)
-                text = facts.text(unscale.optimizer)
+                text = unscale.text(facts)
                 message = f"after an exception in a clip or step of {text}, its next unscale_ raises as well"
                 yield facts.finding(attempt.node, "AMP126", message)
 

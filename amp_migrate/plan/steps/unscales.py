@@ -14,6 +14,7 @@ from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import Statement, called_name, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.events import Events, GradientUse, Step
+from amp_migrate.plan.steps.held import holder
 from amp_migrate.plan.steps.norms import is_gradient_norm, is_imported_norm
 from amp_migrate.plan.steps.second_backwards import AddsGradients
 from amp_migrate.plan.steps.step_graph import StepGraph, Test
@@ -25,13 +26,19 @@ _LEAVING = (cst.Continue, cst.Break, cst.Return)
 class Unscale:
     """`scaler.unscale_(optimizer)` before a statement; with `loop`, once for each optimizer of that loop.
 
-    `condition` is the test around the step of an optimizer that is there under a condition only.
+    `condition` is the test around the step of an optimizer that is there under a condition only. With a `path`, what
+    is named holds the optimizer: `schedule`, `.optimizer`.
     """
 
     before: Statement
     optimizer: cst.BaseExpression
     loop: cst.For | None = None
     condition: cst.BaseExpression | None = None
+    path: str = ""
+
+    def text(self, facts: Facts) -> str:
+        """What is unscaled."""
+        return facts.text(self.optimizer) + self.path
 
 
 class UnscalePlanner:
@@ -243,6 +250,9 @@ class UnscalePlanner:
         local = self._local_name(candidate, members)
         if local is not None:
             return Unscale(candidate, local)
+        held = holder(self.facts, self.graph.steps_of(members), candidate)
+        if held is not None:
+            return Unscale(candidate, held[0], path=held[1])
         raise Refusal("AMP904", candidate.node, "the optimizer is not known by name where its gradients are used")
 
     def _local_name(self, candidate: Statement, members: ObjectSet) -> cst.Name | None:
