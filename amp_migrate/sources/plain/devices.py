@@ -19,8 +19,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction, negation, unknown
+from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.stores import subscript_key
-from amp_migrate.facts.tree import Function, Statement, argument_value, called_name
+from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, Guard
@@ -66,9 +67,8 @@ class Devices:
         self._led_to: dict[Function, list[list[Guard]]] = {}
         self._unread: dict[str, cst.Call] = {}  # functions of local modules not at hand that give a device
         moves = list(self._moves())
-        of_models = [
-            move for move in moves if move.what is not None and facts.objects.may_be(move.what, optimizers.models)
-        ]
+        models = optimizers.models | self._modules_around()
+        of_models = [move for move in moves if move.what is not None and facts.objects.may_be(move.what, models)]
         found = of_models or [move for move in moves if self._is_near_a_loss(move)]
         # Wrapping for several GPUs shows that there is one; who goes there is moved there as well.
         moved = [move for move in found if called_name(move.call) not in _PARALLEL]
@@ -112,6 +112,16 @@ class Devices:
         return device is not None and self._place(device) == "elsewhere"
 
     # -- moves ------------------------------------------------------------------------------------------
+
+    def _modules_around(self) -> ObjectSet:
+        """Modules that have the models as parts, and take them along: `learner` of `self.net` in a class of modules."""
+        built = [model for call in self.optimizers.built for model in self.optimizers.models_of(call)]
+        found = [one for model in built for above in _above(model) for one in self.facts.objects.objects(above)]
+        return frozenset(one for one in found if isinstance(one.origin, Class) and self._is_module(one.origin))
+
+    def _is_module(self, owner: Class) -> bool:
+        bases = (base.value for one in self.facts.objects.ancestors(owner) for base in one.node.bases)
+        return any((self.facts.names.dotted(base) or "") == "torch.nn.Module" for base in bases)
 
     def _moves(self) -> Iterator[Move]:
         others = self._of_other_models()
@@ -441,3 +451,10 @@ def _asked_for_device(node: cst.BaseExpression) -> cst.BaseExpression | None:
         key = literal_value(node.args[0].value) if node.args else None
         return node.func.value if isinstance(key, str) and key.lower() == "device" else None
     return None
+
+
+def _above(model: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """`self.nets` and `self` of `self.nets.critic`."""
+    while isinstance(model, cst.Attribute):
+        model = model.value
+        yield model
