@@ -90,8 +90,8 @@ def _is_excluded(file: Path, options: Options) -> bool:
 
 
 def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[Finding]:
-    """What else speaks of Apex in the folders that were migrated (requirements, installation, documents), and what admits
-    a torch without native AMP.
+    """What else speaks of Apex in the folders that were migrated, and what admits a torch without native AMP:
+    requirements, installation, documents.
     """
     outputs = {os.path.realpath(result.path): result for result in results}
     if not any(result.changed for result in outputs.values()):
