@@ -85,10 +85,12 @@ class Creations:
         return at
 
     def _check_conditions(self, place: Statement, lifted: list[Statement], uses: list[Statement]) -> None:
-        """A condition around the setup that is no guard is lost, unless what uses the scaler has it as well; but where
-        a loss is scaled without `amp.initialize`, apex raises, and there is no training to keep.
+        """A condition around the setup that is no guard is lost, unless what uses the scaler has it as well.
+
+        But where a loss is scaled without `amp.initialize`, apex raises, and there is no training to keep. Who asks for
+        the handle trains without it as well.
         """
-        if all(called_name(setup.call) == "initialize" for setup in self.setups):
+        if all(called_name(one.call) == "initialize" for one in self.setups) and not self.facts.conditions.carriers:
             return
         for guard in enclosing_guards(self.facts, place):
             if not any(guard.statement.inside(holder) for holder in lifted) or self._builds_optimizer(guard.statement):
