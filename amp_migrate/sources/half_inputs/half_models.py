@@ -44,8 +44,14 @@ def _casts_of_modules(facts: Facts) -> Iterator[tuple[cst.Call, Statement]]:
     modules = Modules(facts, []) if casts else None
     for call, statement in casts:
         assert isinstance(call.func, cst.Attribute) and modules is not None
-        if modules.is_module(call.func.value):
+        if modules.is_module(call.func.value) or _only_a_module_can(facts, call):
             yield call, statement
+
+
+def _only_a_module_can(facts: Facts, cast: cst.Call) -> bool:
+    """True for `teacher.half()` whose value nobody takes, since it casts in place, and for `teacher.half()(x)`."""
+    parent = facts.tree.parents.get(cast)
+    return isinstance(parent, cst.Expr) or (isinstance(parent, cst.Call) and parent.func is cast)
 
 
 def _is_made_in(facts: Facts, model: cst.BaseExpression, function: Function) -> bool:
