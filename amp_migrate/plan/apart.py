@@ -62,7 +62,7 @@ def _goes_first(facts: Facts, part: cst.BaseExpression) -> bool:
             return False
         before: list[cst.CSTNode] = []
         if isinstance(parent, cst.Call) and child is not parent.func:
-            before = [parent.func, *itertools.takewhile(lambda arg, own=child: arg is not own, parent.args)]  # type: ignore[misc]
+            before = [parent.func, *parent.args[: parent.args.index(child)]]
         elif isinstance(parent, cst.BinaryOperation) and child is parent.right:
             before = [parent.left]
         if not all(_has_no_effect(facts, one) for one in before):
