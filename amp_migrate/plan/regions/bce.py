@@ -18,14 +18,15 @@ from collections.abc import Iterable, Iterator, Sequence
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import writes
-from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.facts.dataflow import Path, writes
+from amp_migrate.facts.tree import Statement, called_name, names_in, walk
 from amp_migrate.findings import Inseparable
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
 
+_SHAPES = frozenset("view reshape flatten squeeze unsqueeze permute transpose contiguous expand".split())
 _CRITERION = re.compile(r"torch\.nn\.(?:\w+Loss|functional\.(?:\w+_loss|cross_entropy))")
 
 
@@ -148,11 +149,26 @@ class _Finder:
         return BceSite(call, statement, floats, island, endings, products, in_sight)
 
     def _before(self, statement: Statement, region: Region) -> Statement:
-        """What a region ends with that is cut before a statement; `optimizer.zero_grad()` stays outside, too."""
+        """What a region ends with that is cut before a statement; `optimizer.zero_grad()` stays outside, too, and so do
+        data that are only shaped.
+        """
         last = region.block.statements[statement.index - 1]
-        while last is not region.first and any(called_name(one) == "zero_grad" for one in own_calls(self.facts, last)):
+        while last is not region.first and (self._clears(last) or self._shapes_data(last)):
             last = region.block.statements[last.index - 1]
         return last
+
+    def _clears(self, statement: Statement) -> bool:
+        return any(called_name(one) == "zero_grad" for one in own_calls(self.facts, statement))
+
+    def _shapes_data(self, statement: Statement) -> bool:
+        """True for `flat = labels.view(n, -1)` of labels from outside of the regions: they keep their type."""
+        node = statement.node
+        value = node.value if isinstance(node, cst.Assign) else None
+        if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
+            return False
+        inside = (one for region in self.regions for one in region.statements() if one is not statement)
+        made = {path[0] for one in inside for path in _written_in(one)}
+        return called_name(value) in _SHAPES and not names_in(value) & made
 
     def _check_separable(self, call: cst.Call, statement: Statement) -> None:
         """The forward has to run under autocast, what computes the cross entropy must not."""
@@ -212,7 +228,10 @@ class _Finder:
 
     def _is_made_by(self, value: cst.BaseExpression, region: Region) -> bool:
         names = {part.value for part in walk(value) if isinstance(part, cst.Name)}
-        made = {
-            path[0] for statement in region.statements() for inner in statement.descendants() for path in writes(inner)
-        }
+        makers = (one for one in region.statements() if not self._shapes_data(one))
+        made = {path[0] for statement in makers for path in _written_in(statement)}
         return bool(names & made) and isinstance(value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+
+
+def _written_in(statement: Statement) -> Iterator[Path]:
+    return (path for inner in statement.descendants() for path in writes(inner))
