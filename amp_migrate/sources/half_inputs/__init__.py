@@ -22,7 +22,7 @@ from amp_migrate.plan.regions.tensors import leaves_torch
 from amp_migrate.plan.roles import Roles
 from amp_migrate.sources.half.arms import OF_PRECISION
 from amp_migrate.sources.half_inputs.given import Given
-from amp_migrate.sources.half_inputs.half_models import is_half_call, running_in_half
+from amp_migrate.sources.half_inputs.half_models import forwards_in_half, is_half_call, running_in_half
 from amp_migrate.sources.half_types import HalfTypes
 
 
@@ -58,16 +58,28 @@ class _HalfInputs:
             for call, at in facts.tree.every(cst.Call)
             if roles.is_forward(call) and not (casts_operations and _is_of_network(at.function))
         ]
-        functions = running_in_half(facts)
+        functions = running_in_half(facts, roles)
         in_half = [(call, at) for call, at in forwards if at.function in functions]
-        self.parts = Given(facts, roles, [one for one in forwards if one not in in_half]).parts
+        in_float = [one for one in forwards if one not in in_half]
+        self.parts = Given(facts, roles, in_float).parts
+        self._leave(Given(facts, roles, in_half + forwards_in_half(facts, roles)), roles, in_float)
         self._fold_choices()
         self._drop_guarded()
         self._lower_others()
-        for part in Given(facts, roles, in_half).parts:
-            if part in self.sites:
-                text = facts.text(part)
+
+    def _leave(self, in_half: Given, roles: Roles, forwards: list[tuple[cst.Call, Statement]]) -> None:
+        """Leave what feeds a model in half as it is: autocast takes it as well. Forwards outside of autocast do not,
+        which the plan sees of those of the same function (`plan/half_inputs.py`).
+        """
+        shared = [part for part in self.parts if part in in_half.parts]
+        casts = [part for part in shared if is_half_call(part) or self.types.is_one(part)]
+        for part in casts:
+            elsewhere = [one for one in forwards if one[1].function is not self.parts[part].function]
+            if part in Given(self.facts, roles, elsewhere).parts:
+                text = self.facts.text(part)
                 raise Refusal("AMP920", part, f"{text} feeds a model that stays in half, and one that does not")
+        for part in shared:
+            del self.parts[part]
 
     def _fold_choices(self) -> None:
         """Of `torch.half if fp16 else torch.float` and `x.half() if fp16 else x` the other side."""

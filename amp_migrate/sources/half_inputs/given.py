@@ -3,6 +3,8 @@ in the callers whose arguments they take.
 
     batch = to_half(batch)          with      def to_half(batch):
     scores = model(batch)                         return {name: one.half() for name, one in batch.items()}
+
+Data sets, the functions that collate their elements, and transforms are helpers that a loader calls.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, backward_slice, reads
 from amp_migrate.facts.tree import Function, Statement, walk
 from amp_migrate.plan.roles import Roles
+
+# What loaders, loops and compositions of transforms call.
+_OF_ELEMENTS = ("__getitem__", "__iter__", "__next__", "__call__")
 
 
 class Given:
@@ -50,11 +55,23 @@ class Given:
         self.parts[part] = statement
         if not isinstance(part, cst.Call) or self.roles.is_forward(part):
             return
-        for function in self.facts.objects.candidates(part):
+        for function in (*self.facts.objects.candidates(part), *self._handed_over(part)):
             for statement in _own_statements(function):
                 value = _given_back(statement)
                 if value is not None:
                     self._follow(value, statement, is_in_helper=True)
+
+    def _handed_over(self, call: cst.Call) -> Iterator[Function]:
+        """The functions that others run for what they are given: `collate_fn=join`, and the elements of the data set
+        that a call makes.
+        """
+        for arg in call.args:
+            function = self.facts.objects.function_named(arg.value)
+            if function is not None and not isinstance(arg.value, cst.Call):
+                yield function
+        for made in self.facts.objects.classes_made(call):
+            found = (self.facts.objects.method_of(made, name) for name in _OF_ELEMENTS)
+            yield from (method for method in found if method is not None)
 
     def _follow_from_outside(self, path: Path, function: Function, *, is_in_helper: bool) -> None:
         """A parameter comes from the callers, a global name from its module, an attribute from the methods of its

@@ -12,17 +12,28 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.plan.roles import NOT_FORWARD, Roles
 from amp_migrate.sources.half.modules import Modules
 
 
-def running_in_half(facts: Facts) -> set[Function]:
-    """The functions that run a model in half: those that make one and cast it, with the functions that they call. Of a
-    model that comes from elsewhere nobody knows who runs it: then all of them.
+def forwards_in_half(facts: Facts, roles: Roles) -> list[tuple[cst.Call, Statement]]:
+    """The calls of models that are cast to half and are none of apex.amp's, with what they are given."""
+    casts = [call.func.value for call, _ in _casts_of_modules(facts) if isinstance(call.func, cst.Attribute)]
+    models = frozenset(one for node in casts for one in _apart(facts, roles, node))
+    return [(call, at) for call, at in facts.tree.every(cst.Call) if models and _runs(facts, call, models)]
+
+
+def running_in_half(facts: Facts, roles: Roles) -> set[Function]:
+    """The functions that run one of apex.amp's models in half, as far as is known: those that make one and cast it,
+    with the functions that they call. Of a model that comes from elsewhere nobody knows who runs it: then all of them.
     """
     found: set[Function] = set()
     for call, statement in _casts_of_modules(facts):
         assert isinstance(call.func, cst.Attribute)
+        if _apart(facts, roles, call.func.value):
+            continue
         if not _is_made_in(facts, call.func.value, statement.function):
             return set(facts.tree.functions)
         found |= {statement.function, *facts.calls.reachable(statement.function)}
@@ -37,6 +48,20 @@ def is_half_call(node: cst.CSTNode) -> bool:
         and called_name(node) == "half"
         and not node.args
     )
+
+
+def _apart(facts: Facts, roles: Roles, model: cst.BaseExpression) -> ObjectSet:
+    """The objects that a model may be where none of them is one of apex.amp's; else none."""
+    return frozenset() if roles.is_model(model) else facts.objects.objects(model)
+
+
+def _runs(facts: Facts, call: cst.Call, models: ObjectSet) -> bool:
+    """True for `teacher(x)` and `teacher.encode(x)`."""
+    func = call.func
+    if isinstance(func, cst.Attribute) and func.attr.value not in NOT_FORWARD:
+        if facts.objects.may_be(func.value, models):
+            return True
+    return isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)) and facts.objects.may_be(func, models)
 
 
 def _casts_of_modules(facts: Facts) -> Iterator[tuple[cst.Call, Statement]]:
