@@ -516,3 +516,8 @@ def _own_parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
                 yield child.name
             continue
         yield child
+
+
+def bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An expression without parentheses around the whole of it: `a + b` of `(a + b).backward()`."""
+    return node.with_changes(lpar=[], rpar=[]) if node.lpar and not isinstance(node, cst.Tuple) else node

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import bare
 from amp_migrate.native.creations import CreationWriter
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.nodes import alone
@@ -112,7 +113,7 @@ class _Emitter(Writer):
 
     def _backward(self, backward: Backward) -> None:
         """`with amp.scale_loss(loss, opt) as scaled: scaled.backward()` -> `scaler.scale(loss).backward()`"""
-        loss = "loss" if backward in self._hoisted else self.facts.text(_bare(backward.loss))
+        loss = "loss" if backward in self._hoisted else self.facts.text(bare(backward.loss))
         scaled = self._scaled(loss, backward)
         block = backward.block
         if block is None:
@@ -210,11 +211,6 @@ class _Emitter(Writer):
             self.edits.transform(owner.node, lambda updated: _with_item(updated, autocast))
             return
         self.edits.wraps.append(Wrap(region.first, region.last, f"with {autocast}", tail))
-
-
-def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
-    """An expression without parentheses around the whole of it: `a + b` of `(a + b).backward()`."""
-    return node.with_changes(lpar=[], rpar=[]) if node.lpar and not isinstance(node, cst.Tuple) else node
 
 
 def _is_discard(target: cst.BaseExpression) -> bool:

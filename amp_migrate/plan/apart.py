@@ -18,7 +18,7 @@ from collections.abc import Collection
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import called_name, walk
+from amp_migrate.facts.tree import bare, called_name, walk
 from amp_migrate.findings import Inseparable
 from amp_migrate.native.edits import Edits
 
@@ -44,7 +44,7 @@ def taken_apart(facts: Facts, refusal: Inseparable, ours: Collection[str]) -> tu
     assert isinstance(rest, cst.BaseSmallStatement)
     edits = Edits()
     edits.remove(statement)  # its comments stand above both
-    edits.insert_before(statement, _assignment(name, facts.text(part)))
+    edits.insert_before(statement, _assignment(name, facts.text(bare(part))))
     edits.insert_before(statement, cst.Module([]).code_for_node(rest))
     return edits, name
 

@@ -20,7 +20,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, writes
 from amp_migrate.facts.tree import Statement, called_name, names_in, walk
-from amp_migrate.findings import Inseparable
+from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.plan.regions.forwards import Forwards, own_calls
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.regions.training import Region
@@ -76,6 +76,7 @@ class _Finder:
         self.with_logits = with_logits
 
     def find(self) -> list[BceSite]:
+        self._check_given_to_backward()
         found = [(call, statement, region) for call, statement, region in self._calls() if self._is_bce(call)]
         found.sort(key=lambda one: one[1].order, reverse=True)  # a region ends before all those at its end
         return [self._site(call, statement, region) for call, statement, region in found][::-1]
@@ -178,6 +179,14 @@ class _Finder:
                     f"{self.facts.text(call.func)}, a binary cross entropy, stands in one statement with a forward"
                 )
                 raise Inseparable(other, message, self._given_with(other), ("output", "prediction"))
+
+    def _check_given_to_backward(self) -> None:
+        """A loss that stands in a source form's own call is computed inside: `amp.scale_loss(bce(output, y), ...)`."""
+        losses = [region.hoisted.loss for region in self.regions if region.hoisted is not None]
+        for call in (part for loss in losses for part in walk(loss)):
+            if isinstance(call, cst.Call) and self._is_bce(call):
+                what = f"{self.facts.text(call.func)}, a binary cross entropy,"
+                raise Refusal("AMP922", call, f"{what} stands in one statement with a backward")
 
     def _given_with(self, forward: cst.Call) -> cst.BaseExpression | None:
         """The first argument of a binary cross entropy that a forward is a part of."""

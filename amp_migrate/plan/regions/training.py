@@ -25,7 +25,9 @@ from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_
 from amp_migrate.plan.regions.penalties import Penalties
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.steps.events import Events
+from amp_migrate.selection import PLAIN
 
+_NAMES_OF_LOSSES = ("loss", "total_loss")
 # What makes a tensor of values, without a graph; of a tensor, `as_tensor` makes nothing.
 _MAKES = frozenset(("from_numpy", "tensor", "as_tensor", "FloatTensor"))
 
@@ -89,6 +91,7 @@ class _Finder:
                     f"the forward behind {self.facts.text(backward.loss)} is not in this file",
                 )
             if self._computes(backward.loss):
+                self._check_has_a_line(backward)
                 anchor = _before_guard(backward)
                 self._hoists[anchor] = backward
                 self._needed.setdefault(anchor.function, set())
@@ -409,7 +412,13 @@ class _Finder:
             function = self.facts.objects.called_function(call)
             if self.forwards.is_forward(call) and (function is None or not self.barriers.function_blocks(function)):
                 message = f"{self.facts.text(call.func)} runs in the same statement as what must stay out of autocast"
-                raise Inseparable(call, message, _differentiated(statement), ("loss", "total_loss"))
+                raise Inseparable(call, message, _differentiated(statement), _NAMES_OF_LOSSES)
+
+    def _check_has_a_line(self, backward: Backward) -> None:
+        """What a plain loop computes in the statement of its backward would be read, and repaired, by nobody."""
+        if self.found.form == PLAIN:
+            message = f"{self.facts.text(backward.loss)} is computed in the statement of its backward"
+            raise Inseparable(backward.loss, message, _differentiated(backward.statement), _NAMES_OF_LOSSES)
 
     def _must_stay_out(self, statement: Statement, block: Block, needed: set[Statement]) -> bool:
         if isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)):

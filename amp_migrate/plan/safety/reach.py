@@ -59,6 +59,9 @@ class Reach:
         for region in regions:
             for statement in region.statements():
                 self._run(statement)
+            for part in walk(region.hoisted.loss) if region.hoisted is not None else ():
+                if isinstance(part, cst.Call):
+                    self._call(part)
         self._follow()
 
     def add_model(self, node: cst.BaseExpression, place: cst.Call) -> None:
