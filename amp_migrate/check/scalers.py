@@ -13,7 +13,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.elements import are_different_elements, is_other_element
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
+from amp_migrate.facts.tree import Class, Function, Statement, called_name, names_in, walk
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _SCALERS = frozenset(("GradScaler", "ShardedGradScaler"))
@@ -25,8 +25,9 @@ class Event:
 
     `kind` is backward, plain backward, unscale, step, update, bare step, clip or unseen; `optimizer` the key of the
     optimizer that it is about, where it is about one; `scaler` what it calls. `each` marks a statement in a loop over
-    optimizers: every round is about another one. An update with a `value` sets the scale, and needs nothing to have
-    been stepped. Unseen is what other files may do to the optimizers of a scaler that they are given.
+    optimizers: every round is about another one; and one that several holders of optimizers share. An update with a
+    `value` sets the scale, and needs nothing to have been stepped. Unseen is what other files may do to the optimizers
+    of a scaler that they are given.
     """
 
     kind: str
@@ -143,7 +144,7 @@ class Scalers:
             key = self._key(optimizer)
             self._scaled_by[key] = self._scaled_by.get(key, frozenset()) | scaler
             kind = "unscale" if method == "unscale_" else "step"
-            return Event(kind, call, key, scaler, each=self._is_loop_variable(call, optimizer))
+            return Event(kind, call, key, scaler, each=self._is_each(call, optimizer))
         return None
 
     def _may_be_own(self, scaler: ObjectSet) -> bool:
@@ -155,6 +156,23 @@ class Scalers:
         assert isinstance(call.func, cst.Attribute)
         yield call.func.value
         yield from (arg.value for arg in call.args[:1] if arg.keyword is None)
+
+    def _is_each(self, call: cst.Call, optimizer: cst.BaseExpression) -> bool:
+        return self._is_loop_variable(call, optimizer) or self._is_held_by_several(call, optimizer)
+
+    def _is_held_by_several(self, call: cst.Call, optimizer: cst.BaseExpression) -> bool:
+        """True for `self.optimizer` in a class that only steps, of which several instances are made: schedules."""
+        function = self.facts.tree.function_of(call)
+        owner = function.owner if function.is_method else None
+        if owner is None or not isinstance(optimizer, cst.Attribute):
+            return False
+        if function.parameters[0].name.value not in names_in(optimizer):
+            return False
+        makers = self.facts.objects.family_makers.get(self.facts.objects.root_class(owner), [])
+        return len(makers) > 1 and not any(called_name(one) == "backward" for one in self._calls_in(owner))
+
+    def _calls_in(self, owner: Class) -> Iterator[cst.Call]:
+        return (part for part in walk(owner.node) if isinstance(part, cst.Call))
 
     def _is_loop_variable(self, call: cst.Call, optimizer: cst.BaseExpression) -> bool:
         """True where an enclosing `for` names the optimizer: each round is about another one."""

@@ -6,7 +6,7 @@ schedule.step_and_update()                               clip_grad_norm_(model.p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -18,15 +18,22 @@ from amp_migrate.plan.steps.events import Step
 
 def holder(facts: Facts, steps: Iterable[Step], at: Statement) -> tuple[cst.BaseExpression, str] | None:
     """`schedule` and `.optimizer`, of a call `schedule.step_and_update()` in the function of `at` that makes one of the
-    steps; None where there is none, or where the name may mean another object at the statement.
+    steps; None where there is none, where several objects make it there, or where the name may mean another object at
+    the statement.
     """
     for step in steps:
         path = _path_from_self(facts, step)
-        for call, statement in facts.objects.callers(step.statement.function) if path else ():
-            if isinstance(call.func, cst.Attribute) and statement.function is at.function:
-                if not _is_rebound(call.func.value, at, statement):
-                    return call.func.value, path
+        for receiver, statement in _receivers(facts, step, at) if path else ():
+            others = [one for one, _ in _receivers(facts, step, at) if not one.deep_equals(receiver)]
+            if not others and not _is_rebound(receiver, at, statement):
+                return receiver, path
     return None
+
+
+def _receivers(facts: Facts, step: Step, at: Statement) -> Iterator[tuple[cst.BaseExpression, Statement]]:
+    for call, statement in facts.objects.callers(step.statement.function):
+        if isinstance(call.func, cst.Attribute) and statement.function is at.function:
+            yield call.func.value, statement
 
 
 def _path_from_self(facts: Facts, step: Step) -> str:
