@@ -53,25 +53,42 @@ class Given:
         if part in self.parts:
             return
         self.parts[part] = statement
+        if isinstance(part, cst.Attribute) and not self._is_called(part):  # `loaders.train` of another object
+            for value in self.facts.objects.values_of(part):
+                self._follow(value, self.facts.tree.statement_of(value))
         if not isinstance(part, cst.Call) or self.roles.is_forward(part):
             return
         for function in (*self.facts.objects.candidates(part), *self._handed_over(part)):
             for statement in _own_statements(function):
-                value = _given_back(statement)
-                if value is not None:
-                    self._follow(value, statement, is_in_helper=True)
+                given_back = _given_back(statement)
+                if given_back is not None:
+                    self._follow(given_back, statement, is_in_helper=True)
+
+    def _is_called(self, part: cst.CSTNode) -> bool:
+        parent = self.facts.tree.parents.get(part)
+        return isinstance(parent, cst.Call) and parent.func is part
 
     def _handed_over(self, call: cst.Call) -> Iterator[Function]:
         """The functions that others run for what they are given: `collate_fn=join`, and the elements of the data set
         that a call makes.
         """
         for arg in call.args:
-            function = self.facts.objects.function_named(arg.value)
-            if function is not None and not isinstance(arg.value, cst.Call):
+            function = self._function_handed_over(arg.value)
+            if function is not None:
                 yield function
         for made in self.facts.objects.classes_made(call):
             found = (self.facts.objects.method_of(made, name) for name in _OF_ELEMENTS)
             yield from (method for method in found if method is not None)
+
+    def _function_handed_over(self, node: cst.BaseExpression) -> Function | None:
+        """`join`, and `self.join` in a method."""
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            return None
+        around = self.facts.tree.function_of(node)
+        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and around.owner is not None:
+            if around.is_method and node.value.value == around.parameters[0].name.value:
+                return self.facts.objects.method_of(around.owner, node.attr.value)
+        return self.facts.objects.function_named(node)
 
     def _follow_from_outside(self, path: Path, function: Function, *, is_in_helper: bool) -> None:
         """A parameter comes from the callers, a global name from its module, an attribute from the methods of its
