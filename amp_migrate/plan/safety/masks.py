@@ -64,14 +64,16 @@ def _has_large_constant(context: Context, call: cst.Call) -> bool:
 def _where(context: Context, call: cst.Call) -> None:
     chosen = [arg.value for arg in call.args[1:]]
     for constant, other in (chosen, chosen[::-1]):
-        is_large = overflows(context.facts, constant) or _is_multiple_of_large(context, constant)
+        is_large = overflows(context.facts, constant) or _is_tensor_of_large(context, constant)
         if is_large and context.precisions.of(other).may_be_half:
             context.safety.keep_float32(other)  # where takes tensors of two types from torch 1.12 on
 
 
-def _is_multiple_of_large(context: Context, node: cst.BaseExpression) -> bool:
-    """True for `-9e15 * torch.ones_like(x)`, which is float32 as well, and for the name of it."""
+def _is_tensor_of_large(context: Context, node: cst.BaseExpression) -> bool:
+    """True for `-9e15 * torch.ones_like(x)`, which is float32 as well, `torch.tensor(-1e9)`, and the names of them."""
     value = context.precisions.value_before(node) if isinstance(node, cst.Name) else node
+    if isinstance(value, cst.Call) and called_name(value) == "tensor":
+        return _has_large_constant(context, value)  # without dimensions it takes the type of what stands beside it
     if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Multiply):
         return False
     return overflows(context.facts, value.left) or overflows(context.facts, value.right)
