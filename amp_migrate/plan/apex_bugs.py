@@ -11,7 +11,6 @@ from amp_migrate.facts.paths import Decide, is_dead
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Finding
 from amp_migrate.plan.model import Recognition
-from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.events import Events
 from amp_migrate.plan.steps.placement import StepPlan
@@ -63,7 +62,7 @@ def _clips_of_half_weights(facts: Facts, found: Recognition, roles: Roles, decid
     for statement in facts.tree.all_statements():
         if any(statement.inside(one) for one in scaled) or is_dead(statement, decide):
             continue
-        for call in own_calls(facts, statement):
+        for call in facts.tree.calls(statement):
             if called_name(call) in GRADIENT_CLIPS and call.args and _are_of_model(roles, call.args[0].value):
                 text, level = facts.text(call), trains[0].level
                 message = f"{text} clipped half gradients that the optimizer did not use under {level}; now it clips"

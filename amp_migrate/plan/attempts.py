@@ -56,7 +56,7 @@ def _may_import(facts: Facts, found: Recognition, statement: Statement) -> bool:
     for inner in statement.descendants():
         if isinstance(inner.node, (cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef)):
             return True
-        calls = (part for part in facts.tree.expressions(inner) if isinstance(part, cst.Call))
+        calls = facts.tree.calls(inner)
         if not all(_only_computes(facts, found, call) for call in calls):
             return True
     return False

@@ -8,7 +8,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import argument_value, called_name, names_in, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
-from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.training_plan import Scaler
 from amp_migrate.selection import APEX_AMP, TITLES
@@ -44,7 +44,7 @@ def check_tests(facts: Facts, tests: list[cst.BaseExpression], scalers: list[Sca
 def check_threads(facts: Facts, forwards: Forwards) -> None:
     """Autocast is on for one thread only; threads that torch starts (DataParallel) take it along (rule E6)."""
     for statement in facts.tree.all_statements():
-        for call in own_calls(facts, statement):
+        for call in facts.tree.calls(statement):
             target = argument_value(call, "target")
             if called_name(call) == "submit" and call.args:
                 target = call.args[0].value

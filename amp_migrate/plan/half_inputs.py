@@ -14,7 +14,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
-from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.tensors import leaves_torch
 from amp_migrate.plan.regions.training import Region
 
@@ -22,7 +22,7 @@ from amp_migrate.plan.regions.training import Region
 def cast_outside(facts: Facts, regions: list[Region], forwards: Forwards) -> Iterator[Statement]:
     """Statements outside of every region that run a model on what is cast to half in them."""
     for statement in facts.tree.all_statements():
-        casts = any(called_name(call) == "half" for call in own_calls(facts, statement))
+        casts = any(called_name(call) == "half" for call in facts.tree.calls(statement))
         if casts and forwards.runs_model_here(statement) and not any(one.covers(statement) for one in regions):
             yield statement
 

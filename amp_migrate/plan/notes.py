@@ -11,7 +11,6 @@ from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.plan.flags import availability_flags, reads_of
-from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.steps.caught import caught_while_unscaled
 from amp_migrate.plan.training_plan import TrainingPlan
@@ -125,7 +124,7 @@ class _Notes:
 
     def _calls(self) -> Iterator[cst.Call]:
         for statement in self.facts.tree.all_statements():
-            yield from own_calls(self.facts, statement)
+            yield from self.facts.tree.calls(statement)
 
 
 def _copied(value: cst.BaseExpression) -> Sequence[cst.Arg]:

@@ -196,4 +196,4 @@ def _takes_no_attributes(node: cst.BaseExpression) -> bool:
 def _calls_in(facts: Facts, function: Function) -> Iterator[cst.Call]:
     for statement in function.body.statements:
         for inner in statement.descendants():
-            yield from (part for part in facts.tree.expressions(inner) if isinstance(part, cst.Call))
+            yield from facts.tree.calls(inner)

@@ -17,7 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import reads
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.plan.model import Backward
-from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.leaving import half_names, loads_after
 from amp_migrate.plan.regions.tensors import Tensors, plain_names
 from amp_migrate.plan.regions.training import Region
@@ -51,7 +51,7 @@ def halves_for_numpy(
 
 def _given_to_numpy(facts: Facts, statement: Statement) -> Iterator[cst.BaseExpression]:
     """X of `X.detach().cpu().numpy()`."""
-    for call in own_calls(facts, statement):
+    for call in facts.tree.calls(statement):
         if called_name(call) == "numpy" and isinstance(call.func, cst.Attribute) and not call.args:
             yield _moved(call.func.value)
 

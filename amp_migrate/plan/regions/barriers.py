@@ -9,7 +9,6 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, reads
 from amp_migrate.facts.tree import Function, Statement, argument_value, called_name
-from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.steps.events import Events
 
 
@@ -43,7 +42,7 @@ class Barriers:
 
     def takes_gradient(self, statement: Statement) -> bool:
         """True for `g = torch.autograd.grad(...)`."""
-        return any(is_autograd_grad(self.facts, call) for call in own_calls(self.facts, statement))
+        return any(is_autograd_grad(self.facts, call) for call in self.facts.tree.calls(statement))
 
     def function_blocks(self, function: Function) -> bool:
         if function not in self._functions:

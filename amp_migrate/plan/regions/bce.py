@@ -21,7 +21,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, writes
 from amp_migrate.facts.tree import Statement, called_name, names_in, walk
 from amp_migrate.findings import Inseparable, Refusal
-from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
@@ -87,7 +87,7 @@ class _Finder:
         places = [(inner, region) for one, region in inside for inner in one.descendants()]
         seen: set[cst.Call] = set()
         for statement, region in [*places, *((one, self.regions[0]) for one in self.reached)]:
-            for call in own_calls(self.facts, statement):
+            for call in self.facts.tree.calls(statement):
                 if call not in seen:
                     seen.add(call)
                     yield call, statement, region
@@ -159,7 +159,7 @@ class _Finder:
         return last
 
     def _clears(self, statement: Statement) -> bool:
-        return any(called_name(one) == "zero_grad" for one in own_calls(self.facts, statement))
+        return any(called_name(one) == "zero_grad" for one in self.facts.tree.calls(statement))
 
     def _shapes_data(self, statement: Statement) -> bool:
         """True for `flat = labels.view(n, -1)` of labels from outside of the regions: they keep their type."""
@@ -173,7 +173,7 @@ class _Finder:
 
     def _check_separable(self, call: cst.Call, statement: Statement) -> None:
         """The forward has to run under autocast, what computes the cross entropy must not."""
-        for other in own_calls(self.facts, statement):
+        for other in self.facts.tree.calls(statement):
             if self.forwards.is_forward(other) and other is not call and not self._leads_to_bce(other):
                 message = (
                     f"{self.facts.text(call.func)}, a binary cross entropy, stands in one statement with a forward"
@@ -208,7 +208,7 @@ class _Finder:
         the other criteria of torch in it are given first.
         """
         inside = set(walk(call))
-        others = [other for other in own_calls(self.facts, statement) if other not in inside]
+        others = [other for other in self.facts.tree.calls(statement) if other not in inside]
         results: list[cst.BaseExpression] = [
             arg.value
             for other in others

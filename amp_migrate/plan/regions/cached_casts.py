@@ -22,7 +22,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import JUMPS, Function, Statement
 from amp_migrate.findings import Finding
-from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad, own_calls
+from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.training_plan import AutocastRegion
 
@@ -43,7 +43,7 @@ def keep_no_stale_casts(facts: Facts, forwards: Forwards, regions: list[Autocast
 def _needs_no_cache(facts: Facts, forwards: Forwards, region: Region) -> bool:
     """True where the weights of one model run both ways, behind a call in the region."""
     inside = [inner for one in region.statements() for inner in one.descendants()]
-    called = (facts.objects.called_function(call) for inner in inside for call in own_calls(facts, inner))
+    called = (facts.objects.called_function(call) for inner in inside for call in facts.tree.calls(inner))
     reached = {one for function in called if function is not None for one in facts.calls.reachable(function)}
     for function in reached:
         tree = _parsed(facts, function)
@@ -76,7 +76,7 @@ def _runs_both_ways_itself(facts: Facts, forwards: Forwards, region: Region, ins
 
 def _calls_without_gradients(facts: Facts, statement: Statement) -> bool:
     """True for `labels = guess(model, x)` of a function that runs without gradients."""
-    functions = (facts.objects.called_function(call) for call in own_calls(facts, statement))
+    functions = (facts.objects.called_function(call) for call in facts.tree.calls(statement))
     return any(one is not None and has_no_gradients(facts, one) for one in functions)
 
 

@@ -25,7 +25,7 @@ from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.dataflow import own_reads, writes
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.plan.model import Recognition
-from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad, own_calls
+from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.leaving import loads_after, what_follows
 from amp_migrate.plan.regions.tensors import IN_FLOAT32, Tensors, plain_names
 from amp_migrate.plan.regions.training import Region, has_no_casts
@@ -221,7 +221,7 @@ class Evaluation:
         """
         variable = self.facts.names.visible(name, region.function)
         loads = variable.loads if variable is not None else []
-        forwards = [call for call in own_calls(self.facts, region.first) if self.forwards.is_forward(call)]
+        forwards = [call for call in self.facts.tree.calls(region.first) if self.forwards.is_forward(call)]
         given = [value for call in forwards for arg in call.args for value in _items(arg.value)]
         return any(self.tensors.shows_ids(load) for load in loads) or any(
             isinstance(value, cst.Name) and value.value == "None" for value in given
@@ -248,7 +248,7 @@ class Evaluation:
         if not isinstance(node, cst.Assign) or not isinstance(node.value, (cst.Call, cst.BinaryOperation)):
             return False
         words = ("numpy", "tolist", "item", "decode", "join", "format", "str", "list", "dict")
-        return not any(any(word in called_name(call) for word in words) for call in own_calls(self.facts, statement))
+        return not any(any(word in called_name(call) for word in words) for call in self.facts.tree.calls(statement))
 
     def _loads_of_product(self, name: str, region: Region) -> Iterator[cst.Name]:
         """Loads after `x = x * c`: what they show of x holds before the product too."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from amp_migrate.facts import Facts
@@ -40,7 +38,7 @@ class Forwards:
             targets = [target.target for target in statement.node.targets]
             if any(isinstance(target, (cst.Name, cst.Attribute)) and self.roles.is_model(target) for target in targets):
                 return False  # `model = load(model)` prepares it
-        return any(self.is_forward(call) for call in own_calls(self.facts, statement))
+        return any(self.is_forward(call) for call in self.facts.tree.calls(statement))
 
     def runs_model_here(self, statement: Statement) -> bool:
         """As `runs_model`, functions of this file left out: their forwards are statements of their own."""
@@ -48,7 +46,7 @@ class Forwards:
             return False
         return any(
             self.is_forward(call) and self.facts.objects.called_function(call) is None
-            for call in own_calls(self.facts, statement)
+            for call in self.facts.tree.calls(statement)
         )
 
     def in_expression(self, node: cst.BaseExpression) -> bool:
@@ -78,7 +76,7 @@ class Forwards:
         """True for `net(x)`, `self.encoder(x)` and `self.encoders[0](x)`: a variable or an attribute is called, no
         function or method; and for `render(rays, net)`, where a function of the unit calls what it is given.
         """
-        for call in own_calls(self.facts, statement):
+        for call in self.facts.tree.calls(statement):
             if called_name(call) in DATA_CALLS:
                 continue
             called = call.func
@@ -95,7 +93,7 @@ class Forwards:
 
     def _calls_parameter(self, function: Function) -> bool:
         statements = (inner for statement in function.body.statements for inner in statement.descendants())
-        calls = (call for statement in statements for call in own_calls(self.facts, statement))
+        calls = (call for statement in statements for call in self.facts.tree.calls(statement))
         return any(isinstance(call.func, cst.Name) and self._is_held(call.func, ("param",)) for call in calls)
 
     def _is_held(self, name: cst.Name, kinds: tuple[str, ...]) -> bool:
@@ -111,7 +109,7 @@ class Forwards:
         """The models that statements run, or hand to a function that does."""
         found: set[Object] = set()
         for statement in statements:
-            for call in own_calls(self.facts, statement):
+            for call in self.facts.tree.calls(statement):
                 for node in (call.func, *(arg.value for arg in call.args)):
                     if isinstance(node, (cst.Name, cst.Attribute)) and self.roles.is_model(node):
                         found |= self.facts.objects.objects(node)
@@ -135,12 +133,7 @@ class Forwards:
 
     def computes(self, statement: Statement) -> bool:
         """True for any call that does not just move data."""
-        return any(called_name(call) not in DATA_CALLS for call in own_calls(self.facts, statement))
-
-
-def own_calls(facts: Facts, statement: Statement) -> Iterator[cst.Call]:
-    """The calls in the statement itself."""
-    yield from facts.tree.calls(statement)
+        return any(called_name(call) not in DATA_CALLS for call in self.facts.tree.calls(statement))
 
 
 def is_no_grad(facts: Facts, statement: Statement) -> bool:

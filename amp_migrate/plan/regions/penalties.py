@@ -21,7 +21,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, reads, writes
 from amp_migrate.facts.tree import Function, Statement, argument_value
 from amp_migrate.plan.regions.barriers import is_autograd_grad, read_by
-from amp_migrate.plan.regions.forwards import Forwards, own_calls
+from amp_migrate.plan.regions.forwards import Forwards
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -68,7 +68,7 @@ class Penalties:
         """What outputs and inputs read of each `autograd.grad(outputs, inputs, create_graph=True)`, here or in a helper
         that is given the outputs.
         """
-        for call in own_calls(self.facts, statement):
+        for call in self.facts.tree.calls(statement):
             if self._is_gradient(call):
                 yield list(read_by(call, "outputs", 0)), list(read_by(call, "inputs", 1))
             function = self.facts.objects.called_function(call)
@@ -87,7 +87,7 @@ class Penalties:
         inputs: set[str] = set()
         for outer in function.body.statements:
             for statement in outer.descendants():
-                for call in filter(self._is_gradient, own_calls(self.facts, statement)):
+                for call in filter(self._is_gradient, self.facts.tree.calls(statement)):
                     wanted, for_inputs = list(read_by(call, "outputs", 0)), list(read_by(call, "inputs", 1))
                     made = backward_slice(statement, wanted, for_inputs.__contains__)
                     if not any(map(self.forwards.runs_model, made.statements)):

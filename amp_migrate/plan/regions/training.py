@@ -21,7 +21,7 @@ from amp_migrate.facts.tree import Block, Class, Function, Statement, called_nam
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.plan.model import Backward, Recognition, Setup
 from amp_migrate.plan.regions.barriers import Barriers, is_autograd_grad, read_by
-from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad, own_calls
+from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.penalties import Penalties
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.steps.events import Events
@@ -161,7 +161,7 @@ class _Finder:
                     if inner.order <= region.first.order:
                         continue
                     lost = self.penalties.inputs_at(inner) & outputs_of_models
-                    for call in own_calls(self.facts, inner):
+                    for call in self.facts.tree.calls(inner):
                         if is_autograd_grad(self.facts, call):
                             lost |= made & {path[0] for path in read_by(call, "outputs", 0)}
                     if lost:
@@ -241,13 +241,13 @@ class _Finder:
         keeping = [statement for statement in before if self._held(statement, read)]
         forwards = _of_this_round(keeping, at)
         held = [path for statement in forwards for path in self._held(statement, read)]
-        users = {one for one in self._users_of(made, held) if any(self._calls(one))}
+        users = {one for one in self._users_of(made, held) if self.facts.tree.calls(one)}
         self._needed.setdefault(at.function, set()).update(forwards, users)
         return bool(forwards)
 
     def _held(self, statement: Statement, read: set[Path]) -> list[Path]:
         """What is read of `self.net` where a statement runs `self.net(x)`: a part of it may be what is trained."""
-        called = [path for call in self._calls(statement) if (path := path_of(call.func)) is not None]
+        called = [path for call in self.facts.tree.calls(statement) if (path := path_of(call.func)) is not None]
         return [one for one in read if any(len(one) > len(path) and one[: len(path)] == path for path in called)]
 
     def _forward_in(self, backward: Backward) -> bool:
@@ -296,13 +296,12 @@ class _Finder:
         """
         start = min(statement.order for statement in forwards)
         losses = [
-            one for one in statements if one.order > start and any(map(self.tensors.is_torch_loss, self._calls(one)))
+            one
+            for one in statements
+            if one.order > start and any(map(self.tensors.is_torch_loss, self.facts.tree.calls(one)))
         ]
         made = [path for statement in (*forwards, *losses) for path in writes(statement)]
         return {*forwards, *losses, *self._users_of(statements - set(forwards), made, [*forwards, *losses])}
-
-    def _calls(self, statement: Statement) -> Iterator[cst.Call]:
-        return own_calls(self.facts, statement)
 
     def _users_of(
         self, statements: set[Statement], made: list[Path], makers: Iterable[Statement] = ()
@@ -408,7 +407,7 @@ class _Finder:
         """A forward must run under autocast, a backward or a gradient of gradients must not."""
         if statement.blocks or not self.barriers.blocks(statement):
             return
-        for call in own_calls(self.facts, statement):
+        for call in self.facts.tree.calls(statement):
             function = self.facts.objects.called_function(call)
             if self.forwards.is_forward(call) and (function is None or not self.barriers.function_blocks(function)):
                 message = f"{self.facts.text(call.func)} runs in the same statement as what must stay out of autocast"
@@ -456,7 +455,7 @@ class _Finder:
         inside = [inner for inner in statement.descendants() if inner in needed]
         if run or not self.forwards.models_run(inside) & self.forwards.models_run(following):
             return False
-        for call in (call for inner in inside for call in own_calls(self.facts, inner)):
+        for call in (call for inner in inside for call in self.facts.tree.calls(inner)):
             if self.roles.is_forward(call) or not self.forwards.is_forward(call):
                 continue
             function = self.facts.objects.called_function(call)

@@ -11,7 +11,6 @@ import libcst as cst
 
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.safety.context import Context
 
 _COMPLEX = frozenset("cfloat cdouble complex64 complex128 chalf".split())
@@ -22,7 +21,7 @@ def check_complex_weights(context: Context) -> None:
     for owner in context.reach.classes:
         for method in owner.methods.values():
             for statement in (inner for one in method.body.statements for inner in one.descendants()):
-                for call in own_calls(context.facts, statement):
+                for call in context.facts.tree.calls(statement):
                     if called_name(call) == "Parameter" and any(_is_complex(part) for part in walk(call)):
                         message = f"{owner.name} has a complex parameter, whose gradient cannot be unscaled"
                         raise Refusal("AMP984", call, message)

@@ -8,7 +8,6 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, walk
-from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.safety.precision import IN_HALF, Precisions
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
@@ -33,7 +32,7 @@ class Context:
         products = (part for part in self.facts.tree.expressions(statement) if isinstance(part, cst.BinaryOperation))
         if any(isinstance(part.operator, cst.MatrixMultiply) and part not in inside for part in products):
             return False
-        return all(call in inside or self._needs_no_autocast(call) for call in own_calls(self.facts, statement))
+        return all(call in inside or self._needs_no_autocast(call) for call in self.facts.tree.calls(statement))
 
     def _needs_no_autocast(self, call: cst.Call) -> bool:
         """Operations that take half and float32 alike; a module, a product or a function of the unit may not."""

@@ -18,7 +18,6 @@ import libcst as cst
 from amp_migrate.facts.autograd import is_autograd_function
 from amp_migrate.facts.tree import Class, Function, called_name
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.extensions import is_compiled
 from amp_migrate.plan.safety.kept_casts import recomputes
@@ -97,7 +96,7 @@ def _computes(context: Context, function: Function) -> bool:
             for part in context.facts.tree.expressions(inner):
                 if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
                     return True
-            for call in own_calls(context.facts, inner):
+            for call in context.facts.tree.calls(inner):
                 dotted = context.facts.names.dotted(call.func) or ""
                 if called_name(call) in IN_HALF or (dotted and not dotted.startswith("torch.")):
                     return True

@@ -8,7 +8,6 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Class, Function, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
-from amp_migrate.plan.regions.forwards import own_calls
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.vocabulary import HALF_TYPES
@@ -39,7 +38,7 @@ def check_users(facts: Facts, backwards: list[Backward], regions: list[Region]) 
 def recomputes(facts: Facts, backward: Function) -> bool:
     """True for the backward of a function that runs a forward once more, as checkpoints do."""
     inner = [one for top in backward.body.statements for one in top.descendants()]
-    calls = [call for one in inner for call in own_calls(facts, one)]
+    calls = [call for one in inner for call in facts.tree.calls(one)]
     names = {called_name(call) for call in calls}
     return "enable_grad" in names and bool(names & {"grad", "backward"})
 

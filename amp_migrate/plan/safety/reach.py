@@ -18,7 +18,7 @@ from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
-from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards, own_calls
+from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards
 from amp_migrate.plan.regions.tensors import TENSOR_METHODS
 from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.safety.namespaces import Meant, meant_by
@@ -91,14 +91,14 @@ class Reach:
     def calls(self) -> Iterator[tuple[cst.Call, Statement]]:
         """Every call under autocast, with its statement."""
         for statement in self.statements:
-            for call in own_calls(self.facts, statement):
+            for call in self.facts.tree.calls(statement):
                 yield call, statement
 
     def _run(self, statement: Statement) -> None:
         if _switches_off(statement):
             return
         self.statements.append(statement)
-        for call in own_calls(self.facts, statement):
+        for call in self.facts.tree.calls(statement):
             self._call(call)
         for block in statement.blocks:
             for inner in block.statements:
@@ -220,7 +220,7 @@ class Reach:
         function = parameter.scope.owner
         if not isinstance(function, Function) or not function.is_method or function.name == "__init__":
             return []  # every class has a constructor, and most calls of one by its name are those of bases
-        calls = (call for statement in self.facts.tree.all_statements() for call in own_calls(self.facts, statement))
+        calls = (call for statement in self.facts.tree.all_statements() for call in self.facts.tree.calls(statement))
         return [
             arg.value
             for call in calls
@@ -278,7 +278,7 @@ class Reach:
         self._makers.add(function)
         for statement in function.body.statements:
             for inner in statement.descendants():
-                for call in own_calls(self.facts, inner):
+                for call in self.facts.tree.calls(inner):
                     self._note_callees(call)
                     self._made_by(call)
 
@@ -372,7 +372,7 @@ class Reach:
         """The classes of which the unit makes instances, with the calls that do."""
         found: dict[Class, list[cst.Call]] = {}
         for statement in self.facts.tree.all_statements():
-            for call in own_calls(self.facts, statement):
+            for call in self.facts.tree.calls(statement):
                 for owner in self._classes_of(call):
                     found.setdefault(owner, []).append(call)
         return found

@@ -86,7 +86,7 @@ class Averages:
 
     def _hands_on(self, read: Statement) -> bool:
         """True for `reduce_all(grads)` that does nothing but average. Raises Refusal for one that may do more."""
-        calls = [part for part in self.facts.tree.expressions(read) if isinstance(part, cst.Call)]
+        calls = self.facts.tree.calls(read)
         if not isinstance(read.node, cst.Expr) or not calls or called_name(calls[0]) in SUMS:
             return False
         call = calls[0]

@@ -36,5 +36,4 @@ def _clears_all(roles: Roles, node: cst.BaseExpression) -> bool:
 
 
 def _steps(facts: Facts, statement: Statement) -> bool:
-    parts = facts.tree.expressions(statement)
-    return any(isinstance(part, cst.Call) and called_name(part) == "step" for part in parts)
+    return any(called_name(call) == "step" for call in facts.tree.calls(statement))

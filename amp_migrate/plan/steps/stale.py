@@ -70,12 +70,12 @@ def _counts_rounds(test: cst.BaseExpression) -> bool:
 
 def _is_unknown(facts: Facts, statement: Statement, members: ObjectSet) -> bool:
     """True for calls that sound like clearing, and for those of other files that are given the optimizer."""
-    for part in facts.tree.expressions(statement):
-        if not isinstance(part, cst.Call) or facts.objects.candidates(part):
+    for call in facts.tree.calls(statement):
+        if facts.objects.candidates(call):
             continue
-        if any(word in called_name(part).lower() for word in _MAY_CLEAR):
+        if any(word in called_name(call).lower() for word in _MAY_CLEAR):
             return True
-        is_of_form = (facts.names.dotted(part.func) or "").startswith("apex.")
-        if not is_of_form and any(facts.objects.objects(arg.value) & members for arg in part.args):
+        is_of_form = (facts.names.dotted(call.func) or "").startswith("apex.")
+        if not is_of_form and any(facts.objects.objects(arg.value) & members for arg in call.args):
             return True
     return False

@@ -66,7 +66,7 @@ class GuardedMasters:
         if not any(self.are_in(one) for one in inner):
             return None
         assert isinstance(statement.node, cst.If)
-        calls = [part for one in inner for part in self.facts.tree.expressions(one) if isinstance(part, cst.Call)]
+        calls = [call for one in inner for call in self.facts.tree.calls(one)]
         if any(form_name(self.facts, call.func) == "prep_param_lists" for call in calls):
             test = statement.node.test if other.arm == "body" else negated(statement.node.test)
             self._guards.append((statement, self.facts.text(test)))

@@ -58,7 +58,7 @@ def unread_training(facts: Facts, casts: Casts) -> tuple[list[cst.CSTNode], Refu
 
 
 def _calls(facts: Facts, statement: Statement) -> Iterator[cst.Call]:
-    yield from (part for part in facts.tree.expressions(statement) if isinstance(part, cst.Call))
+    yield from facts.tree.calls(statement)
 
 
 def _is_scaled(facts: Facts, call: cst.Call) -> bool:

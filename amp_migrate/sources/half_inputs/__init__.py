@@ -103,7 +103,7 @@ class _HalfInputs:
                 continue
             if OF_PRECISION.search(self.facts.text(outer.node.test)) and self._only_casts(statement):
                 self.lowering.removed.append(statement)
-                self.sites += [part for part in self.facts.tree.expressions(statement) if isinstance(part, cst.Call)]
+                self.sites += self.facts.tree.calls(statement)
         self._drop_helpers()
 
     def _only_casts(self, statement: Statement) -> bool:
