@@ -138,6 +138,11 @@ class Function:
         """True where the first parameter is the instance (or the class)."""
         return self.owner is not None and not self.is_static
 
+    @property
+    def is_of_network(self) -> bool:
+        """True for the methods of a class with a `forward`."""
+        return self.owner is not None and "forward" in self.owner.methods
+
     @cached_property
     def is_property(self) -> bool:
         """True where reading an attribute runs it: what looks like its call is one of what it returns."""

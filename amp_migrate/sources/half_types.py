@@ -11,7 +11,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement, walk
+from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.vocabulary import HALF_TYPES
 
 
@@ -25,6 +25,13 @@ class HalfTypes:
         """True for an expression that names a half type."""
         dotted = self.facts.names.dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
         return dotted in HALF_TYPES
+
+    def is_cast(self, node: cst.CSTNode) -> bool:
+        """True for `x.half()`, `x.to(torch.half)` and `x.type(torch.cuda.HalfTensor)`."""
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            return False
+        named = called_name(node) in ("to", "type") and any(self.is_one(arg.value) for arg in node.args)
+        return named or is_half_call(node)
 
     def names_in(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
         """The names of half types in an expression."""
@@ -55,3 +62,13 @@ class HalfTypes:
             return None
         targets = [[self.facts.text(target.target) for target in one.targets] for one in (node, other.node)]
         return (outer, arm) if targets[0] == targets[1] and self.names_in(node.value) else None
+
+
+def is_half_call(node: cst.CSTNode) -> bool:
+    """True for `x.half()`."""
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and called_name(node) == "half"
+        and not node.args
+    )

@@ -71,8 +71,7 @@ def _saved_by_a_model(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:
     for call, statement, receiver in (*_state_calls(facts, "state_dict"), *_state_calls(facts, "load_state_dict")):
         function = statement.function
         names = {param.name.value for param in function.parameters}
-        is_model = function.owner is not None and "forward" in function.owner.methods
-        if is_model and isinstance(receiver, cst.Name) and receiver.value in names:
+        if function.is_of_network and isinstance(receiver, cst.Name) and receiver.value in names:
             if facts.objects.objects(receiver) & optimizers:
                 return call
     return None

@@ -59,7 +59,7 @@ class Evaluation:
         for statement in self.facts.tree.all_statements():
             if not self._is_open_forward(statement):
                 continue
-            if not self._has_no_gradients(statement) and (not inference or _is_of_network(statement.function)):
+            if not self._has_no_gradients(statement) and (not inference or statement.function.is_of_network):
                 continue
             region = self._region(statement)
             if region is None:
@@ -268,11 +268,6 @@ class Evaluation:
         variable = self.facts.names.visible(name, region.function)
         loads = variable.loads if variable is not None else []
         return [load for load in loads if region.covers(self.facts.tree.statement_of(load))]
-
-
-def _is_of_network(function: Function) -> bool:
-    """True for a method of a network, whose forwards are parts of the one that its caller runs."""
-    return function.owner is not None and "forward" in function.owner.methods
 
 
 def _items(node: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -80,11 +80,7 @@ class Casts:
             return False
         if form_name(self.facts, node.func) in MODEL_CASTS:
             return bool(node.args)
-        if not isinstance(node.func, cst.Attribute):
-            return False
-        if node.func.attr.value == "half":
-            return not node.args
-        return node.func.attr.value in ("to", "type") and any(self._types.is_one(arg.value) for arg in node.args)
+        return self._types.is_cast(node)
 
     def is_only_cast(self, statement: Statement) -> bool:
         """True for a statement that does nothing but cast."""

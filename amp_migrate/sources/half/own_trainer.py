@@ -331,7 +331,7 @@ def _is_of_module(function: Function) -> bool:
     """True in the code of a model: what it casts may serve inference, and works under autocast as well."""
     current: Function | None = function
     while current is not None:
-        if current.owner is not None and "forward" in current.owner.methods:
+        if current.is_of_network:
             return True
         current = current.parent
     return False

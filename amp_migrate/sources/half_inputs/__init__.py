@@ -11,19 +11,23 @@ x.to(torch.half)                        x.to(torch.float)
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering, Recognition
 from amp_migrate.plan.regions.tensors import leaves_torch
 from amp_migrate.plan.roles import Roles
 from amp_migrate.sources.half.arms import OF_PRECISION
 from amp_migrate.sources.half_inputs.given import Given
-from amp_migrate.sources.half_inputs.half_models import forwards_in_half, is_half_call, running_in_half
-from amp_migrate.sources.half_types import HalfTypes
+from amp_migrate.sources.half_inputs.half_models import forwards_in_half, models_in_half, running_in_half
+from amp_migrate.sources.half_types import HalfTypes, is_half_call
+
+_HALF = re.compile(r"[Hh]alf|float16")  # one of them stands in every cast
 
 
 def lower_half_inputs(facts: Facts, found: Recognition) -> None:
@@ -31,18 +35,12 @@ def lower_half_inputs(facts: Facts, found: Recognition) -> None:
 
     Raises Refusal for a cast that two models need in two types.
     """
-    if not found.setups or not _says_half(facts):
+    if not found.setups or not facts.says(_HALF):
         return
     inputs = _HalfInputs(facts, found)
     if not inputs.lowering.is_empty:
         found.lowering = inputs.lowering
         found.sites += inputs.sites
-
-
-def _says_half(facts: Facts) -> bool:
-    types = HalfTypes(facts)
-    every = (cst.Call, cst.Name, cst.Attribute)
-    return any(types.is_one(part) or is_half_call(part) for kind in every for part, _ in facts.tree.every(kind))
 
 
 class _HalfInputs:
@@ -52,17 +50,19 @@ class _HalfInputs:
         self.lowering = Lowering()
         self.sites: list[cst.CSTNode] = []
         roles = Roles(facts, found)
+        # O1 ran the code of a network in half and float32 as autocast does.
         casts_operations = all(setup.level in ("O0", "O1") for setup in found.setups)
         forwards = [
             (call, at)
             for call, at in facts.tree.every(cst.Call)
-            if roles.is_forward(call) and not (casts_operations and _is_of_network(at.function))
+            if roles.is_forward(call) and not (casts_operations and at.function.is_of_network)
         ]
-        functions = running_in_half(facts, roles)
+        models = models_in_half(facts)
+        functions = running_in_half(facts, roles, models)
         in_half = [(call, at) for call, at in forwards if at.function in functions]
         in_float = [one for one in forwards if one not in in_half]
         self.parts = Given(facts, roles, in_float).parts
-        self._leave(Given(facts, roles, in_half + forwards_in_half(facts, roles)), roles, in_float)
+        self._leave(Given(facts, roles, in_half + forwards_in_half(facts, roles, models)), roles, in_float)
         self._fold_choices()
         self._drop_guarded()
         self._lower_others()
@@ -111,7 +111,7 @@ class _HalfInputs:
         if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.value, cst.Call):
             return False
         call, target = node.value, source_key(node.targets[0].target)
-        if self._casts(call):
+        if self.types.is_cast(call):
             return source_key(_receiver(call)) == target
         function = self.facts.objects.called_function(call)
         is_same = len(call.args) == 1 and source_key(call.args[0].value) == target
@@ -130,7 +130,9 @@ class _HalfInputs:
                 self.lowering.removed.append(self.facts.tree.statements[function.node])
 
     def _holds_cast(self, function: Function) -> bool:
-        return any(statement.function is function and self._casts(part) for part, statement in self.parts.items())
+        return any(
+            statement.function is function and self.types.is_cast(part) for part, statement in self.parts.items()
+        )
 
     def _lower_others(self) -> None:
         for part, statement in self.parts.items():
@@ -143,12 +145,6 @@ class _HalfInputs:
             elif isinstance(part, cst.BaseExpression) and self.types.is_one(part) and not self._is_asked_for(part):
                 self.lowering.replaced[part] = self.types.of_float32(part)
                 self.sites.append(part)
-
-    def _casts(self, node: cst.CSTNode) -> bool:
-        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-            return False
-        named = any(self.types.is_one(arg.value) for arg in node.args)
-        return is_half_call(node) or (called_name(node) in ("to", "type") and named)
 
     def _is_gone(self, part: cst.CSTNode, statement: Statement) -> bool:
         gone = [*self.lowering.removed, *self.lowering.arms]
@@ -165,11 +161,6 @@ class _HalfInputs:
         """`x.dtype == torch.half`, and the inner part of a longer name."""
         parent = self.facts.tree.parents.get(node)
         return isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute))
-
-
-def _is_of_network(function: Function) -> bool:
-    """True in the code of a model, which O1 ran in half and float32 as autocast does."""
-    return function.owner is not None and "forward" in function.owner.methods
 
 
 def _receiver(call: cst.Call) -> cst.BaseExpression:

@@ -7,47 +7,48 @@ net(images.half())
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import ObjectSet
-from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.plan.roles import NOT_FORWARD, Roles
 from amp_migrate.sources.half.modules import Modules
+from amp_migrate.sources.half_types import is_half_call
+
+Models = list[tuple[cst.BaseExpression, Function]]
 
 
-def forwards_in_half(facts: Facts, roles: Roles) -> list[tuple[cst.Call, Statement]]:
+def models_in_half(facts: Facts) -> Models:
+    """What is cast to half and is a module, with the functions that cast it."""
+    casts = [call for call, _ in facts.tree.every(cst.Call) if is_half_call(call)]
+    modules = Modules(facts, []) if casts else None
+    found: Models = []
+    for call in casts:
+        assert isinstance(call.func, cst.Attribute) and modules is not None
+        if modules.is_module(call.func.value) or _only_a_module_can(facts, call):
+            found.append((call.func.value, facts.tree.function_of(call)))
+    return found
+
+
+def forwards_in_half(facts: Facts, roles: Roles, in_half: Models) -> list[tuple[cst.Call, Statement]]:
     """The calls of models that are cast to half and are none of apex.amp's, with what they are given."""
-    casts = [call.func.value for call, _ in _casts_of_modules(facts) if isinstance(call.func, cst.Attribute)]
-    models = frozenset(one for node in casts for one in _apart(facts, roles, node))
+    models = frozenset(one for model, _ in in_half for one in _apart(facts, roles, model))
     return [(call, at) for call, at in facts.tree.every(cst.Call) if models and _runs(facts, call, models)]
 
 
-def running_in_half(facts: Facts, roles: Roles) -> set[Function]:
+def running_in_half(facts: Facts, roles: Roles, in_half: Models) -> set[Function]:
     """The functions that run one of apex.amp's models in half, as far as is known: those that make one and cast it,
     with the functions that they call. Of a model that comes from elsewhere nobody knows who runs it: then all of them.
     """
     found: set[Function] = set()
-    for call, statement in _casts_of_modules(facts):
-        assert isinstance(call.func, cst.Attribute)
-        if _apart(facts, roles, call.func.value):
+    for model, function in in_half:
+        if _apart(facts, roles, model):
             continue
-        if not _is_made_in(facts, call.func.value, statement.function):
+        if not _is_made_in(facts, model, function):
             return set(facts.tree.functions)
-        found |= {statement.function, *facts.calls.reachable(statement.function)}
+        found |= {function, *facts.calls.reachable(function)}
     return found
-
-
-def is_half_call(node: cst.CSTNode) -> bool:
-    """True for `x.half()`."""
-    return (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and called_name(node) == "half"
-        and not node.args
-    )
 
 
 def _apart(facts: Facts, roles: Roles, model: cst.BaseExpression) -> ObjectSet:
@@ -62,15 +63,6 @@ def _runs(facts: Facts, call: cst.Call, models: ObjectSet) -> bool:
         if facts.objects.may_be(func.value, models):
             return True
     return isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)) and facts.objects.may_be(func, models)
-
-
-def _casts_of_modules(facts: Facts) -> Iterator[tuple[cst.Call, Statement]]:
-    casts = [(call, statement) for call, statement in facts.tree.every(cst.Call) if is_half_call(call)]
-    modules = Modules(facts, []) if casts else None
-    for call, statement in casts:
-        assert isinstance(call.func, cst.Attribute) and modules is not None
-        if modules.is_module(call.func.value) or _only_a_module_can(facts, call):
-            yield call, statement
 
 
 def _only_a_module_can(facts: Facts, cast: cst.Call) -> bool:
