@@ -13,7 +13,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.elements import are_different_elements, is_other_element
 from amp_migrate.facts.objects import Object, ObjectSet
-from amp_migrate.facts.tree import Class, Function, Statement, called_name, names_in, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _SCALERS = frozenset(("GradScaler", "ShardedGradScaler"))
@@ -169,10 +169,8 @@ class Scalers:
         if function.parameters[0].name.value not in names_in(optimizer):
             return False
         makers = self.facts.objects.family_makers.get(self.facts.objects.root_class(owner), [])
-        return len(makers) > 1 and not any(called_name(one) == "backward" for one in self._calls_in(owner))
-
-    def _calls_in(self, owner: Class) -> Iterator[cst.Call]:
-        return (part for part in walk(owner.node) if isinstance(part, cst.Call))
+        calls = (part for part in walk(owner.node) if isinstance(part, cst.Call))
+        return len(makers) > 1 and not any(called_name(one) == "backward" for one in calls)
 
     def _is_loop_variable(self, call: cst.Call, optimizer: cst.BaseExpression) -> bool:
         """True where an enclosing `for` names the optimizer: each round is about another one."""

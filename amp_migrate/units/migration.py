@@ -396,12 +396,14 @@ class _Units:
             return Attempt(())  # a unit has one source form, and that one has the precedence (rule H1)
         programs = self.index.programs(unit, given)
         outcomes: dict[str, Outcome] = {}
+        leads_on = False
         for script, files in programs.items():
             outcome = outcomes[self.workspace.shown(script)] = self._program(files)
-            if self._leads_on(unit, outcome) or not set(aloud(unless)).isdisjoint(reasons_of(outcome)):
+            leads_on = self._leads_on(unit, outcome)
+            if leads_on or not set(aloud(unless)).isdisjoint(reasons_of(outcome)):
                 break
         attempt = attempt_of(members, outcomes)
-        if len(programs) == 1 or not attempt.reasons or self._leads_on(unit, outcome):
+        if len(programs) == 1 or not attempt.reasons or leads_on:
             return attempt
         # Where a script does not call all that it shares, only the scripts together show what is needed.
         together = attempt_of(members, {self.workspace.shown(unit.files[0]): self._program(unit.files)})

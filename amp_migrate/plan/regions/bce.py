@@ -167,9 +167,11 @@ class _Finder:
         value = node.value if isinstance(node, cst.Assign) else None
         if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
             return False
+        if called_name(value) not in _SHAPES:
+            return False
         inside = (one for region in self.regions for one in region.statements() if one is not statement)
         made = {path[0] for one in inside for path in _written_in(one)}
-        return called_name(value) in _SHAPES and not names_in(value) & made
+        return not names_in(value) & made
 
     def _check_separable(self, call: cst.Call, statement: Statement) -> None:
         """The forward has to run under autocast, what computes the cross entropy must not."""

@@ -33,8 +33,7 @@ def keep_coordinates(context: Context) -> None:
     made = {call for call in calls if called_name(call) == "affine_grid" and _is_isolated(context, call)}
     for call in calls:
         grid = argument_value(call, "grid", 1) if called_name(call) == "grid_sample" else None
-        value = context.precisions.value_before(grid) if isinstance(grid, cst.Name) else grid
-        if grid is None or value in made or _isolate_products(context, grid):
+        if grid is None or context.precisions.behind(grid) in made or _isolate_products(context, grid):
             continue
         if context.precisions.of(grid) is not Precision.SINGLE:
             context.note(call, "AMP188", f"{context.facts.text(grid)}, where it samples, may be made in half")

@@ -71,7 +71,7 @@ def _where(context: Context, call: cst.Call) -> None:
 
 def _is_tensor_of_large(context: Context, node: cst.BaseExpression) -> bool:
     """True for `-9e15 * torch.ones_like(x)`, which is float32 as well, `torch.tensor(-1e9)`, and the names of them."""
-    value = context.precisions.value_before(node) if isinstance(node, cst.Name) else node
+    value = context.precisions.behind(node)
     if isinstance(value, cst.Call) and called_name(value) == "tensor":
         return _has_large_constant(context, value)  # without dimensions it takes the type of what stands beside it
     if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Multiply):

@@ -47,10 +47,10 @@ def _is_product_of_norms(context: Context, node: cst.BaseExpression) -> bool:
         return _is_product_of_norms(context, _behind(context, node.left))  # and a small number
     elif isinstance(node, cst.Call) and called_name(node) in _OUTER:
         pair = [arg.value for arg in node.args]
-    return len(pair) == 2 and all(_is_norm(context, _behind(context, one)) for one in pair)
+    return len(pair) == 2 and all(_is_norm(_behind(context, one)) for one in pair)
 
 
-def _is_norm(context: Context, node: cst.BaseExpression) -> bool:
+def _is_norm(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Call) and called_name(node) in _NORMS
 
 

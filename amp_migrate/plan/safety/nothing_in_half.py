@@ -11,7 +11,7 @@ import re
 
 import libcst as cst
 
-from amp_migrate.facts.tree import Class, called_name
+from amp_migrate.facts.tree import Class, Function, called_name
 from amp_migrate.plan.regions.tensors import TENSOR_METHODS
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import CHANGES_NOTHING, IN_FLOAT32, IN_HALF
@@ -24,17 +24,19 @@ _LAYERS = re.compile(
 _OF_PYTHON = re.compile(r"(?:math|random|time|datetime|numpy|os|logging|collections|itertools|functools)(?:\.|$)")
 # Methods of containers, and those that ask a tensor for its parts.
 _OF_PARTS = frozenset("append extend insert pop update items keys values get join format indices coalesce".split())
+_KNOWN = CHANGES_NOTHING | IN_FLOAT32 | TENSOR_METHODS | _OF_PARTS
 
 
 def note_what_stays_in_float32(context: Context) -> None:
     """Says it where nothing under autocast would be computed in half."""
     statements = [one for one in context.reach.statements if one not in context.safety.islands]
     parts = [part for statement in statements for part in context.facts.tree.expressions(statement)]
-    if parts and not any(_may_run_in_half(context, part) for part in parts):
+    running = {statement.function for statement in context.reach.statements}
+    if parts and not any(_may_run_in_half(context, running, part) for part in parts):
         context.note(parts[0], "AMP191", "nothing that runs here is computed in half under autocast")
 
 
-def _may_run_in_half(context: Context, part: cst.CSTNode) -> bool:
+def _may_run_in_half(context: Context, running: set[Function], part: cst.CSTNode) -> bool:
     if isinstance(part, cst.BinaryOperation):
         return isinstance(part.operator, cst.MatrixMultiply)
     if not isinstance(part, cst.Call):
@@ -42,21 +44,20 @@ def _may_run_in_half(context: Context, part: cst.CSTNode) -> bool:
     if called_name(part) in IN_HALF:
         return True
     dotted = context.facts.names.dotted(part.func) or ""
-    is_known = called_name(part) in CHANGES_NOTHING | IN_FLOAT32 | TENSOR_METHODS | _OF_PARTS
+    is_known = called_name(part) in _KNOWN
     if dotted.startswith("torch."):
         return not is_known and _LAYERS.match(dotted) is None
     if dotted:
         return _OF_PYTHON.match(dotted) is None and not context.facts.objects.candidates(part)
     if isinstance(part.func, cst.Name) and context.facts.names.variable_at(part.func) is None:
         return part.func.value in ("getattr", "eval", "map")
-    return not _is_read(context, part) and _may_be_layer(context, part, is_known=is_known)
+    return not _is_read(context, running, part) and _may_be_layer(context, part, is_known=is_known)
 
 
-def _is_read(context: Context, call: cst.Call) -> bool:
-    """True for functions of the unit; of a method whose object is not known, all that have its name run here."""
+def _is_read(context: Context, running: set[Function], call: cst.Call) -> bool:
+    """True for functions of the unit; of a method whose object is not known, all that have its name are `running`."""
     if context.facts.objects.candidates(call):
         return True
-    running = {statement.function for statement in context.reach.statements}
     methods = {one.methods[called_name(call)] for one in context.facts.tree.classes if called_name(call) in one.methods}
     return bool(methods) and methods <= running
 

@@ -187,6 +187,10 @@ class Precisions:
             value = elements[position].value if position < len(elements) else None
         return value
 
+    def behind(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The same for a name; any other expression is what it is."""
+        return self.value_before(node) if isinstance(node, cst.Name) else node
+
     def unpacked_before(self, name: cst.Name) -> tuple[list[Function], int] | None:
         """The functions of which one certainly gave a local variable its value among others, and its place among
         these: `scores, state = self.net(x, state)`.

@@ -82,7 +82,7 @@ def _is_shaped(value: cst.BaseExpression) -> bool:
 
 def is_bounded(context: Context, source: cst.BaseExpression) -> bool:
     """True for what was divided by its norm, or sums to one."""
-    value = context.precisions.value_before(source) if isinstance(source, cst.Name) else source
+    value = context.precisions.behind(source)
     return value is not None and any(
         isinstance(part, cst.Call) and called_name(part) in _BOUNDED | {"norm"} for part in walk(value)
     )

@@ -38,7 +38,7 @@ def _is_kept(func: cst.Attribute) -> bool:
 def _products(context: Context, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """The products that an argument is, or that its name was given just before."""
     for arg in call.args:
-        value = context.precisions.value_before(arg.value) if isinstance(arg.value, cst.Name) else arg.value
+        value = context.precisions.behind(arg.value)
         for part in walk(value) if value is not None else ():
             if isinstance(part, (cst.BinaryOperation, cst.Call)) and factors(context.facts, part):
                 yield part

@@ -82,7 +82,7 @@ def _keep(context: Context, node: cst.BaseExpression, *, certainly_tensor: bool)
 
 def _isolate(context: Context, operand: cst.BaseExpression) -> bool:
     """True where the operand is a product of float32 matrices, which runs outside of autocast now."""
-    product = context.precisions.value_before(operand) if isinstance(operand, cst.Name) else operand
+    product = context.precisions.behind(operand)
     pair = factors(context.facts, product) if product is not None else []
     if product is None or not pair or not all(is_single_alone(context, one) for one in pair):
         return False

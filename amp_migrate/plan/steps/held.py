@@ -23,10 +23,11 @@ def holder(facts: Facts, steps: Iterable[Step], at: Statement) -> tuple[cst.Base
     """
     for step in steps:
         path = _path_from_self(facts, step)
-        for receiver, statement in _receivers(facts, step, at) if path else ():
-            others = [one for one, _ in _receivers(facts, step, at) if not one.deep_equals(receiver)]
-            if not others and not _is_rebound(receiver, at, statement):
-                return receiver, path
+        receivers = list(_receivers(facts, step, at)) if path else []
+        if all(one.deep_equals(receivers[0][0]) for one, _ in receivers):
+            for receiver, statement in receivers:
+                if not _is_rebound(receiver, at, statement):
+                    return receiver, path
     return None
 
 
