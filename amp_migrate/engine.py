@@ -60,12 +60,13 @@ class Outcome:
     """What came of a unit: a Result for each file, and why it was refused, if it was.
 
     `given` are the functions that got a parameter, and the constructors of what trains in another way, by file and
-    name: whoever calls them must be in the unit, too.
+    name: whoever calls them must be in the unit, too. `savers` save the optimizer's state in other files, by name.
     """
 
     results: list[Result]
     refusal: Refusal | None = None
     given: tuple[tuple[str, str], ...] = ()
+    savers: frozenset[str] = frozenset()
 
     @property
     def unread(self) -> frozenset[str]:
@@ -268,7 +269,8 @@ class _Migration:
             return self._broken(problems[0])
         findings = [*(finding for plan in plans for finding in plan.findings), *cleanup.findings]
         findings += now_unused(self.written, after)
-        return Outcome(self._migrated(after, sorted(set(findings)), printed), given=self._given(plans))
+        results = self._migrated(after, sorted(set(findings)), printed)
+        return Outcome(results, given=self._given(plans), savers=frozenset(found.savers))
 
     def _applied(self, edits: Edits, found: Recognition) -> Facts:
         """The facts of the edited files, without what became unused. Raises Unparsable."""

@@ -19,6 +19,7 @@ from amp_migrate.files.decorations import decorations
 from amp_migrate.files.imports import canonical, importable, member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.inference import runs_what_it_is_given
 from amp_migrate.files.read import read_if_there
+from amp_migrate.files.saving import saves_given
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
 _MOST_NAMES = 400
@@ -102,6 +103,12 @@ class Helpers:
     def run_models(self, resolved: str) -> bool:
         """True where the function is found and runs a model that it is given, itself or in a function that it calls."""
         return any(runs_what_it_is_given(definition) for _, definition in _called_from(resolved))
+
+    def save_state(self, resolved: str, position: int | str) -> bool:
+        """True where the function or class is found, and saves or loads the state of the argument at a position, or
+        under a name.
+        """
+        return any(saves_given(definition, position) for _, definition in _definitions(resolved))
 
     def package(self, importer: str, dotted: str) -> str:
         return package_of_names(Path(importer), dotted)

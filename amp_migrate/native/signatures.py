@@ -13,7 +13,7 @@ from amp_migrate.plan.training_plan import Scaler
 def add_parameters(scaler: Scaler, spellings: Spellings, edits: Edits) -> None:
     """Give the functions between creation and use the parameters that they need."""
     for new in scaler.binding.parameters:
-        default = spellings.at(new.function.node).grad_scaler("False") if new.is_optional else None
+        default = _default(new, spellings) if new.is_optional else None
         edits.transform(
             new.function.node,
             lambda node, new=new, default=default: _with_parameters(  # type: ignore[misc]
@@ -26,7 +26,7 @@ def add_arguments(scaler: Scaler, edits: Edits) -> None:
     """Pass the scaler at every call of those functions."""
     for new in scaler.binding.arguments:
         names = scaler.names_for(new.function)
-        texts = [scaler.binding.expression(new.caller, name) for name in names]
+        texts = ["None" if new.is_none else scaler.binding.expression(new.caller, name) for name in names]
         values = [text for text in texts if text is not None]
         edits.transform(
             new.call,
@@ -53,8 +53,19 @@ def _with_parameters(node: cst.CSTNode, new: NewParameter, names: list[str], def
     else:
         index = list(original.params.params).index(new.after) + 1 if new.after is not None else 0
     for name in reversed(names):
-        params = _inserted(params, index, cst.Param(cst.Name(name)))
+        params = _inserted(params, index, _parameter(name, new.after, default))
     return node.with_changes(params=node.params.with_changes(params=params))
+
+
+def _default(new: NewParameter, spellings: Spellings) -> str:
+    return "None" if new.replaces is None else spellings.at(new.function.node).grad_scaler("False")
+
+
+def _parameter(name: str, before: cst.Param | None, default: str | None) -> cst.Param:
+    """A parameter; with a default it is written as the one before it, which has one."""
+    if before is None or default is None:
+        return cst.Param(cst.Name(name))
+    return cst.Param(cst.Name(name), default=cst.parse_expression(default), equal=before.equal)
 
 
 def _with_arguments(node: cst.CSTNode, new: NewArgument, names: list[str], values: list[str]) -> cst.CSTNode:

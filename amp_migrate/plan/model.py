@@ -161,13 +161,14 @@ class StateAccess:
 
 @dataclasses.dataclass(eq=False)
 class AddedState:
-    """Where the scaler's state joins the optimizer's in a checkpoint that held none, under `key`.
+    """Where the scaler's state joins that of `optimizer` in a checkpoint that held none, under `key`.
 
     It is saved after the entry `saved_in` (of a dict display, of `dict(...)`, or an assignment to an element), or
     loaded from `checkpoint` after `statement`, if it is there.
     """
 
     statement: Statement
+    optimizer: cst.BaseExpression
     key: str
     saved_in: cst.DictElement | cst.Arg | cst.Assign | None = None
     checkpoint: cst.BaseExpression | None = None
@@ -257,8 +258,9 @@ class Recognition:
 
     `modules` are the dotted names of what the form consists of: imports of them go. `received` are the names that take
     up a handle that is handed on, `floats` what is cast to float32 natively, `absent` the reads of the handle where it
-    is None, and `settled` the tests of it that are true now. `replaced` are expressions of the form with what stands in
-    their place natively. `evaluates` tells whether forwards without gradients were in mixed precision as well,
+    is None, and `settled` the tests of it that are true now. `savers` are functions and classes of other files that
+    save or load the optimizer's state, by name. `replaced` are expressions of the form with what stands in their place
+    natively. `evaluates` tells whether forwards without gradients were in mixed precision as well,
     `is_proven` whether the source shows that its models and losses survive half precision, `is_scaled` whether it
     scales its losses itself, `casts_models` whether the code of the models has to be read for what was there for half
     weights.
@@ -276,6 +278,7 @@ class Recognition:
     saves: list[StateAccess] = dataclasses.field(default_factory=list)
     loads: list[StateAccess] = dataclasses.field(default_factory=list)
     added: list[AddedState] = dataclasses.field(default_factory=list)
+    savers: list[str] = dataclasses.field(default_factory=list)
     scale_reads: list[ScaleAccess] = dataclasses.field(default_factory=list)
     skip_reads: list[SkipRead] = dataclasses.field(default_factory=list)
     handed: list[HandedOn] = dataclasses.field(default_factory=list)

@@ -28,6 +28,7 @@ Place = cst.DictElement | cst.Arg | cst.Assign
 
 def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
     """Note the dicts that save an optimizer's state, and the loads of it from a dict under a string."""
+    _note_savers(facts, found, optimizers)
     key = _free_key(facts)
     given = _saved_by_a_model(facts, optimizers)
     if given is not None:
@@ -44,19 +45,39 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
                 place, keys = _outermost(facts, place)
                 trails.add(keys)
                 holder = facts.tree.parents[place] if isinstance(place, cst.DictElement) else place
-                saves[holder] = AddedState(facts.tree.statement_of(place), key, saved_in=place)  # after the last one
+                saves[holder] = AddedState(
+                    facts.tree.statement_of(place), receiver, key, saved_in=place
+                )  # after the last one
     for call, statement, receiver in _state_calls(facts, "load_state_dict"):
         if facts.objects.objects(receiver) & optimizers and call.args and isinstance(statement.node, cst.Expr):
             checkpoint = _checkpoint(call.args[0].value, trails)
             if checkpoint is not None:
-                first = loads.setdefault(statement.block.node, AddedState(statement, key, checkpoint=checkpoint))
+                first = loads.setdefault(
+                    statement.block.node, AddedState(statement, receiver, key, checkpoint=checkpoint)
+                )
                 if first.checkpoint is not None and facts.text(first.checkpoint) == facts.text(checkpoint):
-                    loads[statement.block.node] = AddedState(statement, key, checkpoint=checkpoint)
+                    loads[statement.block.node] = AddedState(statement, receiver, key, checkpoint=checkpoint)
     if saves:  # else nothing is saved here, and there is nothing to load
         found.added += [*saves.values(), *loads.values()]
     elif (alone := _saved_alone(facts, optimizers)) is not None:
         message = f"{facts.text(alone)} has a file of its own: the scaler is not saved"
         found.findings.append(facts.finding(alone, "AMP413", message))
+
+
+def _note_savers(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
+    """The calls that give an optimizer to what saves its state in another file: the scaler's would stand there."""
+    for call, _ in facts.tree.every(cst.Call):
+        given = [index for index, arg in enumerate(call.args) if facts.objects.objects(arg.value) & optimizers]
+        imported = facts.names.imported_as(call.func) if given and not facts.objects.candidates(call) else []
+        for index in given if imported else ():
+            named = call.args[index].keyword
+            position = index if named is None else named.value
+            savers = [one for one in imported if facts.elsewhere.save_state(one, position)]
+            if savers:
+                found.savers += savers
+                message = f"{facts.text(call.func)} of another file saves or loads the state of "
+                message += f"{facts.text(call.args[index].value)}, and not that of the scaler"
+                found.findings.append(facts.finding(call, "AMP413", message))
 
 
 def _state_calls(facts: Facts, name: str) -> Iterator[tuple[cst.Call, Statement, cst.BaseExpression]]:

@@ -20,13 +20,14 @@ class Attempt:
     """What came of a unit: a Result for each file, in path order, and what prevents the migration, if anything does.
 
     `given` are the functions that got a parameter, by path and name: whoever calls them must be in the unit, too.
-    `unread` are those of its outcomes.
+    `unread` and `savers` are those of its outcomes.
     """
 
     results: tuple[Result, ...]
     reasons: tuple[Finding, ...] = ()
     given: frozenset[tuple[str, str]] = frozenset()
     unread: frozenset[str] = frozenset()
+    savers: frozenset[str] = frozenset()
 
     @property
     def changed(self) -> dict[str, bytes]:
@@ -68,7 +69,8 @@ def attempt_of(members: Mapping[str, str], programs: Mapping[str, Outcome]) -> A
         results.append(_refused(merged, reasons) if reasons else merged)
     given = frozenset(one for outcome in programs.values() for one in outcome.given)
     unread = frozenset(name for outcome in programs.values() for name in outcome.unread)
-    return Attempt(tuple(results), reasons, given if not reasons else frozenset(), unread)
+    savers = frozenset(name for outcome in programs.values() for name in outcome.savers)
+    return Attempt(tuple(results), reasons, given if not reasons else frozenset(), unread, savers)
 
 
 def aloud(reasons: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -168,7 +168,7 @@ class _Units:
         return units
 
     def _migrated(self, unit: Unit) -> _Done:
-        done = self._with_context(self._with_half_inputs(self._with_models(self._grown(unit))))
+        done = self._with_savers(self._with_context(self._with_half_inputs(self._with_models(self._grown(unit)))))
         return self._unless_others_decide(self._unless_casts_need_apex(done))
 
     def _with_models(self, done: _Done) -> _Done:
@@ -318,6 +318,15 @@ class _Units:
         following = _Done(larger, self._attempt(larger, done.given), done.given)
         stands = self.allowed(following.attempt).reasons or self._completed(following)
         return done if stands else following
+
+    def _with_savers(self, done: _Done) -> _Done:
+        """The unit with what saves its optimizer's state in other files, if it can be migrated with that as well."""
+        holding = self.index.holding_names(done.attempt.savers) if done.attempt.changed else {}
+        larger = done.unit.extended(holding)
+        if not len(done.unit.files) < len(larger.files) <= _MOST_FILES:
+            return done
+        joined = self._with_models(self._grown(larger))
+        return done if self.allowed(joined.attempt).reasons else joined
 
     def _unless_casts_need_apex(self, done: _Done) -> _Done:
         """The unit with the local modules whose casts only Apex makes right, and with everybody else who sets Apex up

@@ -49,7 +49,7 @@ class Binder:
         self.hung = hung
         self.home = setups[0].statement.function
         self.creations = Creations(facts, roles, enabling, setups, users)
-        self.passing = Passing(facts, found, roles, asking)
+        self.passing = Passing(facts, found, roles, users, asking)
         self.instances = Instances(facts, roles, self.creations, self.passing, can_create)
 
     def bind(self) -> Binding:

@@ -23,7 +23,8 @@ class Creation:
 class NewParameter:
     """A parameter that a function gains after `after`, or in the place of `replaces`.
 
-    `is_optional` where some calls leave it out, as they left out the source's handle: its default is a disabled scaler.
+    `is_optional` where some calls leave it out: as they left out the source's handle (its default is a disabled
+    scaler), or the optimizer beside whose state it is saved (its default is None, as that one's).
     """
 
     function: Function
@@ -36,7 +37,8 @@ class NewParameter:
 class NewArgument:
     """An argument that a call of `function` gains at `index`, or in the place of `replaces`.
 
-    `call` is the call, or the `partial` that binds the argument; `caller` the function it stands in.
+    `call` is the call, or the `partial` that binds the argument; `caller` the function it stands in. It `is_none` where
+    the call gives None for the optimizer that the scaler goes with.
     """
 
     function: Function
@@ -45,6 +47,7 @@ class NewArgument:
     index: int
     keyword: bool
     replaces: cst.Arg | None = None
+    is_none: bool = False
 
 
 @dataclasses.dataclass(eq=False)

@@ -14,7 +14,7 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.roles import Roles
-from amp_migrate.plan.scaler.binding import NewArgument, NewParameter
+from amp_migrate.plan.scaler.binding import NewArgument, NewParameter, Users
 
 # Decorators that leave a signature as it is, or pass on whatever they get.
 _TRANSPARENT = frozenset("staticmethod classmethod abstractmethod no_grad enable_grad inference_mode record".split())
@@ -24,13 +24,15 @@ Sees = Callable[[Function], bool]
 class Passing:
     """Hands the scaler through the calls.
 
-    `asking` are functions with an autocast region that reads a parameter as its condition.
+    `users` are all functions that name it, `asking` those with an autocast region that reads a parameter as its
+    condition.
     """
 
-    def __init__(self, facts: Facts, found: Recognition, roles: Roles, asking: set[Function]) -> None:
+    def __init__(self, facts: Facts, found: Recognition, roles: Roles, users: Users, asking: set[Function]) -> None:
         self.facts = facts
         self.found = found
         self.roles = roles
+        self.users = users
         self.asking = asking
 
     def through(self, users: Iterable[Function], sees: Sees) -> tuple[list[NewParameter], list[NewArgument]]:
@@ -138,6 +140,9 @@ class Passing:
         guard = self._useless_guard(function)
         if guard is not None:
             return NewParameter(function, None, replaces=guard)
+        optional = self._optional_optimizer(function)
+        if optional is not None:
+            return NewParameter(function, optional, is_optional=optional.default is not None)
         plain = [
             param for param in function.parameters if param.default is None and self._is_positional(function, param)
         ]
@@ -157,12 +162,39 @@ class Passing:
         return variable is not None and bool(self.facts.objects.variable_objects(variable) & self.roles.optimizers)
 
     def giving(self, function: Function) -> list[CallSite]:
-        """The calls that have to pass the scaler: not those that left out a handle that was None by default."""
+        """The calls that have to pass the scaler: not those that left out a handle that was None by default, nor those
+        that leave out the optimizer whose state it goes with.
+        """
         sites = self.facts.calls.callers(function)
         carrier = self._carrier_parameter(function)
-        if carrier is None or carrier.default is None or literal_value(carrier.default) is not None:
+        if carrier is None:
+            optional = self._optional_optimizer(function)
+            return [site for site in sites if self._gives(site, function, optional)] if optional is not None else sites
+        if carrier.default is None or literal_value(carrier.default) is not None:
             return sites
         return [site for site in sites if self.facts.objects.argument(site.call, function, carrier) is not None]
+
+    def _optional_optimizer(self, function: Function) -> cst.Param | None:
+        """The parameter of a function that needs the scaler only for a state beside that of this optimizer, which some
+        calls leave out or give as None: they neither save nor load such a state.
+        """
+        states = {one.statement: one.optimizer for one in self.found.added}
+        uses = self.users.get(function, [])
+        others = [user for user in self.users if user is not function]
+        below = self.facts.calls.callees(function)
+        if any(use not in states for use in uses) or any(user in below or function.encloses(user) for user in others):
+            return None
+        variables = {self.facts.names.variable_at(states[use]) for use in uses}
+        params = [one for one in function.parameters if {self.facts.names.variable_at(one.name)} == variables]
+        sites = self.facts.calls.callers(function)
+        for param in params:
+            if self._is_positional(function, param) and not all(self._gives(site, function, param) for site in sites):
+                return param
+        return None
+
+    def _gives(self, site: CallSite, function: Function, param: cst.Param) -> bool:
+        arg = self.facts.objects.argument(site.call, function, param)
+        return not _is_none(arg.value if arg is not None else param.default)
 
     def _carrier_parameter(self, function: Function) -> cst.Param | None:
         """A parameter that held apex's module or None holds the scaler now (rule A3)."""
@@ -195,6 +227,21 @@ class Passing:
                 yield from self._replaced_argument(site, parameter, partials)
             else:
                 yield self._inserted_argument(site, parameter)
+        if parameter.after is not None and parameter.after is self._optional_optimizer(parameter.function):
+            for site in self.facts.calls.callers(parameter.function):
+                yield from self._none_argument(site, parameter.function, parameter.after)
+
+    def _none_argument(self, site: CallSite, function: Function, optimizer: cst.Param) -> Iterator[NewArgument]:
+        """None for the scaler of a call that gives None for the optimizer, unless that is its default and nothing that
+        would take its place comes after it.
+        """
+        arg = self.facts.objects.argument(site.call, function, optimizer)
+        if arg is None or not _is_none(arg.value) or arg not in site.call.args:
+            return
+        index = site.call.args.index(arg) + 1
+        is_followed = any(other.keyword is None for other in site.call.args[index:])
+        if optimizer.default is None or (arg.keyword is None and is_followed):
+            yield NewArgument(function, site.call, site.caller, index, arg.keyword is not None, is_none=True)
 
     def _replaced_argument(
         self, site: CallSite, parameter: NewParameter, partials: set[cst.Call]
@@ -243,6 +290,10 @@ class Passing:
         index = call.args.index(arg) + 1
         by_name = arg.keyword is not None
         return NewArgument(parameter.function, call, self._giver(site), index, by_name)
+
+
+def _is_none(node: cst.BaseExpression | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
 
 
 def _takes_any(params: cst.Parameters) -> bool:

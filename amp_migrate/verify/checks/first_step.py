@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from amp_migrate.verify import thresholds
 from amp_migrate.verify.checks.runs import Runs, difference, is_about, pairs, text_of
 from amp_migrate.verify.comparison import Line
-from amp_migrate.verify.record import Backward, Update
+from amp_migrate.verify.record import Backward, Record, Update
 
 
 def first_step_lines(runs: Runs) -> Iterator[Line]:
     """The first loss, and the first gradient norms: before clipping, and (what follows from them) as applied."""
     yield from _first_loss(runs)
-    if not _applied_first(runs):
-        return
     noise = min(thresholds.TIMES_NOISE * runs.noise_of_gradient(), thresholds.LARGEST_LIMIT)
     limit = max(thresholds.FIRST_GRADIENT, noise)
     for optimizers, originals, migrated in pairs(runs.original, runs.migrated):
+        if _until_first(runs.original, optimizers) != _until_first(runs.migrated, optimizers):
+            continue
         name = f" of optimizer {optimizers[0] + 1}" if len(runs.original.curves()) > 1 else ""
         for one, two in zip(originals[0].excesses, migrated[0].excesses, strict=False):
             yield _gradient(f"first norm before clipping, by its limit{name}", one, two, migrated[0], limit)
@@ -40,13 +40,16 @@ def _cause_of_loss(one: float, backward: Backward) -> str:
     return "the loss is not computed as it was"
 
 
-def _applied_first(runs: Runs) -> bool:
-    """True where both applied the same update first: after a skip on one side the data differ."""
-    firsts = [
-        next((number for number, update in enumerate(record.updates()) if update.applied), None)
-        for record in (runs.original, runs.migrated)
-    ]
-    return firsts[0] == firsts[1]
+def _until_first(record: Record, optimizers: tuple[int, ...]) -> list[bool]:
+    """Which updates were applied, up to the first of some optimizers: after a skip on one side only, data and weights
+    differ.
+    """
+    applied: list[bool] = []
+    for update in record.updates():
+        applied.append(update.applied)
+        if update.applied and update.optimizers == optimizers:
+            break
+    return applied
 
 
 def _gradient(check: str, one: float, two: float, update: Update, limit: float) -> Line:
