@@ -9,7 +9,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.spelling import Spellings
 from amp_migrate.plan.model import CastFunction
-from amp_migrate.plan.safety.repairs import Cast, Safety
+from amp_migrate.plan.safety.repairs import Cast, Safety, TypeTest
 
 
 class RepairWriter:
@@ -30,6 +30,8 @@ class RepairWriter:
             self.float(node)
         for cast in safety.casts:
             self._cast(cast)
+        for test in safety.type_tests:
+            self._take_half(test)
         for statement in safety.islands:
             self.island(statement)
         for statement, name in safety.rebound:
@@ -89,6 +91,20 @@ class RepairWriter:
             cast.source, lambda updated: cst.Call(cst.Attribute(_atom(updated), cst.Name("to")), [cst.Arg(dtype)])
         )
 
+    def _take_half(self, test: TypeTest) -> None:
+        """`isinstance(x, (float32, half))`, `x.type() in (float32, half)`"""
+        single = self.facts.text(test.kind)
+        half = single.replace("FloatTensor", "BFloat16Tensor" if self.spellings.dtype == "bfloat16" else "HalfTensor")
+        both = cst.parse_expression(f"({single}, {half})")
+        element = self.facts.tree.parents[test.kind]
+        if isinstance(element, cst.Element):
+            kinds = self.facts.tree.parents[element]
+            self.edits.transform(kinds, lambda updated: _with_element(updated, half))
+        else:
+            self.edits.transform(test.kind, lambda updated: both)
+        if isinstance(test.node, cst.Comparison):
+            self.edits.transform(test.node, _membership)
+
     def _split(self, call: cst.Call) -> None:
         """`self.main[-1](self.main[:-1](x).float())`"""
         container = self.facts.text(call.func)
@@ -124,6 +140,19 @@ def _atom(node: cst.CSTNode) -> cst.BaseExpression:
     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) or node.lpar:
         return node
     return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def _with_element(node: cst.CSTNode, text: str) -> cst.CSTNode:
+    assert isinstance(node, cst.Tuple)
+    return node.with_changes(elements=[*node.elements, cst.Element(cst.parse_expression(text))])
+
+
+def _membership(node: cst.CSTNode) -> cst.CSTNode:
+    """`x in y` for `x == y`, `x not in y` for `x != y`"""
+    assert isinstance(node, cst.Comparison)
+    target = node.comparisons[0]
+    operator = cst.NotIn() if isinstance(target.operator, cst.NotEqual) else cst.In()
+    return node.with_changes(comparisons=[target.with_changes(operator=operator)])
 
 
 def _last_on_float32(node: cst.CSTNode, container: str) -> cst.CSTNode:

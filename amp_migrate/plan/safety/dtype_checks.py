@@ -17,6 +17,8 @@ from amp_migrate.facts.tree import Statement, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
+from amp_migrate.plan.safety.repairs import TypeTest
+from amp_migrate.plan.safety.type_tests import raises, type_test
 
 _SINGLE = ("torch.float32", "torch.float")
 
@@ -37,16 +39,19 @@ def keep_what_is_checked(context: Context) -> None:
 
 
 def _checked(context: Context, statement: Statement) -> Iterator[cst.BaseExpression]:
-    """X of `assert X.dtype == torch.float32`, and of `if X.dtype != torch.float32: raise`."""
+    """X of `assert X.dtype == torch.float32` and `assert isinstance(X, torch.cuda.FloatTensor)`, and of an `if` that
+    asks for the opposite and raises.
+    """
     node = statement.node
+    if not isinstance(node, (cst.If, cst.Assert)) or not raises(statement):
+        return
     operators: tuple[type[cst.BaseCompOp], ...] = (cst.Equal, cst.Is)
     if isinstance(node, cst.If):
-        if not isinstance(statement.blocks[0].statements[-1].node, cst.Raise):
-            return
         operators = (cst.NotEqual, cst.IsNot)
-    elif not isinstance(node, cst.Assert):
-        return
     for part in walk(node.test):
+        test = type_test(context.facts, part)
+        if test is not None and _is_negated(context, test) is isinstance(node, cst.If):
+            yield test.tensor
         if not isinstance(part, cst.Comparison) or len(part.comparisons) != 1:
             continue
         left, target = part.left, part.comparisons[0]
@@ -55,6 +60,12 @@ def _checked(context: Context, statement: Statement) -> Iterator[cst.BaseExpress
             if context.facts.names.dotted(target.comparator) in _SINGLE:
                 assert isinstance(left, cst.Attribute)
                 yield left.value
+
+
+def _is_negated(context: Context, test: TypeTest) -> bool:
+    if isinstance(test.node, cst.Comparison):
+        return isinstance(test.node.comparisons[0].operator, cst.NotEqual)
+    return isinstance(context.facts.tree.parents.get(test.node), cst.UnaryOperation)
 
 
 def _is_parameter(context: Context, node: cst.BaseExpression) -> bool:

@@ -299,6 +299,8 @@ class Reach:
             self._by_name(call)
             return
         self._note_registered(call)
+        if self.facts.objects.is_partial(call):
+            self._bound_for_later(call)
         for owner in self._classes_of(call):
             self._class(owner)
         candidates = self.facts.objects.candidates(call)
@@ -306,6 +308,14 @@ class Reach:
         for function in candidates or ([called] if called is not None else self._functions_held(call.func)):
             if function.name != "__init__":
                 self._makes(function)
+
+    def _bound_for_later(self, partial: cst.Call) -> None:
+        """`partial(self._padded, channels=8)`, made by a module, runs in its forward."""
+        callee = partial.args[0].value
+        for function in self._functions_held(callee):
+            self._enter(function)
+        for one in self.facts.objects.objects(callee) if isinstance(callee, cst.Attribute) else ():
+            self._object(one, partial)
 
     def _note_registered(self, call: cst.Call) -> None:
         """What decorators put into the table that a call looks something up in."""

@@ -18,6 +18,15 @@ class Cast:
     destination: cst.BaseExpression
 
 
+@dataclasses.dataclass(frozen=True)
+class TypeTest:
+    """`node`, a call of `isinstance` or a comparison, asks whether `tensor` is of the type that `kind` names."""
+
+    tensor: cst.BaseExpression
+    kind: cst.BaseExpression
+    node: cst.Call | cst.Comparison
+
+
 @dataclasses.dataclass
 class Safety:
     """What the scan decided.
@@ -25,9 +34,9 @@ class Safety:
     `floats` are expressions that get `.float()`, `islands` statements that run in `autocast(enabled=False)`, `rebound`
     names that are cast before a statement that changes them in place, `guarded` the forward and backward of autograd
     functions that get `custom_fwd` and `custom_bwd` to run in float32, `recomputing` those that get them to run under
-    autocast again, and `split` the calls of containers whose last module runs on float32. `unread` are the local
-    modules that the forward reaches and that are not among the files at hand, by their resolved names, with the call
-    that reaches them.
+    autocast again, `split` the calls of containers whose last module runs on float32, and `type_tests` the tests for
+    float32 that half tensors are to pass as well. `unread` are the local modules that the forward reaches and that are
+    not among the files at hand, by their resolved names, with the call that reaches them.
     """
 
     floats: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
@@ -37,6 +46,7 @@ class Safety:
     guarded: list[tuple[Function, Function]] = dataclasses.field(default_factory=list)
     recomputing: list[tuple[Function, Function]] = dataclasses.field(default_factory=list)
     split: list[cst.Call] = dataclasses.field(default_factory=list)
+    type_tests: list[TypeTest] = dataclasses.field(default_factory=list)
     findings: list[Finding] = dataclasses.field(default_factory=list)
     unread: dict[str, cst.CSTNode] = dataclasses.field(default_factory=dict)
 

@@ -34,6 +34,7 @@ from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.self_products import isolate_self_products
 from amp_migrate.plan.safety.sparse import isolate_sparse_products
 from amp_migrate.plan.safety.statistics import isolate_statistics
+from amp_migrate.plan.safety.type_tests import keep_the_way_of_the_gpu
 from amp_migrate.plan.safety.vanishing import keep_epsilons
 
 
@@ -67,6 +68,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     keep_areas(context)
     keep_float32_inputs(context)
     keep_what_is_checked(context)
+    keep_the_way_of_the_gpu(context)
     keep_losses(context, backwards)
     match_indexed_writes(context)
     match_hooks(context)
