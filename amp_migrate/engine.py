@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
@@ -13,6 +13,7 @@ from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.facts.tree import grown
+from amp_migrate.files.indentation import with_spaces
 from amp_migrate.files.nesting import deepest
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Inseparable, Refusal
@@ -91,14 +92,48 @@ def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> O
 
 
 def _migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
-    parsed = []
+    readable = []
+    read_only: dict[Input, Finding] = {}
     for file in files:
         try:
-            parsed.append(SourceFile(parse(file.source), file.path, file.name))
+            parse(file.source)
         except Unparsable as error:
             finding = dataclasses.replace(error.finding, path=file.path)
-            return Outcome([_unparsed(other, file, finding) for other in files])
-    return _Migration(Facts(parsed, elsewhere), files, options).run()
+            spaced = dataclasses.replace(file, source=with_spaces(file.source)) if error.is_python else file
+            if not _parses(spaced):
+                return Outcome([_unparsed(other, file, finding) for other in files])
+            read_only[file] = finding
+            file = spaced
+        readable.append(file)
+    parsed = [SourceFile(parse(file.source), file.path, file.name) for file in readable]
+    outcome = _Migration(Facts(parsed, elsewhere), readable, options).run()
+    return _as_written(outcome, files, read_only) if read_only else outcome
+
+
+def _parses(file: Input) -> bool:
+    try:
+        parse(file.source)
+    except Unparsable:
+        return False
+    return True
+
+
+def _as_written(outcome: Outcome, files: Sequence[Input], read_only: Mapping[Input, Finding]) -> Outcome:
+    """The outcome of a unit of which some files were read with another indentation than they have: where one of those
+    would change, none does.
+    """
+    read = {file.path: file for file in read_only}
+    changed = next((result.path for result in outcome.results if result.changed and result.path in read), None)
+    if changed is not None:
+        broken = read[changed]
+        return Outcome([_unparsed(other, broken, read_only[broken]) for other in files])
+    results = [
+        dataclasses.replace(result, source=read[result.path].source, output=read[result.path].source)
+        if result.path in read
+        else result
+        for result in outcome.results
+    ]
+    return dataclasses.replace(outcome, results=results)
 
 
 def forget_modules() -> None:

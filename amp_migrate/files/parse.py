@@ -18,11 +18,12 @@ _ALONE = re.compile(rb"\r(?!\n)")
 
 
 class Unparsable(Exception):
-    """A file that cannot be processed; `finding` says where and why."""
+    """A file that cannot be processed; `finding` says where and why, `is_python` that Python has no such trouble."""
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: Finding, *, is_python: bool = False) -> None:
         super().__init__(finding.message)
         self.finding = finding
+        self.is_python = is_python
 
 
 @lru_cache(KEPT_MODULES)
@@ -36,7 +37,8 @@ def parse(source: bytes) -> cst.Module:
     except (cst.ParserSyntaxError, SyntaxError, UnicodeError) as error:
         message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)
         line = _line_of_tokenizer_error(text, message)
-        raise Unparsable(Finding("", line, "AMP991", f"LibCST cannot parse this file: {message}")) from error
+        finding = Finding("", line, "AMP991", f"LibCST cannot parse this file: {message}")
+        raise Unparsable(finding, is_python=True) from error
     if output != source:
         line = _first_difference(source, output)
         raise Unparsable(Finding("", line, "AMP992", "parsed and written back, this line would not be the same"))

@@ -25,6 +25,7 @@ _BOUNDS = frozenset("clamp clamp_ clip float".split())
 _JOINS = frozenset(("cat", "concat"))
 _MOVES = frozenset(("cuda", "to"))
 _SHAPES = frozenset("t transpose permute contiguous view".split())
+_PARTS = _SHAPES | frozenset("reshape squeeze unsqueeze flatten clone gather index_select masked_select diag".split())
 _DEEPEST = 8
 
 
@@ -72,7 +73,7 @@ def _plain(context: Context, node: cst.BaseExpression, depth: int = _DEEPEST) ->
 
 
 def _products(context: Context, node: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:
-    """The products of matrices that a cosine may be, as any branch leaves it, or is joined of."""
+    """The products of matrices that a cosine may be, as any branch leaves it, or is joined of, or a part of."""
     parts: list[cst.BaseExpression] = []
     if _operands(context, node):
         yield node
@@ -82,9 +83,11 @@ def _products(context: Context, node: cst.BaseExpression, depth: int) -> Iterato
     elif isinstance(node, cst.Call) and called_name(node) in _JOINS and node.args:
         joined = node.args[0].value
         parts = [one.value for one in joined.elements] if isinstance(joined, (cst.List, cst.Tuple)) else []
-    elif isinstance(node, cst.Call) and called_name(node) in _BOUNDS | _MOVES:
+    elif isinstance(node, cst.Call) and called_name(node) in _BOUNDS | _MOVES | _PARTS:
         taken = tensor_operand(context.facts, node)
         parts = [taken] if taken is not None else []
+    elif isinstance(node, cst.Subscript):
+        parts = [node.value]
     for part in parts if depth else ():
         yield from _products(context, part, depth - 1)
 

@@ -285,7 +285,11 @@ class Precisions:
         ]
         if binding.value is not None and literal_value(binding.value) is not None:
             given.append(binding.value)
-        return either(self.of(value) for value in given)
+        found = {self.of(value) for value in given}
+        is_number = binding.value is not None and self.of(binding.value) is NUMBER
+        return (
+            NUMBER if is_number and found <= {NUMBER, NOTHING_KNOWN} else either(found)
+        )  # such as `margin=0.3`, configured
 
     def _attribute(self, node: cst.Attribute) -> Precision:
         if node.attr.value in _SAME_DTYPE:
