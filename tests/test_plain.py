@@ -86,6 +86,7 @@ LEFT_ALONE = {
         + "def update(engine, x):\n    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\nEngine(update).run([x])\n",
     ),
     "torch 0.3": ("AMP961", START + STEP + "print(loss.data[0])\n"),
+    "torch 0.4": ("AMP961", "from torch.utils.serialization import load_lua\n" + START + STEP),
     "Python 2": ("AMP961", START + "for i in xrange(3):\n    " + STEP.replace("\n", "\n    ")),
     "several losses at once": (
         "AMP964",

@@ -27,7 +27,9 @@ _NOT_FORWARD_PREFIXES = tuple(
 
 
 class Roles:
-    """Optimizers and models by the objects they may be."""
+    """Optimizers and models by the objects they may be; `trained` are the models of which an optimizer has all that it
+    is given, the others are networks around them.
+    """
 
     def __init__(self, facts: Facts, found: Recognition) -> None:
         self.facts = facts
@@ -36,7 +38,9 @@ class Roles:
             node for backward in found.backwards for node in backward.optimizers
         )
         models = [node for setup in found.setups for node in setup.models]
-        self.models = self._contents(models) | self._namesakes(models) | self._contents(self._trained())
+        trained = list(self._trained())
+        self.trained = self._contents(models) | self._namesakes(models) | self._contents(trained)
+        self.models = self.trained | self._contents(above for node in trained for above in self._networks_around(node))
 
     def optimizers_at(self, node: cst.BaseExpression) -> ObjectSet:
         """The optimizers in mixed precision that an expression may mean (elements, for a container)."""
@@ -53,11 +57,18 @@ class Roles:
         """True where an expression may mean one of the models, or something inside one."""
         current: cst.BaseExpression = node
         while True:
-            if self.facts.objects.may_be(current, self.models):
+            models = self.trained if current is not node and self._is_receiver(current) else self.models
+            if self.facts.objects.may_be(current, models):
                 return True
             if not isinstance(current, (cst.Attribute, cst.Subscript)):
                 return False
             current = current.value
+
+    def _is_receiver(self, node: cst.BaseExpression) -> bool:
+        """True for `self`. A network that trains its parts keeps losses as well."""
+        function = self.facts.tree.function_of(node)
+        first = function.parameters[0].name.value if function.is_method and function.parameters else None
+        return isinstance(node, cst.Name) and node.value == first
 
     def is_whole_model(self, node: cst.BaseExpression) -> bool:
         """True where an expression may mean one of the models, or what a wrapper holds (`model.module`)."""
@@ -118,9 +129,7 @@ class Roles:
     def _trained(self) -> Iterator[cst.BaseExpression]:
         """X in `SGD(list(model.parameters()) + list(X.parameters()))`: apex patched torch for all of them."""
         for one in self.optimizers:
-            for node in self.models_given(one):
-                yield node
-                yield from self._networks_around(node)
+            yield from self.models_given(one)
 
     def _networks_around(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """`model` where an optimizer has the parameters of `model.head`: the script runs the whole network."""

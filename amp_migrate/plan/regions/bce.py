@@ -19,7 +19,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, writes
-from amp_migrate.facts.tree import Statement, called_name, names_in, walk
+from amp_migrate.facts.tree import Statement, argument_value, called_name, names_in, walk
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.sigmoids import Sigmoids
@@ -27,6 +27,10 @@ from amp_migrate.plan.regions.training import Region
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
 
 _SHAPES = frozenset("view reshape flatten squeeze unsqueeze permute transpose contiguous expand".split())
+_LIKE_ANOTHER = frozenset(
+    "type_as zeros_like ones_like full_like empty_like rand_like new_zeros new_ones new_full new_empty".split()
+)
+_ON_THE_WAY = _SHAPES | frozenset("cuda to detach fill_ uniform_ requires_grad_".split())
 _CRITERION = re.compile(r"torch\.nn\.(?:\w+Loss|functional\.(?:\w+_loss|cross_entropy))")
 
 
@@ -136,8 +140,11 @@ class _Finder:
                 places = [*made.arguments, *made.endings]
                 if not places or any(self.facts.tree.function_of(one) is not statement.function for one in places):
                     floats.append(value)  # a wrapper around the model may hand out half again
-            elif index == 0 or self._is_made_by(value, region) or self._is_typed_as_another(value, statement):
+            elif index == 0 or self._is_made_by(value, region):
                 floats.append(value)
+            elif (model := self._typed_as(value, statement)) is not None:
+                if not in_sight or self.facts.text(model) != self.facts.text(call.args[0].value):
+                    floats.append(value)  # of probabilities in float32 it is float32 as well
         self._check_separable(call, statement)
         floats += self._halves_beside(call, statement, region)
         island: Statement | None = statement
@@ -229,13 +236,26 @@ class _Finder:
             return any(_CRITERION.fullmatch(name) for name in names)
         return False
 
-    def _is_typed_as_another(self, value: cst.BaseExpression, at: Statement) -> bool:
-        """True for `y.type_as(output)`, which is half where the output is, also through a name."""
+    def _typed_as(self, value: cst.BaseExpression, at: Statement) -> cst.BaseExpression | None:
+        """The output in `y.type_as(output)` and `torch.ones_like(output)`, which are half where it is, also through a
+        name and on their way to a device.
+        """
         if isinstance(value, cst.Name):
             before = (one for one in reversed(at.block.statements[: at.index]) if (value.value,) in writes(one))
             last = next(before, None)
             value = last.node.value if last is not None and isinstance(last.node, cst.Assign) else value
-        return isinstance(value, cst.Call) and called_name(value) == "type_as"
+        while isinstance(value, cst.Call):
+            name = called_name(value)
+            receiver = value.func.value if isinstance(value.func, cst.Attribute) else None
+            first = value.args[0].value if value.args else None
+            if name in _LIKE_ANOTHER:
+                typed_as = receiver if name.startswith("new_") else first
+                return typed_as if argument_value(value, "dtype") is None else None
+            following = first if name == "Variable" else receiver if name in _ON_THE_WAY else None
+            if following is None:
+                return None
+            value = following
+        return None
 
     def _is_made_by(self, value: cst.BaseExpression, region: Region) -> bool:
         names = {part.value for part in walk(value) if isinstance(part, cst.Name)}

@@ -256,19 +256,16 @@ class _Finder:
 
     def _is_no_value(self, path: Path, function: Function) -> bool:
         """Models and instances are not values that flow from statement to statement."""
-        if (
-            len(path) == 1
-            and function.is_method
-            and function.parameters
-            and path[0] == function.parameters[0].name.value
-        ):
+        receiver = function.parameters[0].name.value if function.is_method and function.parameters else None
+        if path == (receiver,):
             return True
         variable = self.facts.names.visible(path[0], function)
         if variable is None:
             return True
         if any(binding.kind in ("import", "def", "class") for binding in variable.bindings):
             return True
-        if self.facts.objects.variable_objects(variable) & self.roles.models:
+        models = self.roles.trained if path[0] == receiver else self.roles.models
+        if self.facts.objects.variable_objects(variable) & models:
             return True
         return self._path_is_model(path, function)
 

@@ -2,6 +2,7 @@
 
 eval("models." + config.MODEL.NAME + ".get_net")(config)        any get_net of a module of the package
 importlib.import_module(f"models.{args.arch}")                  anything of a module of the package
+find_class(args.arch, "models." + kind)                         the same, where it imports what it is given
 importlib.import_module(args.model).get_model()                 any get_model of a module that a script can import
 eval(block)                                                     anything that has a name in this file
 eval("{}_dropout".format(args.arch))                            what has such a name in it
@@ -34,10 +35,25 @@ def possibly_meant(facts: Facts, call: cst.Call) -> list[str] | None:
     What belongs to another package (`eval("nn." + name)`), and what an object holds that is made elsewhere
     (`eval("lstm.weight_ih_l" + str(layer))`), needs no name.
     """
-    parts = list(texts(call.args[0].value))
+    name = call.args[0].value
     is_import = called_name(call) in IMPORTERS
-    if len(parts) == 1 and parts[0] is not None:
+    if isinstance(name, (cst.SimpleString, cst.ConcatenatedString)):
         return []  # a constant is read as what it says, or is an import like any other
+    followed = _values(facts, name, ()) if is_import else [name]
+    found = [_meant_by(facts, call, list(texts(value)), is_import=is_import) for value in followed]
+    if any(one is None for one in found):
+        return None
+    return list(dict.fromkeys(name for one in found for name in one or ()))
+
+
+def _values(facts: Facts, name: cst.BaseExpression, seen: tuple[cst.BaseExpression, ...]) -> list[cst.BaseExpression]:
+    """What a name of a module is set to, here or by who hands it on: `load("models." + args.arch)`."""
+    values = facts.objects.values_of(name) if isinstance(name, cst.Name) and name not in seen else []
+    return [one for value in values for one in _values(facts, value, (*seen, name))] or [name]
+
+
+def _meant_by(facts: Facts, call: cst.Call, parts: list[str | None], *, is_import: bool) -> list[str] | None:
+    """The same for one text, of which `parts` are known."""
     package, dot, stem = (parts[0] or "").rpartition(".")
     if not dot:
         return _taken_of(facts, call) if is_import else _named_alike(facts, call, parts)

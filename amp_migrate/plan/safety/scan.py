@@ -23,6 +23,7 @@ from amp_migrate.plan.safety.inverses import isolate_products_with_inverses
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
 from amp_migrate.plan.safety.norm_quotients import isolate_norm_quotients
+from amp_migrate.plan.safety.norm_weights import keep_norm_weights
 from amp_migrate.plan.safety.nothing_in_half import note_what_stays_in_float32
 from amp_migrate.plan.safety.phases import isolate_phases
 from amp_migrate.plan.safety.positions import keep_positions
@@ -67,6 +68,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     keep_epsilons(context)
     keep_areas(context)
     keep_float32_inputs(context)
+    keep_norm_weights(context)
     keep_what_is_checked(context)
     keep_the_way_of_the_gpu(context)
     keep_losses(context, backwards)

@@ -58,14 +58,20 @@ class Binder:
             return self._handed_on() or Binding(self.creations.each(self.home), None, [], [], {})
         if self.hung is not None:
             return self._hung(self.hung)
-        attribute = self.instances.attribute(self.home.owner) if self.home.is_method else None
-        is_possible = attribute is not None and self._can_be_created(attribute)
-        if not is_possible:
-            attribute = self.instances.attribute(self.instances.owner(self.users)) or attribute
+        attribute = self._attribute()
         found = attribute or self._constructed() or self._with_helpers()
         if found is not None and not self._can_be_created(found):
             return self._from_above() or found
         return found or self._threaded()
+
+    def _attribute(self) -> Binding | None:
+        """On what sets mixed precision up, or what the users are methods of, as far as the settings are known there; a
+        network that makes its own optimizer comes second.
+        """
+        owners = [self.home.owner if self.home.is_method else None, self.instances.owner(self.users)]
+        places = reversed(owners) if self.home.is_of_network else owners
+        found = [one for owner in places if (one := self.instances.attribute(owner)) is not None]
+        return next((one for one in found if self._can_be_created(one)), found[-1] if found else None)
 
     def _from_above(self) -> Binding | None:
         """Handed down from a function that knows the settings, where the objects that train do not."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Class, Function, Statement
+from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.plan.regions.training import lowest_block
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Binding, Creation
@@ -16,6 +16,8 @@ from amp_migrate.plan.scaler.constructors import Constructors
 from amp_migrate.plan.scaler.creation import Creations
 from amp_migrate.plan.scaler.passing import Passing
 from amp_migrate.plan.scaler.settable import takes_attributes
+
+_PARALLEL = frozenset("DataParallel DistributedDataParallel DDP FullyShardedDataParallel".split())
 
 
 class Instances:
@@ -118,6 +120,8 @@ class Instances:
             return None  # instances are known by their root: it might be one of another class
         for candidate in function.body.statements:
             for statement in candidate.descendants():
+                if isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)):
+                    continue  # the names of its parameters are its own
                 for part in self.facts.tree.expressions(statement):
                     if isinstance(part, (cst.Name, cst.Attribute)) and self._is_instance(part, root):
                         return self.facts.text(part)
@@ -125,7 +129,20 @@ class Instances:
 
     def _is_instance(self, node: cst.BaseExpression, root: Class) -> bool:
         objects = self.facts.objects.objects(node)
-        return len(objects) == 1 and all(one.kind == "instance" and one.origin is root for one in objects)
+        is_one = len(objects) == 1 and all(one.kind == "instance" and one.origin is root for one in objects)
+        return is_one and not self._may_be_wrapped(node, frozenset())
+
+    def _may_be_wrapped(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> bool:
+        """True where DataParallel or the like may be around an instance: the wrapper lacks its attributes."""
+        if isinstance(node, cst.Call):
+            return called_name(node) in _PARALLEL
+        if isinstance(node, cst.IfExp):
+            return any(self._may_be_wrapped(arm, seen) for arm in (node.body, node.orelse))
+        if node in seen or not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
+        is_held = isinstance(node, cst.Attribute) and node.attr.value == "module"
+        values = self.facts.objects.values_of(node)
+        return is_held or any(self._may_be_wrapped(value, seen | {node}) for value in values)
 
     def _attribute_creations(self, owner: Class) -> list[Creation]:
         """At the setups, where each starts a run of its own or stands in `__init__`; else at the end of `__init__`."""

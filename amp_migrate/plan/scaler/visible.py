@@ -19,6 +19,7 @@ class Visible:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self._attributes = self._self_attributes()
+        self._open: set[cst.BaseExpression] = set()  # what calls on the way to a value give
 
     def express(self, node: cst.BaseExpression, function: Function, at: Statement | None = None) -> str | None:
         """The text that means in `function` what `node` means where it stands; None if there is none.
@@ -58,16 +59,32 @@ class Visible:
         )
 
     def _as_given(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
-        """For a parameter of another function what this one gives it: of several scripts each has a device."""
+        """For a parameter of another function what this one gives it, itself or through what it calls: of several
+        scripts each has a device.
+        """
+        if isinstance(node, (cst.Attribute, cst.Subscript)):
+            base = self._as_given(node.value, function, at)
+            return self.facts.text(node).replace(self.facts.text(node.value), base, 1) if base is not None else None
         variable = self.facts.names.definition(node) if isinstance(node, cst.Name) else None
         param = variable.bindings[0].node if variable is not None and len(variable.bindings) == 1 else None
         callee = variable.scope.owner if variable is not None else None
         if not isinstance(param, cst.Param) or not isinstance(callee, Function) or callee is function:
             return None
-        calls = [call for call, statement in self.facts.objects.callers(callee) if statement.function is function]
+        below = set(self.facts.calls.reachable(function))
+        calls = [call for call, statement in self.facts.objects.callers(callee) if statement.function in below]
         given = [self.facts.objects.argument(call, callee, param) for call in calls]
-        texts = {self.express(arg.value, function, at) if arg is not None else None for arg in given}
+        texts = {self._through(arg.value, function, at) if arg is not None else None for arg in given}
         return texts.pop() if len(texts) == 1 else None
+
+    def _through(self, given: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
+        """What a call gives on the way from a function, which may call itself."""
+        if given in self._open:
+            return None
+        self._open.add(given)
+        try:
+            return self.express(given, function, at)
+        finally:
+            self._open.discard(given)
 
     def _with_the_same_value(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
         """A global of this module that is made as that of another one is: `use_cuda = torch.cuda.is_available()`."""

@@ -71,7 +71,7 @@ class Devices:
         of_models = [move for move in moves if move.what is not None and facts.objects.may_be(move.what, models)]
         found = of_models or [move for move in moves if self._is_near_a_loss(move)]
         # Wrapping for several GPUs shows that there is one; who goes there is moved there as well.
-        moved = [move for move in found if called_name(move.call) not in _PARALLEL]
+        moved = [move for move in found if called_name(move.call) not in _PARALLEL and not self._puts_back(move)]
         self.moves = moved or ([*found, *self._configured()] if found else [])
 
     @property
@@ -166,6 +166,21 @@ class Devices:
             if is_device == [True] and self._place(device) == "unknown":
                 if self.facts.objects.may_be(call.func.value, self.optimizers.models):
                     yield Move(call, statement, call.func.value, Decision(None, False, device, False))
+
+    def _puts_back(self, move: Move) -> bool:
+        """`net.cpu()` was called before in this function, to save the weights: this decides no device."""
+        if move.what is None:
+            return False
+        key = self.facts.identity.key(move.what)
+        taken = (
+            call.func.value
+            for step in move.statement.path()
+            for earlier in step.block.statements[: step.index]
+            for inner in (earlier.descendants() if isinstance(earlier.node, (cst.Expr, cst.Assign, cst.With)) else ())
+            for call in self.facts.tree.calls(inner)
+            if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call)
+        )
+        return key is not None and any(self.facts.identity.key(one) == key for one in taken)
 
     def _move(self, call: cst.Call, statement: Statement) -> Iterator[Move]:
         func, name = call.func, called_name(call)

@@ -10,6 +10,7 @@ from pathlib import PurePath
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
@@ -26,6 +27,7 @@ _HOOKS = frozenset(
 )
 _IN_PLACE = frozenset("add_ sub_ mul_ copy_ addcmul_ addcdiv_ set_".split())
 _DOUBLES = frozenset(("torch.float64", "torch.double", "torch.DoubleTensor", "torch.cuda.DoubleTensor"))
+_GONE_MODULES = frozenset("torch.utils.serialization torch.utils.ffi torch.legacy torch.legacy.nn".split())
 _PYTHON_2 = frozenset(("xrange", "raw_input", "unicode"))
 _DEBUGGING = re.compile(r"debug|anomal", re.IGNORECASE)
 _PYTHON_VERSION = re.compile(r"version|\bPY[23]\b")
@@ -82,6 +84,9 @@ class _Finder:
         """What raises with every torch (1.6) and Python (3) that has native AMP."""
         scalars = {self.facts.text(part) for loss in self.losses for part in self._summands(loss)}
         for statement in self.facts.tree.all_statements():
+            gone = _gone_module(statement)
+            if gone is not None:
+                return Refusal("AMP961", statement.node, f"{gone} is not there since torch 1.0")
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Name) and part.value in _PYTHON_2 and not self.facts.tree.is_label(part):
                     is_known = self.facts.names.variable_at(part) is not None or self.facts.names.star_imports
@@ -333,6 +338,16 @@ class _Finder:
         return (
             isinstance(node, (cst.Attribute, cst.Subscript)) and _PARAMETERS.search(self.facts.text(node)) is not None
         )
+
+
+def _gone_module(statement: Statement) -> str | None:
+    """The module that a file imports in any case and that torch has no more."""
+    node = statement.node
+    names = [alias.name for alias in node.names] if isinstance(node, cst.Import) else []
+    if isinstance(node, cst.ImportFrom) and node.module is not None and not node.relative:
+        names = [node.module]
+    is_certain = statement.function.is_module and statement.block.owner is None
+    return next((name for one in names if is_certain and (name := dotted_text(one)) in _GONE_MODULES), None)
 
 
 def _in_mixed_precision(name: str) -> Iterator[str]:
