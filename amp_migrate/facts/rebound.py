@@ -3,7 +3,7 @@
 import model
 ...
 model = model.NCF(users, items)      reads up to here mean the module
-model.cuda()                         and the others what it made
+model.cuda()                         and the others what it made, also behind `global model` in a function called later
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def module_at_first(tree: Tree, variable: Variable, has_attribute: Callable[[str
     if len(imports) != 1 or not others or imports[0].statement is None or None in others:
         return None
     bound = [one for one in others if one is not None]
-    turn = _turning_point(imports[0].statement, bound)
-    if turn is None:
+    own = [one for one in bound if one.function is imports[0].statement.function]
+    turn = _turning_point(imports[0].statement, own)
+    if turn is None or not all(one in own or _is_late(tree, one, turn) for one in bound):
         return None
     loads = []
     for load in variable.loads:
@@ -52,10 +53,18 @@ def module_at_first(tree: Tree, variable: Variable, has_attribute: Callable[[str
 
 def _turning_point(imported: Statement, bound: Sequence[Statement]) -> Statement | None:
     """The statement beside an import that certainly binds the name to what a call makes, where it is the first one."""
-    if any(one.function is not imported.function for one in bound):
-        return None
     first = next((one for one in imported.next_siblings() if any(inner.inside(one) for inner in bound)), None)
     return first if first is not None and _binds(first, bound) else None
+
+
+def _is_late(tree: Tree, bound: Statement, turn: Statement) -> bool:
+    """True for `global model` in a function that nothing calls before: only the rest of the module speaks of it."""
+    if bound.function.parent is not turn.function:
+        return False
+    function = bound.function
+    mentions = [statement for name, statement in tree.every(cst.Name) if name.value == function.name]
+    calls = [one for one in mentions if one.node is not function.node]
+    return all(one.function is turn.function and _is_before(turn, one) for one in calls)
 
 
 def _binds(statement: Statement, bound: Sequence[Statement]) -> bool:

@@ -52,12 +52,9 @@ class EnabledText:
         at = creation.at if creation.before else None
         text = self._write(creation.function, at)
         if isinstance(text, Unknown):
-            raise Refusal(
-                "AMP914",
-                self.enabling.parts[0].node,
-                f"the condition for mixed precision is not known in {creation.function.name}, "
-                "where the scaler is created",
-            )
+            condition = self.facts.text(self.enabling.parts[0].node)
+            message = f"the condition for mixed precision, {condition}, is not known in {creation.function.name}, "
+            raise Refusal("AMP914", creation.at.node, message + "where the scaler is created")
         return text
 
     def in_function(self, function: Function) -> str | Unknown | None:

@@ -40,8 +40,7 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
     trails: set[tuple[str, ...]] = set()
     for call, _, receiver in _state_calls(facts, "state_dict"):
         if facts.objects.objects(receiver) & optimizers:
-            place = _place_in_dict(facts, call) or _place_of_name(facts, call)
-            if place is not None:
+            for place in _places(facts, call):
                 place, keys = _outermost(facts, place)
                 trails.add(keys)
                 holder = facts.tree.parents[place] if isinstance(place, cst.DictElement) else place
@@ -122,14 +121,21 @@ def _place_in_dict(facts: Facts, state: cst.BaseExpression) -> Place | None:
     return None
 
 
-def _place_of_name(facts: Facts, state: cst.BaseExpression) -> Place | None:
-    """The same for `state = optimizer.state_dict()`, where the name goes into one dict."""
+def _places_of_name(facts: Facts, state: cst.BaseExpression) -> list[Place]:
+    """The same for the dicts that `state` goes into: `state = optimizer.state_dict() if keep else None`."""
     parent = facts.tree.parents.get(state)
+    if isinstance(parent, cst.IfExp) and parent.body is state:
+        parent = facts.tree.parents.get(parent)
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
-        return None
+        return []
     variable = facts.names.variable_at(parent.targets[0].target)
     places = [_place_in_dict(facts, load) for load in variable.loads] if variable is not None else []
-    return places[0] if len(places) == 1 else None
+    return [place for place in places if place is not None]
+
+
+def _places(facts: Facts, state: cst.BaseExpression) -> list[Place]:
+    place = _place_in_dict(facts, state)
+    return [place] if place is not None else _places_of_name(facts, state)
 
 
 def _outermost(facts: Facts, place: Place) -> tuple[Place, tuple[str, ...]]:
@@ -139,10 +145,10 @@ def _outermost(facts: Facts, place: Place) -> tuple[Place, tuple[str, ...]]:
         keys = (str(literal_value(place.key)), *keys)
         display = facts.tree.parents[place]
         assert isinstance(display, cst.Dict)
-        outer = _place_in_dict(facts, display) or _place_of_name(facts, display)
-        if not isinstance(outer, cst.DictElement):
+        outer = _places(facts, display)
+        if len(outer) != 1 or not isinstance(outer[0], cst.DictElement):
             break
-        place = outer
+        place = outer[0]
     return place, keys
 
 

@@ -3,6 +3,8 @@
     output = model(x)                        (under autocast)
     score(output.detach().cpu().numpy())     =>    score(output.float().detach().cpu().numpy())
 
+    preview(output)    with a function that hands `output[0].cpu().numpy()` on     =>    preview(output.float())
+
 NumPy has no bfloat16 (TypeError), much of what takes its arrays no half (np.linalg, OpenCV, PIL, scipy.ndimage), and
 its sums of half values are half. What trained in half before has handed on half as well; a plain loop never did.
 """
@@ -16,7 +18,10 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import reads
 from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.model import Backward
+from amp_migrate.plan.regions.array_helpers import leads_to_numpy
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.leaving import half_names, loads_after
 from amp_migrate.plan.regions.tensors import Tensors, plain_names
@@ -76,12 +81,19 @@ def _loads(facts: Facts, region: Region, name: str, losses: set[str]) -> list[cs
     if not any(tensors.shows_floating(load) or _is_compared(facts, load, losses) for load in loads):
         return []
     given = [one for load in loads for one in _given_to_numpy(facts, facts.tree.statement_of(load))]
-    return [load for load in loads if load in given]
+    after = [load for load in loads if load not in inside and variable and not _may_be_none(variable)]
+    return [load for load in loads if load in given or (load in after and leads_to_numpy(facts, load))]
+
+
+def _may_be_none(variable: Variable) -> bool:
+    return any(binding.value is not None and literal_value(binding.value) is None for binding in variable.bindings)
 
 
 def _is_compared(facts: Facts, load: cst.Name, losses: set[str]) -> bool:
-    """True for `output` in `loss = criterion(output, target)`, whatever the criterion is."""
+    """True for `output` in `loss = criterion(output[1:], target)`, whatever the criterion is."""
     parent = facts.tree.parents.get(load)
+    while isinstance(parent, cst.Subscript):
+        parent = facts.tree.parents.get(parent)
     call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
     node = facts.tree.statement_of(load).node
     if not isinstance(call, cst.Call) or call.args[0] is not parent or not isinstance(node, cst.Assign):

@@ -21,6 +21,7 @@ from amp_migrate.facts.tree import Block, Class, Function, Statement, called_nam
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.plan.model import Backward, Recognition, Setup
 from amp_migrate.plan.regions.barriers import Barriers, is_autograd_grad, read_by
+from amp_migrate.plan.regions.carried_over import only_hands_on
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.penalties import Penalties
 from amp_migrate.plan.regions.tensors import Tensors
@@ -289,7 +290,7 @@ class _Finder:
 
     def _after_forward(self, statements: set[Statement], forwards: list[Statement]) -> set[Statement]:
         """The forwards, the losses of torch that come after them (of what a hook has kept, perhaps), and the statements
-        that use the results of either.
+        that use the results of either. What only detaches a state before the first of them stays where it is.
         """
         start = min(statement.order for statement in forwards)
         losses = [
@@ -298,7 +299,9 @@ class _Finder:
             if one.order > start and any(map(self.tensors.is_torch_loss, self.facts.tree.calls(one)))
         ]
         made = [path for statement in (*forwards, *losses) for path in writes(statement)]
-        return {*forwards, *losses, *self._users_of(statements - set(forwards), made, [*forwards, *losses])}
+        users = self._users_of(statements - set(forwards), made, [*forwards, *losses])
+        carried_over = {one for one in users if one.order < start and only_hands_on(self.facts, one)}
+        return {*forwards, *losses, *users - carried_over}
 
     def _users_of(
         self, statements: set[Statement], made: list[Path], makers: Iterable[Statement] = ()

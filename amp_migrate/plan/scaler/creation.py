@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 import libcst as cst
@@ -60,13 +61,21 @@ class Creations:
         may_call = self.home is not function or any(setup.stays for setup in self.setups)
         calls_user = may_call and any(place in self.uses_in(function) for place in setups)
         if calls_user or any(use.inside(holder) for use in uses for holder in lifted):
-            first = min(lifted, key=lambda statement: statement.index)
-            holds_use = any(use is first or use.inside(first) for use in self.uses_in(function))
-            return Creation(function, first, before=holds_use)  # what sets up uses the scaler, too
+            uses_here = self.uses_in(function)
+            holders = {one for one in lifted if any(use is one or use.inside(one) for use in uses_here)}
+            return self._before_first_use(function, lifted, holders)
         for place in setups:
             self._check_conditions(place, lifted, uses)
         self._check_order(block, at, uses)
         return Creation(function, self._after_wrappers(at, uses))
+
+    def _before_first_use(self, function: Function, lifted: list[Statement], holders: set[Statement]) -> Creation:
+        """What sets up uses the scaler, too: it comes after the setups that stand before the first of the `holders`."""
+        lifted = sorted(lifted, key=lambda statement: statement.index)
+        if lifted[0] in holders:
+            return Creation(function, lifted[0], before=True)
+        earlier = list(itertools.takewhile(lambda statement: statement not in holders, lifted))
+        return Creation(function, earlier[-1])
 
     def _after_wrappers(self, at: Statement, uses: list[Statement]) -> Statement:
         """The last of the statements that follow at once and put something around an optimizer under its own name:

@@ -146,18 +146,16 @@ class Passing:
         plain = [
             param for param in function.parameters if param.default is None and self._is_positional(function, param)
         ]
-        optimizers = [param for param in plain if self._is_optimizer(param)]
-        after = (optimizers or plain)[-1] if plain else None
+        optimizers = [param for param in plain if self._holds_optimizer(param)]
+        called_so = [param for param in plain if "optim" in param.name.value]  # not every script passes one
+        after = (optimizers or called_so or plain)[-1] if plain else None
         return NewParameter(function, after)
 
     def _is_positional(self, function: Function, param: cst.Param) -> bool:
         node = function.node
         return isinstance(node, cst.FunctionDef) and any(param is other for other in node.params.params)
 
-    def _is_optimizer(self, param: cst.Param) -> bool:
-        """By its name, too: not every script that shares the function passes one."""
-        if "optim" in param.name.value:
-            return True
+    def _holds_optimizer(self, param: cst.Param) -> bool:
         variable = self.facts.names.variable_at(param.name)
         return variable is not None and bool(self.facts.objects.variable_objects(variable) & self.roles.optimizers)
 
