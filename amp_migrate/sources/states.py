@@ -8,6 +8,7 @@
 Old checkpoints have no such key, and those of a disabled scaler an empty state: both are passed over. Where the states
 of several optimizers are a dict of their own, the scaler's stands beside that, in the file of both. A model that saves
 an optimizer which its callers give it keeps its format: it would need the scaler wherever it is made, inference too.
+A helper that scripts without a training call as well loads none, for the same reason.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.model import AddedState, Recognition
+from amp_migrate.plan.scaler.before_setup import is_of_another_program
 
 Place = cst.DictElement | cst.Arg | cst.Assign
 
@@ -48,7 +50,10 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
     for call, statement, receiver in _state_calls(facts, "load_state_dict"):
         if facts.objects.objects(receiver) & optimizers and call.args and isinstance(statement.node, cst.Expr):
             checkpoint = _checkpoint(call.args[0].value, trails)
-            if checkpoint is not None:
+            if checkpoint is not None and _is_left_out_elsewhere(facts, found, statement, receiver):
+                message = "the scaler is saved, and not loaded: another script that calls this has none"
+                found.findings.append(facts.finding(call, "AMP413", message))
+            elif checkpoint is not None:
                 first = loads.setdefault(statement.block.node, AddedState(statement, key, checkpoint=checkpoint))
                 if first.checkpoint is not None and facts.text(first.checkpoint) == facts.text(checkpoint):
                     loads[statement.block.node] = AddedState(statement, key, checkpoint=checkpoint)
@@ -75,6 +80,19 @@ def _saved_by_a_model(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:
             if facts.objects.objects(receiver) & optimizers:
                 return call
     return None
+
+
+def _is_left_out_elsewhere(facts: Facts, found: Recognition, load: Statement, optimizer: cst.BaseExpression) -> bool:
+    """True for an optimizer that is a parameter, which a script without any training leaves out."""
+    function = load.function
+    for param in function.parameters:
+        if param.default is None or param.name.value != facts.text(optimizer):
+            continue
+        for caller, at in facts.objects.possible_callers(function):
+            given = facts.objects.argument(caller, function, param)
+            if (given is None or facts.text(given.value) == "None") and is_of_another_program(facts, found, at):
+                return True
+    return False
 
 
 def _saved_alone(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:

@@ -126,8 +126,19 @@ class Devices:
     def _moves(self) -> Iterator[Move]:
         others = self._of_other_models()
         for call, statement in self.facts.tree.every(cst.Call):
-            if not self._belongs_to(statement, others):
+            if not self._belongs_to(statement, others) and not self._is_of_another_program(statement):
                 yield from self._move(call, statement)
+
+    def _is_of_another_program(self, statement: Statement) -> bool:
+        """True where only scripts run a statement that neither build an optimizer nor compute a loss."""
+        training = {loss.statement.function for loss in self.losses}
+        training |= {self.facts.tree.statement_of(call).function for call in self.optimizers.built}
+        scripts = [root for root in self.facts.tree.roots if statement.function in self.facts.calls.reachable(root)]
+        return bool(scripts) and not any(
+            root.encloses(function) or function in self.facts.calls.reachable(root)
+            for root in scripts
+            for function in training
+        )
 
     def _belongs_to(
         self, statement: Statement, tests: list[Statement], seen: frozenset[Function] = frozenset()
@@ -341,15 +352,33 @@ class Devices:
     # -- the condition ----------------------------------------------------------------------------------
 
     def _most_visible(self, chosen: list[tuple[Decision, Move]]) -> tuple[Decision, Move]:
-        """The first decision that the optimizer's function knows. Raises Refusal where other files may have one."""
+        """The first decision that the optimizer's function knows, or that the objects that train are given. Raises
+        Refusal where other files may have one.
+        """
         for decision, move in chosen:
             if any(node is not None and self._is_visible(node) for node in (decision.flag, decision.device)):
                 return decision, move
+        for decision, move in chosen:
+            received = self._received(decision.device) if decision.device is not None else None
+            if received is not None:
+                return dataclasses.replace(decision, flag=None, device=received), move
         if self._unread:
             call = next(iter(self._unread.values()))
             text = self.facts.text(call.func)
             raise Refusal("AMP966", call, f"which device {text} means is not known", tuple(self._unread))
         return chosen[0]
+
+    def _received(self, device: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The parameter under which a constructor of what computes a loss gets a device: from each caller its own."""
+        key = self.facts.identity.key(device)
+        owners = [loss.statement.function.owner for loss in self.losses]
+        inits = [owner.methods["__init__"] for owner in owners if owner is not None and "__init__" in owner.methods]
+        for init in inits if key is not None else ():
+            for call, _ in self.facts.objects.callers(init):
+                for param, arg in self.facts.objects.arguments(call, init):
+                    if self.facts.identity.key(arg.value) == key:
+                        return param.name
+        return None
 
     def _is_visible(self, node: cst.BaseExpression) -> bool:
         visible = Visible(self.facts)
