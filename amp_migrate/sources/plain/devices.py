@@ -182,7 +182,7 @@ class Devices:
         func, name = call.func, called_name(call)
         if name == "cuda" and isinstance(func, cst.Attribute):
             if self.facts.names.dotted(func) is None:
-                yield Move(call, statement, func.value, None)
+                yield Move(call, statement, func.value, self._chosen_around(call))
             return
         if name in _PARALLEL:
             ids = argument_value(call, "device_ids", 1)
@@ -207,7 +207,19 @@ class Devices:
         place = self._place(device)
         if place == "cuda" or isinstance(place, Decision):
             what = func.value if name == "to" and isinstance(func, cst.Attribute) else None
-            yield Move(call, statement, what, place if isinstance(place, Decision) else None)
+            yield Move(call, statement, what, place if isinstance(place, Decision) else self._chosen_around(call))
+
+    def _chosen_around(self, call: cst.Call) -> Decision | None:
+        """The flag of `model.cuda() if use_cuda else model`."""
+        inner: cst.CSTNode | None = call
+        while inner is not None and not isinstance(inner, cst.BaseSmallStatement):
+            outer = self.facts.tree.parents.get(inner)
+            if isinstance(outer, cst.IfExp) and inner is not outer.test:
+                other = outer.orelse if inner is outer.body else outer.body
+                if self._speaks_of_device(outer.test) and ".cuda(" not in self.facts.text(other):
+                    return Decision(outer.test, inner is outer.orelse, None, False)
+            inner = outer
+        return None
 
     def _is_near_a_loss(self, move: Move) -> bool:
         """True in a function that a loss is computed in, or that it calls, or that calls it."""
@@ -467,7 +479,10 @@ class Devices:
         return None
 
     def _is_about_device(self, guard: Guard) -> bool:
-        return any(word in self.facts.text(guard.test).lower() for word in ("cuda", "gpu", "cpu", "device"))
+        return self._speaks_of_device(guard.test)
+
+    def _speaks_of_device(self, test: cst.BaseExpression) -> bool:
+        return any(word in self.facts.text(test).lower() for word in ("cuda", "gpu", "cpu", "device"))
 
 
 def _asked_for_device(node: cst.BaseExpression) -> cst.BaseExpression | None:
