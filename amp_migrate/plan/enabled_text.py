@@ -71,6 +71,8 @@ class EnabledText:
             text = self._write(function, None)
             if not isinstance(text, Unknown):
                 return text
+        if scaler is not None and scaler.enabled is None and not self.enabling.is_hung:
+            return None
         on = scaler.is_on(function) if scaler is not None else None
         if on is not None and scaler is not None and (scaler.flag_name or self.follows_scaler(scaler.loss_scale)):
             return on
@@ -93,7 +95,8 @@ class EnabledText:
             text = self._write_part(part, function, at)
             if text is None:
                 return Unknown()
-            texts.append(text)
+            if text != "True":  # what the one caller gives for `cuda=True`
+                texts.append(text)
         return " and ".join(texts) if texts else None
 
     def _write_part(self, part: Condition, function: Function, at: Statement | None) -> str | None:

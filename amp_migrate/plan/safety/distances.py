@@ -14,19 +14,18 @@ Products in place are none of autocast's: they take what they get, and raise for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
-from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.tree import called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import IN_FLOAT32, Precision, is_of_module, tensor_operand
-from amp_migrate.plan.safety.products import factors, is_single_alone, isolate
+from amp_migrate.plan.safety.precision import Precision, is_of_module
+from amp_migrate.plan.safety.products import ADDED, factors, isolate
 from amp_migrate.plan.safety.repairs import Cast
 from amp_migrate.plan.safety.self_products import is_bounded
 
-_ADDED = frozenset("addmm baddbmm addbmm".split())
 _IN_PLACE = frozenset("addmm_ baddbmm_ addbmm_ addmv_ addr_".split())
 
 
@@ -40,7 +39,7 @@ def keep_distances(context: Context) -> None:
                 product = _behind_a_name(context, part) or part
                 operands = _doubled(context, product, part)
                 if operands and not all(is_bounded(context, one) for one in operands):
-                    _isolate(context, product, operands)
+                    isolate(context, product, operands, "is a part of squared distances")
 
 
 def _match(context: Context, changed: cst.BaseExpression, operands: list[cst.BaseExpression]) -> None:
@@ -58,7 +57,7 @@ def _match(context: Context, changed: cst.BaseExpression, operands: list[cst.Bas
 
 def _doubled(context: Context, node: cst.BaseExpression, user: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The matrices of `2 * x @ y`, `-2 * torch.mm(x, y)` and `torch.addmm(z, x, y, alpha=-2)`; else nothing."""
-    if isinstance(node, cst.Call) and called_name(node) in _ADDED and isinstance(node.func, cst.Attribute):
+    if isinstance(node, cst.Call) and called_name(node) in ADDED and isinstance(node.func, cst.Attribute):
         given = node.args[1:] if is_of_module(context.facts, node.func) else node.args
         alphas = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value == "alpha"]
         return _matrices(given) if any(_is_two(alpha) for alpha in alphas) else []
@@ -94,23 +93,3 @@ def _matrices(given: Sequence[cst.Arg]) -> list[cst.BaseExpression]:
     """The two factors, which beta and alpha may precede: `d.addmm_(1, -2, x, y)`."""
     plain = [arg.value for arg in given if arg.keyword is None and not arg.star]
     return plain[-2:] if len(plain) >= 2 else []
-
-
-def _isolate(context: Context, product: cst.BaseExpression, operands: list[cst.BaseExpression]) -> None:
-    isolate(context, product, operands, "is a part of squared distances")
-    statement = context.facts.tree.statement_of(product)
-    if statement in context.safety.islands:
-        for operand in _squared(context, statement):
-            if not is_single_alone(context, operand):
-                context.safety.keep_float32(operand)
-
-
-def _squared(context: Context, statement: Statement) -> Iterator[cst.BaseExpression]:
-    """What autocast would have made float32 beside the product: X of `X.pow(2).sum(1)` and `X ** 2`."""
-    for part in context.facts.tree.expressions(statement):
-        if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Power):
-            yield part.left
-        elif isinstance(part, cst.Call) and called_name(part) in IN_FLOAT32 | _ADDED:
-            operand = tensor_operand(context.facts, part)
-            if operand is not None and not isinstance(operand, (cst.Call, cst.BinaryOperation)):
-                yield operand

@@ -30,13 +30,13 @@ def keep_linear_algebra(context: Context) -> None:
             context.safety.keep_float32(operand)
             if called_name(call) in CAST_AGAIN:
                 _isolate(context, statement, call)
-        if called_name(call) in CAST_AGAIN and _is_operation(context, call) and statement not in context.safety.islands:
+        if called_name(call) in CAST_AGAIN and is_operation(context, call) and statement not in context.safety.islands:
             _isolate(context, statement, call)
 
 
 def _operands(context: Context, call: cst.Call) -> list[cst.BaseExpression]:
     """What the operation needs in float32 and may get in half."""
-    if not _is_operation(context, call):
+    if not is_operation(context, call):
         return []
     assert isinstance(call.func, cst.Attribute)
     positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
@@ -47,7 +47,7 @@ def _operands(context: Context, call: cst.Call) -> list[cst.BaseExpression]:
     return [one for one, kind in found if kind.may_be_half or kind is Precision.UNKNOWN]
 
 
-def _is_operation(context: Context, call: cst.Call) -> bool:
+def is_operation(context: Context, call: cst.Call) -> bool:
     """True for torch's functions, and for the methods of what is certainly a tensor: models have an `inverse`, too."""
     if called_name(call) not in WITHOUT_HALF or not isinstance(call.func, cst.Attribute):
         return False

@@ -67,6 +67,8 @@ _FLOAT32_LAYERS = re.compile(
     r"|Bilinear|CosineSimilarity|PairwiseDistance|\w*Loss)$"
 )
 _TUPLE_LAYERS = re.compile(r"torch\.nn\.(RNN|LSTM|GRU|MultiheadAttention|\w*Cell|AdaptiveLogSoftmaxWithLoss)$")
+# Half has no kernel for these; the values of the two left out are complex.
+_FLOAT32_OR_NOTHING = frozenset(LINEAR_ALGEBRA | CAST_AGAIN) - {"eig", "eigvals"}
 _TO_FLOAT32 = frozenset(("float",))
 _TO_OTHER = frozenset(
     "double long int bool byte short char argmax argmin argsort nonzero eq ne gt ge lt le isnan isinf isfinite "
@@ -348,8 +350,8 @@ class Precisions:
             return self._converted(node, first)
         if name in IN_HALF:
             return SINGLE if self._is_in_island(node) else HALF
-        if name in LINEAR_ALGEBRA | CAST_AGAIN and not name.startswith("eig") and self._is_torchs(node):
-            return SINGLE  # half has no kernel for it: it runs in float32, or not at all
+        if name in _FLOAT32_OR_NOTHING and self._is_torchs(node):
+            return SINGLE
         if name in IN_FLOAT32:
             return OTHER if first is not None and self.of(first) is OTHER else SINGLE
         if name in _TO_OTHER:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import called_name, walk
+from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import IN_FLOAT32, Precision, is_of_module, tensor_operand
 
 _PRODUCTS = frozenset("mm bmm matmul".split())
+ADDED = frozenset("addmm baddbmm addbmm".split())  # a product, and what is added to it
 
 
 def factors(facts: Facts, node: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -50,7 +51,25 @@ def isolate(context: Context, product: cst.BaseExpression, operands: list[cst.Ba
         context.note(product, "AMP186", f"{context.facts.text(product)} runs in half, and {why}")
         return
     context.safety.isolate(statement)
+    _keep_what_autocast_did(context, statement)
     _keep(context, [*operands, *(one for pair in beside.values() for one in pair)])
+
+
+def _keep_what_autocast_did(context: Context, statement: Statement) -> None:
+    """Float32 for what autocast would have made float32 beside the product: the X of `X.pow(2)`, `X ** 2` and
+    `F.mse_loss(X, Y)`, and its Y where that is half.
+    """
+    for part in context.facts.tree.expressions(statement):
+        if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Power):
+            _keep(context, [part.left])
+        elif isinstance(part, cst.Call) and called_name(part) in IN_FLOAT32 | ADDED:
+            operand = tensor_operand(context.facts, part)
+            if isinstance(operand, (cst.Call, cst.BinaryOperation)):
+                _keep(context, [operand] if context.precisions.of(operand) is Precision.HALF else [])
+            elif operand is not None:
+                _keep(context, [operand])
+            others = (arg.value for arg in part.args if arg.value is not operand)
+            _keep(context, [one for one in others if context.precisions.of(one) is Precision.HALF])
 
 
 def _keep(context: Context, operands: list[cst.BaseExpression]) -> None:
@@ -64,7 +83,8 @@ def is_single_alone(context: Context, operand: cst.BaseExpression) -> bool:
     if _is_buffer(context, operand):
         return True
     casts = (part for part in walk(operand) if isinstance(part, cst.Call) and called_name(part) in IN_FLOAT32)
-    powers = (part for part in walk(operand) if isinstance(part, cst.BinaryOperation))
+    arithmetic = [part for part in walk(operand) if isinstance(part, cst.BinaryOperation)]
+    powers = [part for part in arithmetic if not _is_cast(context, part.left)]
     return (
         context.precisions.of(operand) is Precision.SINGLE
         and all(_is_single(context, call) for call in casts)
@@ -80,7 +100,13 @@ def _is_buffer(context: Context, operand: cst.BaseExpression) -> bool:
     return whole.attr.value in context.precisions.buffers
 
 
+def _is_cast(context: Context, node: cst.BaseExpression) -> bool:
+    return any(node is one for one in context.safety.floats)
+
+
 def _is_single(context: Context, call: cst.Call) -> bool:
     """True for an operation on a float32 tensor that has a name."""
     taken = tensor_operand(context.facts, call)
+    if taken is not None and _is_cast(context, taken):
+        return True
     return isinstance(taken, (cst.Name, cst.Attribute)) and context.precisions.of(taken) is Precision.SINGLE

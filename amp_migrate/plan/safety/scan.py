@@ -11,6 +11,7 @@ from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.coordinates import keep_coordinates
 from amp_migrate.plan.safety.cosines import isolate_cosines
+from amp_migrate.plan.safety.decompositions import isolate_products_beside_decompositions
 from amp_migrate.plan.safety.distances import keep_distances
 from amp_migrate.plan.safety.dtype_checks import keep_what_is_checked
 from amp_migrate.plan.safety.extensions import check_extensions
@@ -62,6 +63,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     isolate_cosines(context)
     isolate_norm_quotients(context)
     isolate_products_with_inverses(context)
+    isolate_products_beside_decompositions(context)
     isolate_phases(context)
     keep_linear_algebra(context)
     keep_probabilities(context)

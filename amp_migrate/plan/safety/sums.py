@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name
-from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Finding
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.safety.reach import Reach
@@ -23,7 +23,7 @@ def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> 
     noted: set[cst.Call] = set()
     for call, _ in reach.calls():
         for one in (call, *_made(facts, call.func)):
-            if one not in noted and _sums(one):
+            if one not in noted and _sums(one) and not _is_divided(facts, call):
                 noted.add(one)
                 yield facts.finding(one, "AMP187", f"{facts.text(one.func)} sums over the batch")
     for backward in backwards:
@@ -31,6 +31,15 @@ def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> 
         values = [loss, *facts.objects.values_of(loss)] if isinstance(loss, (cst.Name, cst.Attribute)) else [loss]
         if any(isinstance(value, cst.Call) and _is_torchs_sum(value) for value in values):
             yield facts.finding(backward.call, "AMP187", f"{facts.text(loss)} is a sum over the batch")
+
+
+def _is_divided(facts: Facts, node: cst.CSTNode) -> bool:
+    """True for `F.kl_div(p, q, reduction="sum") * t ** 2 / len(p)`: a mean."""
+    above = facts.tree.parents.get(node)
+    if not isinstance(above, cst.BinaryOperation) or not isinstance(above.operator, (cst.Multiply, cst.Divide)):
+        return False
+    is_mean = isinstance(above.operator, cst.Divide) and above.left is node and literal_value(above.right) is UNKNOWN
+    return is_mean or _is_divided(facts, above)
 
 
 def _is_torchs_sum(call: cst.Call) -> bool:

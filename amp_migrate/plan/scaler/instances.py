@@ -41,12 +41,16 @@ class Instances:
 
     def owner(self, users: Iterable[Function]) -> Class | None:
         """The class of the methods that use it, or what their classes have in common; None where some user is no
-        method.
+        method. A function that only saves or loads its state is given it.
         """
-        methods = [self._method_of(user) for user in users]
+        methods = [self._method_of(user) for user in users if user.is_method or not self.passing.only_keeps_state(user)]
         owners = [method.owner if method is not None else None for method in methods]
         above = [self.facts.objects.ancestors(owner) if owner is not None else set() for owner in owners]
-        return max(set.intersection(*above), key=lambda one: len(self.facts.objects.ancestors(one)), default=None)
+        return max(
+            set.intersection(*above) if above else (),
+            key=lambda one: len(self.facts.objects.ancestors(one)),
+            default=None,
+        )
 
     def _methods_of(self, functions: Iterable[Function]) -> list[Function]:
         return [method for function in functions if (method := self._method_of(function)) is not None]

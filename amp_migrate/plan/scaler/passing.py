@@ -176,19 +176,23 @@ class Passing:
         """The parameter of a function that needs the scaler only for a state beside that of this optimizer, which some
         calls leave out or give as None: they neither save nor load such a state.
         """
-        states = {one.statement: one.optimizer for one in self.found.added}
-        uses = self.users.get(function, [])
         others = [user for user in self.users if user is not function]
         below = self.facts.calls.callees(function)
-        if any(use not in states for use in uses) or any(user in below or function.encloses(user) for user in others):
+        if not self.only_keeps_state(function) or any(user in below or function.encloses(user) for user in others):
             return None
-        variables = {self.facts.names.variable_at(states[use]) for use in uses}
+        states = {one.statement: one.optimizer for one in self.found.added}
+        variables = {self.facts.names.variable_at(states[use]) for use in self.users.get(function, [])}
         params = [one for one in function.parameters if {self.facts.names.variable_at(one.name)} == variables]
         sites = self.facts.calls.callers(function)
         for param in params:
             if self._is_positional(function, param) and not all(self._gives(site, function, param) for site in sites):
                 return param
         return None
+
+    def only_keeps_state(self, function: Function) -> bool:
+        """True for a function that names the scaler for nothing but a state that is added beside an optimizer's."""
+        states = [one.statement for one in self.found.added]
+        return all(use in states for use in self.users.get(function, []))
 
     def _gives(self, site: CallSite, function: Function, param: cst.Param) -> bool:
         arg = self.facts.objects.argument(site.call, function, param)

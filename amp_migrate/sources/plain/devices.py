@@ -126,8 +126,19 @@ class Devices:
     def _moves(self) -> Iterator[Move]:
         others = self._of_other_models()
         for call, statement in self.facts.tree.every(cst.Call):
-            if not self._belongs_to(statement, others):
+            if not self._belongs_to(statement, others) and not self._is_of_another_program(statement):
                 yield from self._move(call, statement)
+
+    def _is_of_another_program(self, statement: Statement) -> bool:
+        """True where only scripts run a statement that neither build an optimizer nor compute a loss."""
+        training = {loss.statement.function for loss in self.losses}
+        training |= {self.facts.tree.statement_of(call).function for call in self.optimizers.built}
+        scripts = [root for root in self.facts.tree.roots if statement.function in self.facts.calls.reachable(root)]
+        return bool(scripts) and not any(
+            root.encloses(function) or function in self.facts.calls.reachable(root)
+            for root in scripts
+            for function in training
+        )
 
     def _belongs_to(
         self, statement: Statement, tests: list[Statement], seen: frozenset[Function] = frozenset()
@@ -186,7 +197,7 @@ class Devices:
         func, name = call.func, called_name(call)
         if name == "cuda" and isinstance(func, cst.Attribute):
             if self.facts.names.dotted(func) is None:
-                yield Move(call, statement, func.value, None)
+                yield Move(call, statement, func.value, self._chosen_around(call))
             return
         if name in _PARALLEL:
             ids = argument_value(call, "device_ids", 1)
@@ -211,7 +222,19 @@ class Devices:
         place = self._place(device)
         if place == "cuda" or isinstance(place, Decision):
             what = func.value if name == "to" and isinstance(func, cst.Attribute) else None
-            yield Move(call, statement, what, place if isinstance(place, Decision) else None)
+            yield Move(call, statement, what, place if isinstance(place, Decision) else self._chosen_around(call))
+
+    def _chosen_around(self, call: cst.Call) -> Decision | None:
+        """The flag of `model.cuda() if use_cuda else model`."""
+        inner: cst.CSTNode | None = call
+        while inner is not None and not isinstance(inner, cst.BaseSmallStatement):
+            outer = self.facts.tree.parents.get(inner)
+            if isinstance(outer, cst.IfExp) and inner is not outer.test:
+                other = outer.orelse if inner is outer.body else outer.body
+                if self._speaks_of_device(outer.test) and ".cuda(" not in self.facts.text(other):
+                    return Decision(outer.test, inner is outer.orelse, None, False)
+            inner = outer
+        return None
 
     def _is_near_a_loss(self, move: Move) -> bool:
         """True in a function that a loss is computed in, or that it calls, or that calls it."""
@@ -356,15 +379,33 @@ class Devices:
     # -- the condition ----------------------------------------------------------------------------------
 
     def _most_visible(self, chosen: list[tuple[Decision, Move]]) -> tuple[Decision, Move]:
-        """The first decision that the optimizer's function knows. Raises Refusal where other files may have one."""
+        """The first decision that the optimizer's function knows, or that the objects that train are given. Raises
+        Refusal where other files may have one.
+        """
         for decision, move in chosen:
             if any(node is not None and self._is_visible(node) for node in (decision.flag, decision.device)):
                 return decision, move
+        for decision, move in chosen:
+            received = self._received(decision.device) if decision.device is not None else None
+            if received is not None:
+                return dataclasses.replace(decision, flag=None, device=received), move
         if self._unread:
             call = next(iter(self._unread.values()))
             text = self.facts.text(call.func)
             raise Refusal("AMP966", call, f"which device {text} means is not known", tuple(self._unread))
         return chosen[0]
+
+    def _received(self, device: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The parameter under which a constructor of what computes a loss gets a device: from each caller its own."""
+        key = self.facts.identity.key(device)
+        owners = [loss.statement.function.owner for loss in self.losses]
+        inits = [owner.methods["__init__"] for owner in owners if owner is not None and "__init__" in owner.methods]
+        for init in inits if key is not None else ():
+            for call, _ in self.facts.objects.callers(init):
+                for param, arg in self.facts.objects.arguments(call, init):
+                    if self.facts.identity.key(arg.value) == key:
+                        return param.name
+        return None
 
     def _is_visible(self, node: cst.BaseExpression) -> bool:
         visible = Visible(self.facts)
@@ -453,7 +494,10 @@ class Devices:
         return None
 
     def _is_about_device(self, guard: Guard) -> bool:
-        return any(word in self.facts.text(guard.test).lower() for word in ("cuda", "gpu", "cpu", "device"))
+        return self._speaks_of_device(guard.test)
+
+    def _speaks_of_device(self, test: cst.BaseExpression) -> bool:
+        return any(word in self.facts.text(test).lower() for word in ("cuda", "gpu", "cpu", "device"))
 
 
 def _asked_for_device(node: cst.BaseExpression) -> cst.BaseExpression | None:

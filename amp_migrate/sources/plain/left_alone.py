@@ -224,12 +224,22 @@ class _Finder:
             if gives_closure(self.facts, call, statement.function):
                 return Refusal("AMP953", call, f"{self.facts.text(call)} gives the optimizer a closure")
         for call in self.optimizers.built:
-            if called_name(call) == "LBFGS":
+            if called_name(call) == "LBFGS" and not self._is_one_of_several(call):
                 return Refusal("AMP953", call, "LBFGS evaluates the loss several times in one step")
         for call, _ in self.facts.tree.every(cst.Call):
             if called_name(call) in ("first_step", "second_step") and isinstance(call.func, cst.Attribute):
                 return Refusal("AMP953", call, f"{self.facts.text(call)} makes two backwards for one step")
         return None
+
+    def _is_one_of_several(self, built: cst.Call) -> bool:
+        """True where the function that builds it builds others for the same steps: with no closure it raises."""
+        home = self.facts.tree.function_of(built)
+        beside = [one for one in self.optimizers.built if self.facts.tree.function_of(one) is home]
+        others = {one for call in beside if called_name(call) != "LBFGS" for one in self.facts.objects.objects(call)}
+        mine = self.facts.objects.objects(built)
+        receivers = [call.func.value for call, _ in self.optimizers.steps if isinstance(call.func, cst.Attribute)]
+        stepped = [self.optimizers.optimizers_at(receiver) for receiver in receivers]
+        return all(optimizers & others for optimizers in stepped if optimizers & mine)
 
     # -- numbers ----------------------------------------------------------------------------------------
 
