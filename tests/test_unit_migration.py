@@ -405,12 +405,30 @@ def test_whoever_imports_by_a_name_in_quotes_gets_the_new_argument_or_nobody_doe
 
 def test_a_model_that_libcst_cannot_parse_stops_its_training_and_says_nothing_of_other_models(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text(MODEL.format("One"))
-    body_in_spaces = MODEL.format("Two").replace("    ", "\t").replace("\t\treturn", " " * 16 + "return")
-    (tmp_path / "two.py").write_text(body_in_spaces)  # Python takes it, LibCST does not
+    (tmp_path / "two.py").write_text(MODEL.format("Two") + "class Odd(metaclass=type, *[]): pass\n")
     (tmp_path / "train.py").write_text(TRAINING_OF_EITHER)
     results = {Path(result.path).name: result for result in migrate_project(tmp_path)}
     found = {name: (result.status, [one.code for one in result.findings]) for name, result in results.items()}
     assert found == {"one.py": ("untouched", []), "two.py": ("error", ["AMP991"]), "train.py": ("left", ["AMP901"])}
+
+
+def test_a_model_with_tabs_and_spaces_is_read_and_not_written(tmp_path: Path) -> None:
+    body_in_spaces = MODEL.format("Two").replace("    ", "\t").replace("\t\treturn", " " * 16 + "return")
+    needs_float32 = body_in_spaces.replace("(x)\n", "(x).masked_fill(x == 0, -1e9)\n")
+    assert needs_float32 != body_in_spaces
+    found = []
+    for body in (body_in_spaces, needs_float32):  # Python takes both, LibCST neither
+        (tmp_path / "one.py").write_text(MODEL.format("One"))
+        (tmp_path / "two.py").write_text(body)
+        (tmp_path / "train.py").write_text(TRAINING_OF_EITHER)
+        forget()
+        results = {Path(result.path).name: result for result in migrate_project(tmp_path)}
+        found.append({name: result.status for name, result in results.items()})
+        assert results["two.py"].output == body.encode()
+    assert found == [
+        {"one.py": "untouched", "two.py": "untouched", "train.py": "migrated"},
+        {"one.py": "untouched", "two.py": "error", "train.py": "left"},
+    ]
 
 
 MODEL = """import torch.nn as nn
