@@ -63,6 +63,10 @@ class Elsewhere(Protocol):
         """True where it certainly runs a model that it is given, for inference."""
         ...
 
+    def hand_back(self, resolved: str) -> bool:
+        """True where it certainly returns its first argument, whatever else it does."""
+        ...
+
     def package(self, importer: str, dotted: str) -> str:
         """The resolved name of a package from which the file `importer` imports modules by names of run time."""
         ...
@@ -135,6 +139,9 @@ class Nowhere:
         return False
 
     def run_models(self, resolved: str) -> bool:
+        return False
+
+    def hand_back(self, resolved: str) -> bool:
         return False
 
     def package(self, importer: str, dotted: str) -> str:
