@@ -67,6 +67,10 @@ class Elsewhere(Protocol):
         """True where it certainly saves or loads the state of the argument at a position, or under a name."""
         ...
 
+    def hand_back(self, resolved: str) -> bool:
+        """True where it certainly returns its first argument, whatever else it does."""
+        ...
+
     def package(self, importer: str, dotted: str) -> str:
         """The resolved name of a package from which the file `importer` imports modules by names of run time."""
         ...
@@ -142,6 +146,9 @@ class Nowhere:
         return False
 
     def save_state(self, resolved: str, position: int | str) -> bool:
+        return False
+
+    def hand_back(self, resolved: str) -> bool:
         return False
 
     def package(self, importer: str, dotted: str) -> str:

@@ -16,6 +16,7 @@ from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.averaging import only_averages
 from amp_migrate.files.bindings import called_name
 from amp_migrate.files.decorations import decorations
+from amp_migrate.files.handed_back import hands_back_its_first
 from amp_migrate.files.imports import canonical, importable, member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.inference import runs_what_it_is_given
 from amp_migrate.files.read import read_if_there
@@ -109,6 +110,11 @@ class Helpers:
         under a name.
         """
         return any(saves_given(definition, position) for _, definition in _definitions(resolved))
+
+    def hand_back(self, resolved: str) -> bool:
+        """True where the function is found, and always returns its first argument."""
+        found = [definition for _, definition in _definitions(resolved)]
+        return bool(found) and all(map(hands_back_its_first, found))
 
     def package(self, importer: str, dotted: str) -> str:
         return package_of_names(Path(importer), dotted)

@@ -2,6 +2,8 @@
 
 criterion(output, target).sum().backward()
 F.cross_entropy(output, target, reduction="sum").backward()
+
+A sum that is divided at once, by the sum of a mask or by the number of samples, is an average.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> 
     noted: set[cst.Call] = set()
     for call, _ in reach.calls():
         for one in (call, *_made(facts, call.func)):
-            if one not in noted and _sums(one) and not _is_divided(facts, call):
+            if one not in noted and _sums(one) and not _is_averaged(facts, call):
                 noted.add(one)
                 yield facts.finding(one, "AMP187", f"{facts.text(one.func)} sums over the batch")
     for backward in backwards:
@@ -33,13 +35,27 @@ def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> 
             yield facts.finding(backward.call, "AMP187", f"{facts.text(loss)} is a sum over the batch")
 
 
+def _is_averaged(facts: Facts, call: cst.Call) -> bool:
+    """True for `criterion(x, y) / n`, and for `loss = criterion(x, y)` where every use of that is `loss / n`."""
+    parent = facts.tree.parents.get(call)
+    if not isinstance(parent, cst.Assign) or not isinstance(parent.targets[0].target, cst.Name):
+        return _is_divided(facts, call)
+    variable = facts.names.variable_at(parent.targets[0].target)
+    loads = variable.loads if variable is not None and len(variable.bindings) == 1 else []
+    return bool(loads) and all(_is_divided(facts, load) for load in loads)
+
+
 def _is_divided(facts: Facts, node: cst.CSTNode) -> bool:
-    """True for `F.kl_div(p, q, reduction="sum") * t ** 2 / len(p)`: a mean."""
+    """True for `F.kl_div(p, q, reduction="sum") * t ** 2 / len(p)`, and for a sum with it: not for a number."""
     above = facts.tree.parents.get(node)
-    if not isinstance(above, cst.BinaryOperation) or not isinstance(above.operator, (cst.Multiply, cst.Divide)):
-        return False
-    is_mean = isinstance(above.operator, cst.Divide) and above.left is node and literal_value(above.right) is UNKNOWN
-    return is_mean or _is_divided(facts, above)
+    while isinstance(above, cst.BinaryOperation) and isinstance(above.operator, (cst.Add, cst.Multiply, cst.Divide)):
+        if isinstance(above.operator, cst.Divide):
+            if above.right is node:
+                return False
+            if literal_value(above.right) is UNKNOWN:
+                return True
+        node, above = above, facts.tree.parents.get(above)
+    return False
 
 
 def _is_torchs_sum(call: cst.Call) -> bool:

@@ -1,0 +1,33 @@
+"""Functions that return what they are given first: `model = synchronised(model)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+def hands_back_its_first(definition: ast.AST) -> bool:
+    """True for a function that ends in returning its first parameter, returns nothing else, and never rebinds it."""
+    if not isinstance(definition, ast.FunctionDef) or not definition.args.args or definition.decorator_list:
+        return False
+    name = definition.args.args[0].arg
+    if name in ("self", "cls"):
+        return False  # it is not given
+    returned = [node.value for node in _own_nodes(definition) if isinstance(node, ast.Return)]
+    generates = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own_nodes(definition))
+    rebound = any(
+        isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+        for node in ast.walk(definition)
+    )
+    is_it = all(isinstance(value, ast.Name) and value.id == name for value in returned)
+    return isinstance(definition.body[-1], ast.Return) and is_it and not rebound and not generates
+
+
+def _own_nodes(definition: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function without those of the functions and classes in it."""
+    for node in ast.iter_child_nodes(definition):
+        yield node
+        if not isinstance(node, _SCOPES):
+            yield from _own_nodes(node)
