@@ -28,6 +28,7 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 Frames = tuple[CallSite, ...]
 Decide = Callable[[cst.BaseExpression], bool | None]
 Environment = frozenset[tuple[str, bool]]
+_ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 
 
 @dataclasses.dataclass(eq=False)
@@ -230,7 +231,10 @@ class Graph:
             if isinstance(node, cst.While):
                 self._branch(point, node.test, statement, body, after, frames)
                 first = self._first_round(statement, frames)
-                self._branch(first, node.test, statement, body, after, frames)
+                if _counts(statement):
+                    first.edges.append(Edge(body))
+                else:
+                    self._branch(first, node.test, statement, body, after, frames)
                 entry = self._calls(statement, first, frames)
             else:
                 entry = self._for(statement, point, body, after, frames)
@@ -337,6 +341,16 @@ class _Targets:
     breaks: Point | None = None
     continues: Point | None = None
     raises: Point | None = None
+
+
+def _counts(loop: Statement) -> bool:
+    """True for `while start < size:` around `start += width`, which is taken to run at least once as a `for` is."""
+    test = loop.node.test if isinstance(loop.node, cst.While) else None
+    if not isinstance(test, cst.Comparison) or not isinstance(test.comparisons[0].operator, _ORDERS):
+        return False
+    body = next(block for block in loop.blocks if block.arm == "body")
+    moved = {name for statement in body.statements for one in statement.descendants() for name in written_by(one)}
+    return bool(moved & names_in(test))
 
 
 def _parts(test: cst.BaseExpression, value: bool) -> Iterator[tuple[cst.BaseExpression, bool]]:

@@ -13,7 +13,9 @@ from amp_migrate.plan.steps.events import Events
 
 
 class Barriers:
-    """Statements that must not run under autocast: they reach a backward, a step, autograd.grad or yield."""
+    """Statements that must not run under autocast: they reach a backward, a step, autograd.grad or yield, be it in
+    a file that is not at hand.
+    """
 
     def __init__(self, facts: Facts, events: Events) -> None:
         self.facts = facts
@@ -36,9 +38,21 @@ class Barriers:
                 if called_name(part) == "backward" or is_autograd_grad(self.facts, part):
                     return True
                 function = self.facts.objects.called_function(part)
-                if function is not None and self.function_blocks(function):
+                if self._trains_elsewhere(part) if function is None else self.function_blocks(function):
                     return True
         return False
+
+    def _trains_elsewhere(self, call: cst.Call) -> bool:
+        """True for a function of another file that makes a backward or a step, and for a method of an imported class
+        that does: `search.step(x, y)`.
+        """
+        names = self.facts.names.imported_as(call.func)
+        receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+        if isinstance(receiver, (cst.Name, cst.Attribute)):
+            made = [one.func for one in self.facts.objects.calls_behind(receiver)]
+            owners = [owner for maker in made for owner in self.facts.names.imported_as(maker)]
+            names += [self.facts.elsewhere.member(owner, called_name(call)) for owner in owners]
+        return any(self.facts.elsewhere.train(name) for name in names)
 
     def takes_gradient(self, statement: Statement) -> bool:
         """True for `g = torch.autograd.grad(...)`."""
