@@ -81,9 +81,10 @@ LEFT_ALONE = {
     ),
     "ignite": (
         "AMP960",
-        "from ignite.engine import Engine\n"
+        "from ignite.engine import create_supervised_trainer\n"
         + START
-        + "def update(engine, x):\n    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\nEngine(update).run([x])\n",
+        + "create_supervised_trainer(model, optimizer, nn.MSELoss()).run([(x, x)])\n"
+        + STEP,
     ),
     "torch 0.3": ("AMP961", START + STEP + "print(loss.data[0])\n"),
     "torch 0.4": ("AMP961", "from torch.utils.serialization import load_lua\n" + START + STEP),
@@ -177,6 +178,29 @@ def test_the_scripts_own_decision(move, enabled):
     result = migrate_source(source.encode(), Options())
     assert result.status == "migrated", result.findings
     assert f"scaler = torch.cuda.amp.GradScaler({enabled})\n" in result.output.decode()
+
+
+def test_an_update_of_its_own_that_ignite_calls():
+    update = "def update(engine, x):\n    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n"
+    source = "from ignite.engine import Engine\n" + START + update + "Engine(update).run([x])\n"
+    result = migrate_source(source.encode(), Options())
+    assert (result.status, result.findings) == ("migrated", ())
+    assert "    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n" in result.output.decode()
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+@pytest.mark.parametrize("move", ["model.to(device)", "if device:\n        model.to(device)"])
+def test_a_device_that_a_call_gives_is_asked_for_nowhere(device, move):
+    train = f"def train(model, optimizer, batches, device='cpu'):\n    {move}\n"
+    loop = "    for x in batches:\n" + "".join(
+        f"        {line}\n" for line in STEP.replace("(x)", "(x.to(device))").splitlines()
+    )
+    main = "def main():\n    model = nn.Linear(4, 2)\n    optimizer = optim.SGD(model.parameters(), lr=0.1)\n"
+    call = f"    train(model, optimizer, [torch.randn(8, 4)], device={device!r})\nmain()\n"
+    source = "import torch\nfrom torch import nn, optim\n" + train + loop + main + call
+    result = migrate_source(source.encode(), Options())
+    assert result.status == "migrated", result.findings
+    assert "scaler = torch.cuda.amp.GradScaler()\n" in result.output.decode()
 
 
 def test_the_output_is_left_alone():

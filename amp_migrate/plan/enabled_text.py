@@ -13,6 +13,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import negated
 from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, LossScale
 from amp_migrate.plan.scaler.binding import Creation
@@ -23,6 +24,9 @@ from amp_migrate.plan.training_plan import Scaler
 
 class Unknown:
     """The condition cannot be written where it is asked for."""
+
+
+_ALWAYS = "True"
 
 
 class EnabledText:
@@ -95,14 +99,15 @@ class EnabledText:
             text = self._write_part(part, function, at)
             if text is None:
                 return Unknown()
-            if text != "True":  # what the one caller gives for `cuda=True`
-                texts.append(text)
+            texts += [text] if text != _ALWAYS else []
         return " and ".join(texts) if texts else None
 
     def _write_part(self, part: Condition, function: Function, at: Statement | None) -> str | None:
         text = self._of_instance(part, function) or self.visible.express(part.node, function, at)
         if text is None:
             return None
+        if _is_certain(part, text):
+            return _ALWAYS
         loose = (
             isinstance(part.node, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)) and not part.node.lpar
         )
@@ -129,3 +134,11 @@ class EnabledText:
         own, _, attribute = (self.visible.express(part.node, method) or "").partition(".")
         is_attribute = attribute.isidentifier() and own == method.parameters[0].name.value
         return f"{instance}.{attribute}" if is_attribute else None
+
+
+def _is_certain(part: Condition, text: str) -> bool:
+    """True where a function itself gives the device that is asked about: `train(model, device="cuda")`."""
+    given = literal_value(cst.parse_expression(text))
+    if not isinstance(given, str) or part.negated:
+        return False
+    return given.startswith("cuda") and (part.prefix == "torch.device(" or not part.suffix)

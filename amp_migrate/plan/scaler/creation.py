@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -139,10 +139,12 @@ class Creations:
         """The statements of `function` that use the scaler or call something that does."""
         found = list(self.users.get(function, []))
         outside = {user for user in self.users if user is not function}
+        # What a function makes and hands on, `Engine(update)`, runs without a call in sight.
+        leading = outside | {one for user in outside for one in _holders(user) if not one.encloses(function)}
         for candidate in function.body.statements:
             for inner in candidate.descendants():
                 for site in self.facts.calls.in_statement(inner):
-                    if self.facts.calls.reaches(site.callee, outside.__contains__):
+                    if self.facts.calls.reaches(site.callee, leading.__contains__):
                         found.append(inner)
                 nested = self.facts.tree.function_at.get(inner.node)
                 if nested is None or self.facts.calls.callers(nested):
@@ -185,6 +187,14 @@ class Creations:
                 raise Refusal(
                     "AMP914", use.node, f"the scaler is used here before {self.setup_text} has run in this function"
                 )
+
+
+def _holders(function: Function) -> Iterator[Function]:
+    """The functions that a function is defined in, without the module."""
+    current = function.parent
+    while current is not None and not current.is_module:
+        yield current
+        current = current.parent
 
 
 def _in_turns(

@@ -328,8 +328,9 @@ class Devices:
             if any(isinstance(one, str) and one.startswith("cuda") for one in known):
                 places.append(Decision(None, False, node, True))
         found = self._together(places, node)
-        if found == "cuda" and any(one.kind == "parameter" for one in self.facts.objects.objects(node)):
-            found = Decision(None, False, node, True)  # `device="cuda"` is a default that a caller may override
+        is_given = any(one.kind == "parameter" for one in self.facts.objects.objects(node))
+        if found == "cuda" and (is_given or (name.isupper() and self._is_of_settings(node))):
+            found = Decision(None, False, node, True)  # a default that a caller, or a file of settings, may override
         if isinstance(found, Decision) and not isinstance(node, cst.Subscript):
             is_string = any(self._is_string(value) for value in values) or (option is not None and not values)
             return dataclasses.replace(found, device=node, is_string=is_string or found.is_string)
@@ -338,9 +339,10 @@ class Devices:
         return found
 
     def _is_of_settings(self, node: cst.BaseExpression) -> bool:
-        """True for `config.device`, which nothing in the unit shows but the script goes by."""
+        """True for `config.device` and `cfg.MODEL.DEVICE`: nothing in the unit has to show what the script goes by."""
         asked = _asked_for_device(node)
-        return asked is not None and _SETTINGS.search(self.facts.text(asked)) is not None
+        holders = self.facts.text(asked).split(".") if asked is not None else []
+        return any(_SETTINGS.search(holder) is not None for holder in holders)
 
     def _has_default(self, call: cst.Call) -> bool:
         """True for `anything.get("device", "cuda")`."""

@@ -20,7 +20,7 @@ _SWITCHES = (
     (("deepspeed.",), "DeepSpeed", '"fp16": {"enabled": true} in its configuration'),
     (("fairseq.",), "fairseq", "--fp16"),
     (("mmcv.runner.", "mmengine.", "mmcv.engine."), "OpenMMLab's runner", "Fp16OptimizerHook, or AmpOptimWrapper"),
-    (("ignite.engine.",), "ignite", 'create_supervised_trainer(amp_mode="amp")'),
+    (("ignite.engine.create_supervised_trainer",), "ignite", 'create_supervised_trainer(amp_mode="amp")'),
     (("horovod.",), "Horovod", "a GradScaler with optimizer.synchronize() before scaler.unscale_, by its own guide"),
     (("catalyst.",), "Catalyst", "fp16=True"),
     (("fastai.",), "fastai", "learner.to_fp16()"),
