@@ -105,7 +105,7 @@ class Helpers:
         return any(runs_what_it_is_given(definition) for _, definition in _called_from(resolved))
 
     def hand_back(self, resolved: str) -> bool:
-        """True where the function is found, and always returns its first argument."""
+        """True where the function is found, and always returns its first argument without new layers."""
         found = [definition for _, definition in _definitions(resolved)]
         return bool(found) and all(map(hands_back_its_first, found))
 
