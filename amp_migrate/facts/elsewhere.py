@@ -68,7 +68,7 @@ class Elsewhere(Protocol):
         ...
 
     def hand_back(self, resolved: str) -> bool:
-        """True where it certainly returns its first argument, whatever else it does."""
+        """True where it certainly returns its first argument, with no other parameters than before."""
         ...
 
     def package(self, importer: str, dotted: str) -> str:

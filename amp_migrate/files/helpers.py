@@ -112,7 +112,7 @@ class Helpers:
         return any(saves_given(definition, position) for _, definition in _definitions(resolved))
 
     def hand_back(self, resolved: str) -> bool:
-        """True where the function is found, and always returns its first argument."""
+        """True where the function is found, and always returns its first argument without new layers."""
         found = [definition for _, definition in _definitions(resolved)]
         return bool(found) and all(map(hands_back_its_first, found))
 

@@ -80,8 +80,11 @@ class Parameters:
         names = sorted(
             variable.name
             for variable in self._visible_variables(function)
-            if (self.facts.objects.variable_objects(variable) == models or Object("parameter", variable) in models)
-            and self.facts.names.visible(variable.name, function) is variable
+            if self.facts.names.visible(variable.name, function) is variable
+            and (
+                self._as_given(self.facts.objects.variable_objects(variable)) == models
+                or Object("parameter", variable) in models
+            )
         )
         names += self._attributes_named(models, function)
         best = next((name for name in ("model", "net") if name in names), names[0] if names else None)
@@ -109,7 +112,7 @@ class Parameters:
                 for statement in function.body.statements
                 for inner in statement.descendants()
                 for part in self.facts.tree.expressions(inner)
-                if isinstance(part, cst.Attribute) and self.facts.objects.objects(part) == models
+                if isinstance(part, cst.Attribute) and self._as_given(self.facts.objects.objects(part)) == models
             },
             key=len,
         )
@@ -137,13 +140,36 @@ class Parameters:
 
     def _single(self, node: cst.BaseExpression) -> Models | None:
         """The one model that an expression means; a parameter means one in each call, whatever callers give."""
-        objects = self.facts.objects.objects(node)
+        objects = self._as_given(self.facts.objects.objects(node))
         if len(objects) == 1:
             return objects
         variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
         if variable is None or not self._is_one_in_each_call(variable):
             return None
         return frozenset({Object("parameter", variable)})
+
+    def _as_given(self, objects: ObjectSet) -> ObjectSet:
+        """The same without what functions in other files hand back with the parameters it had: `model = spread(model)`.
+
+        For anything but the parameters, what such a function does to a model has to be read.
+        """
+        found: set[Object] = set()
+        seen: set[Object] = set()
+        waiting = set(objects)
+        while waiting:
+            one = waiting.pop()
+            seen.add(one)
+            given = self._handed_back(one.origin) if isinstance(one.origin, cst.Call) else None
+            if given is None:
+                found.add(one)
+            else:
+                waiting |= self.facts.objects.objects(given) - seen
+        return frozenset(found)
+
+    def _handed_back(self, call: cst.Call) -> cst.BaseExpression | None:
+        paths = self.facts.objects.import_paths(call.func)
+        given = call.args[0].value if call.args and not call.args[0].star else None
+        return given if any(map(self.facts.elsewhere.hand_back, paths)) else None
 
     def _is_one_in_each_call(self, variable: Variable) -> bool:
         """True for a parameter that is bound to nothing else but itself in a wrapper."""
