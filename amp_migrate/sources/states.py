@@ -5,13 +5,15 @@
     if checkpoint.get("scaler"):
         scaler.load_state_dict(checkpoint["scaler"])
 
-Old checkpoints have no such key, and those of a disabled scaler an empty state: both are passed over. Where the states
-of several optimizers are a dict of their own, the scaler's stands beside that, in the file of both. A model that saves
-an optimizer which its callers give it keeps its format: it would need the scaler wherever it is made, inference too.
+Plain loops have the key after that of the optimizer: "scaler_state_dict" beside "optimizer_state_dict". Old checkpoints
+have no such key, and those of a disabled scaler an empty state: both are passed over. Where the states of several
+optimizers are a dict of their own, the scaler's stands beside that, in the file of both. A model that saves an
+optimizer which its callers give it keeps its format: it would need the scaler wherever it is made, inference too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -22,14 +24,17 @@ from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.model import AddedState, Recognition
+from amp_migrate.selection import PLAIN
 
 Place = cst.DictElement | cst.Arg | cst.Assign
+_STATE_OF_ONE = re.compile(r"opt(?:im|imizer)?(_states?|_dict|_state_dict)")
 
 
 def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
     """Note the dicts that save an optimizer's state, and the loads of it from a dict under a string."""
     _note_savers(facts, found, optimizers)
-    key = _free_key(facts)
+    is_plain = found.form == PLAIN  # what `checkpoint` converts for the others has "scaler"
+    key = _free_key(facts, _ending(facts, optimizers) if is_plain else "")
     given = _saved_by_a_model(facts, optimizers)
     if given is not None:
         message = "a method of the model saves the optimizer that it is given: the scaler is not saved"
@@ -173,7 +178,26 @@ def _string_index(node: cst.Subscript) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _free_key(facts: Facts) -> str:
+def _ending(facts: Facts, optimizers: ObjectSet) -> str:
+    """`_state_dict` where the states of the optimizers are called `optimizer_state_dict`, else nothing."""
+    calls = [call for call, _, one in _state_calls(facts, "state_dict") if facts.objects.objects(one) & optimizers]
+    places = [place for call in calls if (place := _place_in_dict(facts, call)) is not None]
+    found = {_STATE_OF_ONE.fullmatch(_key_of(place)) for place in places}
+    endings = {match[1] if match is not None else "" for match in found}
+    return endings.pop() if len(endings) == 1 else ""
+
+
+def _key_of(place: Place) -> str:
+    if isinstance(place, cst.DictElement):
+        return str(literal_value(place.key))
+    if isinstance(place, cst.Arg):
+        return place.keyword.value if place.keyword is not None else ""
+    target = place.targets[0].target
+    return (_string_index(target) or "") if isinstance(target, cst.Subscript) else ""
+
+
+def _free_key(facts: Facts, ending: str) -> str:
     """A key that the unit uses for nothing else (a StandardScaler is saved as "scaler", too)."""
     taken = {literal_value(part) for part, _ in facts.tree.every(cst.SimpleString) if "scaler" in source_key(part)}
-    return next(key for key in ("scaler", "grad_scaler", "amp_scaler", "amp_grad_scaler") if key not in taken)
+    names = [f"{name}{ending}" for name in ("scaler", "grad_scaler", "amp_scaler", "amp_grad_scaler")]
+    return next(name for name in names if name not in taken)
