@@ -362,8 +362,8 @@ def test_fp16_optimizer_of_fused_optimizers_unscales_and_clips_in_step(apex, pla
     model, _ = model_and_sgd()
     model = model.half()
     fused = module.FusedAdam(model.parameters(), lr=0.5, max_grad_norm=1.0)
-    optimizer = module.FP16_Optimizer(fused, dynamic_loss_scale=True, dynamic_loss_args={"init_scale": 64.0})
-    optimizer.backward(model(torch.tensor([[3.0, 4.0]]).half()).sum())
+    optimizer = module.FP16_Optimizer(fused, dynamic_loss_scale=True)
+    optimizer.backward(model(torch.tensor([[3.0, 4.0]]).half()).sum().float() * 2**-10)
     assert model.weight.grad.tolist() == [[3 * 64.0, 4 * 64.0]]
     optimizer.step()
     (master,) = optimizer.param_groups[0]["params"]
@@ -373,7 +373,24 @@ def test_fp16_optimizer_of_fused_optimizers_unscales_and_clips_in_step(apex, pla
     assert (model.weight.grad, master.grad) == (None, None)
     optimizer.backward(model(torch.tensor([[INF, 0.0]]).half()).sum())
     assert optimizer.step() is None
-    assert (model.weight.tolist(), optimizer.loss_scale) == ([[0.5, 0.5]], 32.0)
+    assert (model.weight.tolist(), optimizer.loss_scale) == ([[0.5, 0.5]], 2.0**15)
+
+
+@pytest.mark.parametrize("place", ["optimizers", "contrib.optimizers"])
+def test_fp16_optimizer_of_fused_optimizers_doubles_its_scale_every_1000_steps(apex, place):
+    module = importlib.import_module(f"apex.{place}")
+    model, _ = model_and_sgd()
+    model = model.half()
+    fused = module.FusedAdam(model.parameters(), lr=0.0)
+    optimizer = module.FP16_Optimizer(fused, dynamic_loss_scale=True)
+    scales = []
+    for _ in range(1001):
+        scales.append(optimizer.loss_scale)
+        optimizer.backward(model(torch.zeros(1, 2).half()).sum().float() * 2**-10)
+        optimizer.step()
+    assert (scales[0], scales[-2], scales[-1]) == (2.0**16, 2.0**16, 2.0**17)
+    with pytest.raises(SystemError):
+        module.FP16_Optimizer(fused, dynamic_loss_scale=True, dynamic_loss_args={"init_scale": 64.0})
 
 
 def test_fp16_optimizer_repeats_a_closure_that_overflows(apex):

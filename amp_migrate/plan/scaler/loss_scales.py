@@ -51,5 +51,5 @@ def _dynamic_or_given(facts: Facts, setups: list[Setup]) -> LossScale | None:
         other = next(one for one in arms.values() if one is not scale)
         if _key(facts, scale) == _key(facts, LossScale()) and other.runtime is not None:
             test = holder.node.test if arm == "body" else negated(holder.node.test)
-            return dataclasses.replace(other, dynamic_when=test)
+            return dataclasses.replace(other, dynamic_when=test, growth_interval=scale.growth_interval)
     return None

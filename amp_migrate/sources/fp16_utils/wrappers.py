@@ -3,10 +3,14 @@
 FP16_Optimizer(init_optimizer, static_loss_scale=1.0, dynamic_loss_scale=False, dynamic_loss_args=None, verbose=True)
 
 A dynamic scale wins over a static one. Of the arguments for a dynamic one, `init_scale` and `scale_window` are those
-of a GradScaler; `scale_factor` is ignored by apex, which has 2 there, as a GradScaler has.
+of a GradScaler; `scale_factor` is ignored by apex, which has 2 there, as a GradScaler has. The class of
+`apex.optimizers`, later of `apex.contrib.optimizers`, takes no such arguments, and grows every 1000 steps
+([A:apex/contrib/optimizers/fp16_optimizer.py]).
 """
 
 from __future__ import annotations
+
+import re
 
 import libcst as cst
 
@@ -19,6 +23,8 @@ from amp_migrate.sources.fp16_utils.names import MARK, wrapper_parameters
 # Settings of the copies that Megatron-LM and what came of it have.
 _BOUNDS = ("min_loss_scale", "max_loss_scale", "min_scale")
 _PATIENCE = {"delayed_shift": 1, "consecutive_hysteresis": False, "raise_error_at_min_scale": False}
+
+_WITHOUT_ARGUMENTS = re.compile(r"apex\.(?:contrib\.)?optimizers\.(?:fp16_optimizer\.)?FP16_Optimizer")
 
 Arguments = dict[str, cst.BaseExpression]
 
@@ -81,6 +87,8 @@ def _arguments(facts: Facts, call: cst.Call) -> Arguments:
         if arg.star or (arg.keyword is None and index >= len(parameters)):
             raise Refusal("AMP930", call, f"the arguments of {facts.text(call.func)} cannot be read")
         given[parameters[index] if arg.keyword is None else arg.keyword.value] = arg.value
+    if _WITHOUT_ARGUMENTS.fullmatch(facts.names.dotted(call.func) or ""):
+        given["dynamic_loss_args"] = cst.parse_expression('{"scale_window": 1000}')
     return given
 
 

@@ -8,9 +8,21 @@ from .. import fp16_utils
 class FP16_Optimizer(fp16_utils.FP16_Optimizer):  # noqa: N801 (Apex's name)
     """A cut-down twin of fp16_utils.FP16_Optimizer, which unscales, clips and looks for an overflow in `step`.
 
-    The clip is by `max_grad_norm` of the wrapped optimizer. What `state_dict` returns is in the format of the larger
-    one; Apex's own held the masters of each group as one flat tensor.
+    A dynamic scale grows every 1000 steps. The clip is by `max_grad_norm` of the wrapped optimizer. What `state_dict`
+    returns is in the format of the larger one; Apex's own held the masters of each group as one flat tensor.
     """
+
+    def __init__(
+        self,
+        init_optimizer: Any,
+        static_loss_scale: float = 1.0,
+        dynamic_loss_scale: bool = False,
+        dynamic_loss_args: dict[str, Any] | None = None,
+        verbose: bool = True,
+    ) -> None:
+        if dynamic_loss_scale and dynamic_loss_args is not None:
+            raise SystemError("this class takes no arguments for its dynamic loss scale")
+        super().__init__(init_optimizer, static_loss_scale, dynamic_loss_scale, {"scale_window": 1000}, verbose)
 
     def backward(self, loss: Any) -> None:  # type: ignore[override]
         """Run backward from the scaled fp32 loss."""
