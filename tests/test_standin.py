@@ -361,13 +361,13 @@ def test_fp16_optimizer_of_fused_optimizers_unscales_and_clips_in_step(apex, pla
     module = importlib.import_module(f"apex.{place}")
     model, _ = model_and_sgd()
     model = model.half()
-    fused = module.FusedAdam(model.parameters(), lr=0.5, max_grad_norm=1.0)
+    fused = module.FusedAdam(model.parameters(), lr=0.5, max_grad_norm=2**-10)
     optimizer = module.FP16_Optimizer(fused, dynamic_loss_scale=True)
     optimizer.backward(model(torch.tensor([[3.0, 4.0]]).half()).sum().float() * 2**-10)
     assert model.weight.grad.tolist() == [[3 * 64.0, 4 * 64.0]]
     optimizer.step()
     (master,) = optimizer.param_groups[0]["params"]
-    assert master.grad.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)]]
+    assert master.grad.tolist() == [[pytest.approx(0.6 * 2**-10), pytest.approx(0.8 * 2**-10)]]
     assert model.weight.tolist() == [[0.5, 0.5]]
     optimizer.zero_grad()
     assert (model.weight.grad, master.grad) == (None, None)
