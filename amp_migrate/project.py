@@ -207,15 +207,24 @@ def _without_other_forms(results: dict[Path, Result]) -> dict[Path, Result]:
 
 
 def _trained_by_others(sources: Mapping[Path, bytes]) -> Iterator[Path]:
-    """The files with a training that may be on a GPU since another file says so that names something of theirs."""
+    """The files with a training that may be on a GPU since another file says so, which names something of theirs or
+    which they name something of.
+    """
     trained = {
         file: names for file, source in sources.items() if may_train_for_another(source) and (names := names_of(source))
     }
     on_gpu = {file: source for file, source in sources.items() if speaks_of_gpu(source)} if trained else {}
+    defined = [named for source in on_gpu.values() if (named := _any_of(names_of(source))) is not None]
     for file, names in trained.items():
-        named = re.compile(rb"\b(?:%s)\b" % b"|".join(sorted(names)))
-        if any(other is not file and named.search(text) for other, text in on_gpu.items()):
+        own = _any_of(names)
+        is_named = own is not None and any(own.search(text) for other, text in on_gpu.items() if other is not file)
+        if is_named or any(named.search(sources[file]) for named in defined):
             yield file
+
+
+def _any_of(names: set[bytes]) -> re.Pattern[bytes] | None:
+    """Finds any of these names as a word; None where there are none."""
+    return re.compile(rb"\b(?:%s)\b" % b"|".join(sorted(names))) if names else None
 
 
 def _with_companions(workspace: Workspace, found: dict[Path, Result], options: Options) -> dict[Path, Result]:

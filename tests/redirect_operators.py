@@ -209,7 +209,6 @@ EXCEPTIONS = {
     ("grid_sample mixed", "float16"): NO_LIBRARY,
     ("grid_sample mixed", "float32"): NO_LIBRARY,
     ("affine_grid", "float32"): DECOMPOSED,
-    ("avg_pool3d", "float16"): NO_HALF,
     ("rfft", "float16"): NO_HALF,
     ("svdvals", "float16"): NO_HALF,
     ("mm half and double", "float16"): NO_CHECK,

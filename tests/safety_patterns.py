@@ -116,6 +116,10 @@ PATTERNS = {
         lambda: torch.zeros(3, 3).addmm_(half(3, 3), half(3, 3)),
         lambda: torch.zeros(3, 3).addmm_(half(3, 3).float(), half(3, 3).float()),
     ),
+    "half weights of a normalisation": (
+        lambda: F.batch_norm(single(4, 3), torch.zeros(3), torch.ones(3), half(3), half(3), True),
+        lambda: F.batch_norm(single(4, 3), torch.zeros(3), torch.ones(3), half(3).float(), half(3).float(), True),
+    ),
     "mean of half": (
         lambda: gradient_of_scaled_mean(half(4)),
         lambda: gradient_of_scaled_mean(half(4).float()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import libcst as cst
@@ -24,6 +25,10 @@ _NOT_FORWARD_PREFIXES = tuple(
     "get_ set_ is_ has_ convert load save init freeze unfreeze update print count register add_ remove_ to_ log "
     "restore resume reset copy parse_".split()
 )
+
+
+# What makes a network, or a layer of one.
+_NETWORKS = re.compile(r"torch\.nn\.(?!Parameter)[A-Z]\w*(?<!Loss)|torchvision\.models\..*|timm\.create_model")
 
 
 class Roles:
@@ -55,17 +60,20 @@ class Roles:
 
     def is_model(self, node: cst.BaseExpression) -> bool:
         """True where an expression may mean one of the models, or something inside one."""
-        current: cst.BaseExpression = node
+        current = part = node
         while True:
-            models = self.trained if current is not node and self._is_receiver(current) else self.models
-            if self.facts.objects.may_be(current, models):
-                return True
+            if self.facts.objects.may_be(current, self.models):
+                is_around = current is not node and self._is_receiver(current) and not self._is_trained(current)
+                return not is_around or self._may_be_network(part)
             if not isinstance(current, (cst.Attribute, cst.Subscript)):
                 return False
-            current = current.value
+            part, current = current, current.value
+
+    def _is_trained(self, node: cst.BaseExpression) -> bool:
+        return self.facts.objects.may_be(node, self.trained)
 
     def _is_receiver(self, node: cst.BaseExpression) -> bool:
-        """True for `self`. A network that trains its parts keeps losses as well."""
+        """True for `self`. A network that trains its parts has losses and criteria beside them."""
         function = self.facts.tree.function_of(node)
         first = function.parameters[0].name.value if function.is_method and function.parameters else None
         return isinstance(node, cst.Name) and node.value == first
@@ -135,13 +143,16 @@ class Roles:
         """`model` where an optimizer has the parameters of `model.head`: the script runs the whole network."""
         while isinstance(node, (cst.Attribute, cst.Subscript)):
             node = node.value
-            if any(self._is_network(one) for one in self.facts.objects.objects(node)):
+            if self._may_be_network(node):
                 yield node
 
+    def _may_be_network(self, node: cst.BaseExpression) -> bool:
+        return any(self._is_network(one) for one in self.facts.objects.objects(node))
+
     def _is_network(self, one: Object) -> bool:
-        """True for an instance of a class of torch.nn, or of one derived from it in the unit."""
+        """True for an instance of a class of torch.nn that is no loss, or of one derived from it in the unit."""
         if isinstance(one.origin, cst.Call):
-            return self.facts.names.dotted(one.origin.func) == "torch.nn.Sequential"
+            return _NETWORKS.fullmatch(self.facts.names.dotted(one.origin.func) or "") is not None
         if not isinstance(one.origin, Class):
             return False
         bases = [base.value for owner in self.facts.objects.ancestors(one.origin) for base in owner.node.bases]

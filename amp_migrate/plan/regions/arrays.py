@@ -48,9 +48,27 @@ def halves_for_numpy(
     inside = [load for statement in reached for load in _given_to_numpy(facts, statement)]
     found += [load for load in inside if precisions.of(load) is Precision.HALF]
     for region in regions:
-        for name in dict.fromkeys(half_names(facts, forwards, region)):
+        for name in _with_other_names(region, half_names(facts, forwards, region)):
             loads = _loads(facts, region, name, losses)
             found += [load for load in loads if load not in found and _is_half(precisions, load)]
+    return found
+
+
+def _with_other_names(region: Region, names: Iterable[str]) -> list[str]:
+    """The names, and those that go through what they hold: `output = outputs[-1]`, `for output in outputs`."""
+    found = list(dict.fromkeys(names))
+    for statement in (inner for one in region.statements() for inner in one.descendants()):
+        node = statement.node
+        if isinstance(node, cst.Assign) and len(node.targets) == 1:
+            target, value = node.targets[0].target, node.value
+        elif isinstance(node, cst.For):
+            target, value = node.target, node.iter
+        else:
+            continue
+        if isinstance(value, cst.Subscript):
+            value = value.value
+        if isinstance(target, cst.Name) and isinstance(value, cst.Name):
+            found += [target.value] if value.value in found and target.value not in found else []
     return found
 
 

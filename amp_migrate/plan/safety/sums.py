@@ -36,13 +36,22 @@ def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> 
 
 
 def _is_averaged(facts: Facts, call: cst.Call) -> bool:
-    """True for `criterion(x, y) / n`, and for `loss = criterion(x, y)` where every use of that is `loss / n`."""
+    """True for `criterion(x, y) / n`, and for `loss = criterion(x, y)` before `loss /= n`, or where every use of it is
+    `loss / n`.
+    """
     parent = facts.tree.parents.get(call)
     if not isinstance(parent, cst.Assign) or not isinstance(parent.targets[0].target, cst.Name):
         return _is_divided(facts, call)
     variable = facts.names.variable_at(parent.targets[0].target)
-    loads = variable.loads if variable is not None and len(variable.bindings) == 1 else []
+    bindings = variable.bindings if variable is not None else []
+    if any(one.statement is not None and _divides(one.statement.node) for one in bindings):
+        return True
+    loads = variable.loads if variable is not None and len(bindings) == 1 else []
     return bool(loads) and all(_is_divided(facts, load) for load in loads)
+
+
+def _divides(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign)
 
 
 def _is_divided(facts: Facts, node: cst.CSTNode) -> bool:

@@ -37,7 +37,8 @@ def type_test(facts: Facts, part: cst.CSTNode) -> TypeTest | None:
     if isinstance(part, cst.Call) and called_name(part) == "isinstance" and len(part.args) == 2:
         tensor, kinds = (arg.value for arg in part.args)
         named = [element.value for element in kinds.elements] if isinstance(kinds, cst.Tuple) else [kinds]
-        kind = next((one for one in named if facts.names.dotted(one) == _ON_A_GPU), None)
+        written = (one for one in named if isinstance(one, cst.Attribute))  # half has a name in the same place
+        kind = next((one for one in written if facts.names.dotted(one) == _ON_A_GPU), None)
         return TypeTest(tensor, kind, part) if kind is not None else None
     if isinstance(part, cst.Comparison) and len(part.comparisons) == 1:
         left, target = part.left, part.comparisons[0]

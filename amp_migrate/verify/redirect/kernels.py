@@ -20,6 +20,8 @@ Kernel = Callable[..., Any]
 _KEY = "AutocastCPU"
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 _LOWER = (torch.float16, torch.bfloat16)
+# CUDA runs them in half, the CPU has no such kernel.
+_WITHOUT_KERNEL = ("avg_pool3d",)
 # The kernels live as long as their library does.
 _library: Any = torch.library.Library("aten", "IMPL", _KEY)  # type: ignore[no-untyped-call]
 
@@ -51,6 +53,7 @@ def _makers() -> dict[str, Callable[[Any], Kernel]]:
     makers |= dict.fromkeys(policy.FP32_BY_DTYPE, _fp32_by_dtype)
     makers |= dict.fromkeys(policy.WIDEST, _widest)
     makers |= {name: functools.partial(_fp32_by_overload, other) for name, other in policy.FP32_BY_OVERLOAD.items()}
+    makers |= dict.fromkeys(_WITHOUT_KERNEL, _rounded)
     makers |= {name: functools.partial(_banned, message) for name, message in policy.BANNED.items()}
     return makers
 
@@ -77,6 +80,16 @@ def _fp32(operator: Any) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         with _below_autocast():
             return _call_in(torch.float32, operator, args, kwargs)
+
+    return kernel
+
+
+def _rounded(operator: Any) -> Kernel:
+    """In float32, and back to the dtype of the input."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        with _below_autocast():
+            return _call_in(torch.float32, operator, args, kwargs).to(args[0].dtype)
 
     return kernel
 
