@@ -11,6 +11,7 @@ product with a float32 operand: they get `.float()`. O1 had patched torch for bo
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -28,6 +29,7 @@ _PASS_ON = frozenset(
     "detach data view reshape squeeze unsqueeze permute transpose t T contiguous clone flatten".split()
 )
 _PRODUCTS = frozenset("mm bmm matmul einsum addmm baddbmm inv cholesky svd qr eigh solve lstsq pinverse".split())
+_MEASURE = re.compile(r"criterion|metric|dice|iou\b", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +54,8 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                 if taker is None:
                     continue
                 is_tensor = any(map(tensors.shows_tensor, use.beside))
+                if not is_tensor and isinstance(taker, cst.Call) and _is_measure(facts, taker):
+                    continue
                 if not is_tensor and not _takes_tensors(facts, taker):
                     text = facts.text(use.node)
                     message = f"{text} leaves autocast in half for a model or a matrix product in float32"
@@ -160,8 +164,14 @@ def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNo
     dotted = facts.names.dotted(call.func) or ""
     if dotted.startswith("torch.") and called_name(call) in _PRODUCTS:
         return call
-    needs = _is_module(facts, call) or (call.args[0] is parent and tensors.is_torch_loss(call))
-    return call if needs else None
+    is_compared = call.args[0] is parent and (tensors.is_torch_loss(call) or _is_measure(facts, call))
+    return call if is_compared or _is_module(facts, call) else None
+
+
+def _is_measure(facts: Facts, call: cst.Call) -> bool:
+    """True for a criterion or a metric by its name that nobody has in sight: it may sum pixels, beyond 65504."""
+    name = called_name(call)
+    return _MEASURE.search(name) is not None and not name[:1].isupper() and not facts.objects.candidates(call)
 
 
 def _takes_tensors(facts: Facts, taker: cst.CSTNode) -> bool:

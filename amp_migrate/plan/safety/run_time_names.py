@@ -4,6 +4,7 @@ eval("models." + config.MODEL.NAME + ".get_net")(config)        any get_net of a
 importlib.import_module(f"models.{args.arch}")                  anything of a module of the package
 find_class(args.arch, "models." + kind)                         the same, where it imports what it is given
 importlib.import_module(args.model).get_model()                 any get_model of a module that a script can import
+for name in ("nets.small", "nets.large"): import_module(name)   anything of these modules
 eval(block)                                                     anything that has a name in this file
 eval("{}_dropout".format(args.arch))                            what has such a name in it
 """
@@ -18,6 +19,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.lookups import pattern_of, texts
 from amp_migrate.facts.tree import called_name
+from amp_migrate.facts.values import literal_value
 from amp_migrate.vocabulary import IMPORTERS
 
 _PACKAGE = re.compile(r"\.*[A-Za-z_]\w*(?:\.\w+)*")
@@ -39,6 +41,9 @@ def possibly_meant(facts: Facts, call: cst.Call) -> list[str] | None:
     is_import = called_name(call) in IMPORTERS
     if isinstance(name, (cst.SimpleString, cst.ConcatenatedString)):
         return []  # a constant is read as what it says, or is an import like any other
+    listed = _listed(facts, name) if is_import else []
+    if listed:
+        return [facts.elsewhere.resolved(facts.file_of(call).path, dotted) for dotted in listed]
     followed = _values(facts, name, ()) if is_import else [name]
     found = [_meant_by(facts, call, list(texts(value)), is_import=is_import) for value in followed]
     if any(one is None for one in found):
@@ -68,6 +73,23 @@ def _meant_by(facts: Facts, call: cst.Call, parts: list[str | None], *, is_impor
     suffix = last[1:] if last is not None and last.startswith(".") and last[1:].isidentifier() else None
     modules = [module for module in facts.elsewhere.modules_in(path) if PurePath(module).name.startswith(stem)]
     return [f"{module}.{suffix}" for module in modules] if suffix is not None else modules
+
+
+def _listed(facts: Facts, node: cst.BaseExpression) -> list[str]:
+    """What a loop goes through, where that is written out here or by each caller: `for name in modules:`."""
+    variable = facts.names.definition(node) if isinstance(node, cst.Name) else None
+    names: list[str] = []
+    for binding in variable.bindings if variable is not None else ():
+        if binding.kind != "for" or binding.selector or binding.value is None:
+            return []
+        lists = facts.objects.values_of(binding.value) if isinstance(binding.value, cst.Name) else [binding.value]
+        for one in lists:
+            elements = [part.value for part in one.elements] if isinstance(one, (cst.List, cst.Tuple)) else [one]
+            values = [literal_value(element) for element in elements]
+            if not all(isinstance(value, str) for value in values):
+                return []
+            names += map(str, values)
+    return names
 
 
 def _named_alike(facts: Facts, call: cst.Call, parts: list[str | None]) -> list[str]:
