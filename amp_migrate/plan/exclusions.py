@@ -60,7 +60,13 @@ def _check_is_whole(facts: Facts, found: Recognition) -> None:
     if found.backwards and not trains:
         raise Refusal("AMP901", found.backwards[0].loss, f"losses are scaled here, but {_setup(found)} is elsewhere")
     if trains and not found.backwards:
-        raise Refusal("AMP901", trains[0].call, f"{_setup(found)} is here, and no loss is scaled in the files at hand")
+        plain = next((call for call, _ in facts.tree.every(cst.Call) if called_name(call) == "backward"), None)
+        where = (
+            f"and {facts.text(plain)} is not scaled"
+            if plain is not None
+            else "and no loss is scaled in the files at hand"
+        )
+        raise Refusal("AMP901", trains[0].call, f"{_setup(found)} is here, {where}")
     for kind in (found.saves, found.loads, found.parameters):
         if kind and not trains:
             function = kind[0].statement.function

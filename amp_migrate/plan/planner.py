@@ -36,6 +36,7 @@ from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.given_to_models import check_given_to_models
 from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.logits import Logits, plan_logits
+from amp_migrate.plan.regions.sums_after import halves_summed_after
 from amp_migrate.plan.regions.training import Region, find_regions
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.safety.context import Context
@@ -198,6 +199,7 @@ class _Planner:
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)
         self._keep_arrays(plan, forwards, regions, reach)
+        self._keep_sums(plan, forwards, regions, reach)
         plan.findings.extend(notes(self.facts, self.options, plan, clips))
         plan.findings.extend(now_as_written(self.facts, self.found, roles, events, steps, decide))
         return plan
@@ -211,6 +213,16 @@ class _Planner:
         asks_models = self.found.casts_models or not (self.found.is_proven and self.found.is_scaled)
         reached = reach.statements if asks_models else []
         for node in halves_for_numpy(self.facts, forwards, regions, precisions, reached, losses):
+            if node not in plan.floats:
+                plan.safety.keep_float32(node)
+
+    def _keep_sums(self, plan: TrainingPlan, forwards: Forwards, regions: list[Region], reach: Reach) -> None:
+        """What is summed after a region; other forms summed half before."""
+        if self.found.is_proven:
+            return
+        precisions = Precisions(self.facts, plan.safety)
+        inside = {statement.function for statement in reach.statements}
+        for node in halves_summed_after(self.facts, forwards, regions, precisions, inside):
             if node not in plan.floats:
                 plan.safety.keep_float32(node)
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction
-from amp_migrate.facts.tree import Block, Function, Statement, called_name, names_in
+from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Setup
 from amp_migrate.plan.regions.training import lowest_block
@@ -164,15 +164,27 @@ class Creations:
         return outermost
 
     def _builds_optimizer_each_round(self, loop: Statement) -> bool:
-        """False where only some round does: `if epoch == first:`."""
+        """Itself, or by a function that it calls. False where only some round does: `if epoch == first:`."""
         target = names_in(loop.node.target) if isinstance(loop.node, cst.For) else set()
-        for one in self.roles.optimizers:
-            if isinstance(one.origin, cst.Call):
-                statement = self.facts.tree.statement_of(one.origin)
-                tests = [outer.node.test for outer in statement.path()[:-1] if isinstance(outer.node, cst.If)]
-                if statement.inside(loop) and not any(names_in(test) & target for test in tests):
-                    return True
+        for statement in self._building():
+            tests = [outer.node.test for outer in statement.path()[:-1] if isinstance(outer.node, cst.If)]
+            if statement.inside(loop) and not any(names_in(test) & target for test in tests):
+                return True
         return False
+
+    def _building(self) -> Iterator[Statement]:
+        """The statements that build an optimizer, and those that call their functions, directly or through others."""
+        origins = [one.origin for one in self.roles.optimizers]
+        makers = self.facts.objects.family_makers
+        made = [call for one in origins if isinstance(one, Class) for call in makers.get(one, [])]
+        calls = [*made, *(one for one in origins if isinstance(one, cst.Call))]
+        waiting = [self.facts.tree.statement_of(call) for call in calls]
+        seen: set[Function] = set()
+        while waiting:
+            yield (current := waiting.pop())
+            if current.function not in seen:
+                seen.add(current.function)
+                waiting += [site.statement for site in self.facts.calls.callers(current.function)]
 
     def _builds_optimizer(self, holder: Statement) -> bool:
         for one in self.roles.optimizers:
