@@ -196,6 +196,15 @@ class TestSeveralFiles:
         assert not done["compat"].changed
         assert [found.code for found in done["compat"].findings] == ["AMP945"]
 
+    def test_a_flag_of_the_same_name_elsewhere_is_another(self, tmp_path):
+        flag = "try:\n    import apex\n    FLAG = True\nexcept ImportError:\n    FLAG = False\n\n\n"
+        made = "from net import Net\n\n\ndef make():\n    net = Net()\n    if FLAG:\n"
+        made += "        net = apex.parallel.convert_syncbn_model(net)\n    return net\n"
+        used = "from compat import make\nif FLAG:\n    print(make())\n"
+        net = "import torch.nn as nn\n\n\nclass Net(nn.Module):\n    pass\n"
+        done = project(tmp_path, compat=flag + made, train=flag + used, net=net)
+        assert b"FLAG" not in done["compat"].output
+
     def test_a_norm_that_another_file_takes_is_torchs_there_too(self, tmp_path):
         norms = "from apex.normalization import FusedLayerNorm\n"
         done = project(tmp_path, norms=norms, model="from norms import FusedLayerNorm\nlayer = FusedLayerNorm(8)\n")

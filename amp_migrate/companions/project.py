@@ -63,10 +63,10 @@ def _stage(
     result = results[path]
     file, index = real(result.path), workspace.index()
     needing = [one for one in index.used_with(Unit((file,), {}), IMPORTS_APEX).files if one in refused]
-    users = {name: index.users_of(name, file, Unit((file,), {})) for name in _names_of_apex(result.output)}
+    users = {name: index.naming(name, file) for name in _names_of_apex(result.output)}
     surroundings = Surroundings(
         workspace.oldest_torch(file),
-        {name: os.path.relpath(next(iter(found))) for name, found in users.items() if found},
+        {name: os.path.relpath(found[0]) for name, found in users.items() if found},
         kept,
         words,
         workspace.shown(needing[0]) if needing else None,

@@ -207,6 +207,11 @@ class Index:
                     waiting.append(user)
         return dict(sorted(users.items()))
 
+    def naming(self, name: str, file: Path) -> list[Path]:
+        """The other files that refer to a name of a file themselves, in path order: `from file import name`."""
+        node = Node(file.resolve(), name)
+        return sorted({user.file for user in self._sources.referring(node, loosely=True)} - {node.file})
+
     def receivers(self, name: str, file: Path, unit: Unit) -> dict[Path, str]:
         """Files outside that may call a method of the unit on an object that they are handed."""
         found = receivers(self._sources, file.resolve(), name, unit.files)
