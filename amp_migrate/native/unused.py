@@ -26,6 +26,7 @@ def drop_unused(after: Facts, before: Facts, programs: Collection[str]) -> Edits
     edits = Edits()
     _remove_imports(after, before, edits)
     _remove_exports(after, before, edits)
+    _remove_answers(after, before, edits)
     read = {before.place(variable) for variable in before.names.all_variables() if _is_read(variable)}
     reads_by_name = any(_reads_by_name(part) for root in after.tree.roots for part in walk(root.node))
     for variable in after.names.all_variables():
@@ -92,6 +93,33 @@ def _remove_exports(after: Facts, before: Facts, edits: Edits) -> None:
                 goes.setdefault(after.tree.parents[element], []).append(element)
     for names, elements in goes.items():
         remove_items(names, "elements", elements, edits)
+
+
+def _remove_answers(after: Facts, before: Facts, edits: Edits) -> None:
+    """Functions that said whether Apex is there, `return _has_apex` before and `return True` now, which nobody in the
+    project calls any more.
+    """
+    answers = [function for function in after.tree.functions if _says_true(function)]
+    asked = {before.place(variable) for variable in before.names.all_variables() if answers and variable.loads}
+    constant = {before.name_of(function) for function in before.tree.functions if answers and _says_true(function)}
+    for function in answers:
+        assert function.parent is not None
+        variable = after.names.scope_of(function.parent).variables[function.name]
+        is_new = after.place(variable) in asked and after.name_of(function) not in constant
+        if is_new and len(variable.bindings) == 1 and not _is_read(variable) and not is_exported(after, variable):
+            if not after.is_used_outside(function):
+                edits.remove(after.tree.statement_of(function.node))
+
+
+def _says_true(function: Function) -> bool:
+    """True for a function of a module that is nothing but `return True`, without decorators."""
+    node = function.node
+    body = function.body.statements
+    is_inner = function.parent is None or not function.parent.is_module or function.owner is not None
+    if is_inner or not isinstance(node, cst.FunctionDef) or node.decorators or len(body) != 1:
+        return False
+    only = body[0].node
+    return isinstance(only, cst.Return) and isinstance(only.value, cst.Name) and only.value.value == "True"
 
 
 # -- variables ------------------------------------------------------------------------------------------
