@@ -19,6 +19,7 @@ from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Inseparable, Refusal
 from amp_migrate.modernise import modernise
 from amp_migrate.module_text import module_text
+from amp_migrate.native.apart import taken_apart
 from amp_migrate.native.cleanup import emit_cleanup
 from amp_migrate.native.edits import Edits
 from amp_migrate.native.emit import emit
@@ -26,7 +27,6 @@ from amp_migrate.native.lower import lines_before, lower
 from amp_migrate.native.spelling import Spellings
 from amp_migrate.native.torch_import import add_torch_import
 from amp_migrate.options import Options
-from amp_migrate.plan.apart import taken_apart
 from amp_migrate.plan.bystanders import check_not_called, without_bystanders
 from amp_migrate.plan.cleanup import plan_cleanup
 from amp_migrate.plan.folding import Cleanup
