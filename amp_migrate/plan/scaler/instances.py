@@ -94,12 +94,27 @@ class Instances:
             self.passing.check_callers(function)
             needing.append(function)
             waiting.extend(site.caller for site in self.passing.giving(function))
+        if any(self._is_made_later(receivers[caller], use) for caller, use in self._reads(receivers, needing)):
+            return None
         parameters = [self.passing.new_parameter(function) for function in needing]
         arguments = self.passing.arguments(
             parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
         )
         family = [cls for one in created for cls in self._line_of(one)]
         return Binding(creations, owner, parameters, arguments, receivers, frozenset(family))
+
+    def _reads(self, receivers: dict[Function, str], needing: list[Function]) -> Iterator[tuple[Function, Statement]]:
+        """Where functions read the scaler off an instance: they use it, or pass it to one that is `needing` it."""
+        for user, statements in self.users.items():
+            yield from ((user, statement) for statement in statements if user in receivers)
+        sites = [site for function in needing for site in self.passing.giving(function)]
+        yield from ((site.caller, site.statement) for site in sites if site.caller in receivers)
+
+    def _is_made_later(self, receiver: str, use: Statement) -> bool:
+        """True for a run that is resumed before what trains is built: there is no instance yet."""
+        variable = self.facts.names.scope_of(use.function).variables.get(receiver.partition(".")[0])
+        bound = [one.statement for one in variable.bindings] if variable is not None else []
+        return bool(bound) and all(one is not None and use.order < one.order for one in bound)
 
     def _serves(self, method: Function, owner: Class) -> bool:
         """True for a method of a helper that only the class calls: a schedule around its optimizer. A class with
@@ -193,7 +208,9 @@ class Instances:
         )
 
     def constructed(self, home: Function) -> Binding | None:
-        """A constructor that is given the scaler where an instance is made, and keeps it for the methods."""
+        """A constructor that is given the scaler where an instance is made, and keeps it for the methods; a function
+        beside them that saves or loads its state is given it, too.
+        """
         outside = [user for user in self.users if not home.encloses(user)]
         init = self._called_by_all(Constructors(self.facts, self._methods_of(outside)).constructors())
         if init is None or not init.parameters or not self.facts.calls.callers(init):
@@ -204,9 +221,17 @@ class Instances:
             return None
         carrier = Carrier(f"{init.parameters[0].name.value}.")
         carriers = {method: carrier for method in self._methods_below(init.owner) if method is not init}
-        if not all(any(carrying.encloses(user) for carrying in carriers) or init.encloses(user) for user in outside):
+        keeping = (*carriers, init)
+        helpers = [user for user in outside if not any(method.encloses(user) for method in keeping)]
+        if helpers and all(self.passing.only_keeps_state(user) for user in outside):  # nothing that trains
             return None
-        parameters, arguments = self.passing.through([init], home.encloses)
+        if any(user.is_method or not self.passing.only_keeps_state(user) for user in helpers):
+            return None
+
+        def sees(function: Function) -> bool:
+            return home.encloses(function) or any(method.encloses(function) for method in carriers)
+
+        parameters, arguments = self.passing.through([init, *helpers], sees)
         creation = self._before_calls(self.creations.at(home), [argument.call for argument in arguments])
         return Binding([creation], None, parameters, arguments, {}, carriers=carriers, taken_up=((kept, carrier),))
 

@@ -6,6 +6,9 @@
     scaler.step(encoder_optimizer)                       # unscales the encoder's gradients
     scaler.step(optimizer)                               # and once more: they are 65536 times too small
 
+So it is where a backward stands between the two, and nothing is cleared before it: its scaled gradients are added to
+what the first has unscaled.
+
 What each has in common with the other is known where all parameters of a model are given; of lists that are filtered by
 name it is not, and most of them part a model.
 """
@@ -18,6 +21,7 @@ from itertools import combinations
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.sources.plain.containment import Containment
@@ -59,7 +63,7 @@ def _is_filtered(facts: Facts, part: cst.CSTNode, outermost: cst.CSTNode) -> boo
 def _steps_together(
     facts: Facts, optimizers: Optimizers, losses: list[Loss], one: cst.Call, other: cst.Call
 ) -> Iterator[tuple[cst.Call, cst.Call]]:
-    """Steps of the two optimizers, one after the other, without a backward between them."""
+    """Steps of the two optimizers, one after the other, that both take gradients which the first has unscaled."""
     first, second = facts.objects.objects(one), facts.objects.objects(other)
     found = [
         (call, statement, optimizers.optimizers_at(call.func.value))
@@ -69,9 +73,29 @@ def _steps_together(
     for (call, statement, mine), (later, after, yours) in combinations(found, 2):
         is_pair = (mine & first and yours & second) or (mine & second and yours & first)
         if is_pair and mine != yours and statement.function is after.function and not _exclude(statement, after):
-            between = [loss for loss in losses if loss.statement.function is statement.function]
-            if not any(statement.order < loss.statement.order < after.order for loss in between):
+            own = [loss.statement for loss in losses if loss.statement.function is statement.function]
+            between = [backward for backward in own if statement.order < backward.order < after.order]
+            last = max(between, key=lambda backward: backward.order, default=None)
+            cleared = _cleared(facts, optimizers, first | second) if last is not None else []
+            if last is None or not any(_stands_between(one, statement, last) for one in cleared):
                 yield call, later
+
+
+def _cleared(facts: Facts, optimizers: Optimizers, both: ObjectSet) -> list[Statement]:
+    """Where gradients of one of both are cleared, or those of a model, and the calls that lead there."""
+    found = []
+    for call, statement in facts.tree.every(cst.Call):
+        if called_name(call) == "zero_grad" and isinstance(call.func, cst.Attribute):
+            objects = optimizers.optimizers_at(call.func.value)
+            if not objects or objects & both:
+                found.append(statement)
+    holders = {statement.function for statement in found}
+    leading = [function for function in facts.tree.functions if facts.calls.reaches(function, holders.__contains__)]
+    return found + [site.statement for function in leading for site in facts.calls.callers(function)]
+
+
+def _stands_between(statement: Statement, one: Statement, other: Statement) -> bool:
+    return statement.function is one.function and one.order < statement.order < other.order
 
 
 def _exclude(one: Statement, other: Statement) -> bool:
