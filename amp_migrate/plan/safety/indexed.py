@@ -14,6 +14,8 @@ themselves; it changes nothing where the dtypes agree, so it is exact with autoc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.facts.tree import called_name, walk
@@ -47,10 +49,22 @@ def match_indexed_writes(context: Context) -> None:
     for statement in context.reach.statements:
         if isinstance(statement.node, cst.Assign) and len(statement.node.targets) == 1:
             target = statement.node.targets[0].target
-            if isinstance(target, cst.Subscript) and _is_by_tensor(context, target):
-                _match(context, target.value, statement.node.value)
-            elif isinstance(target, cst.Attribute) and target.attr.value == "data":
+            if isinstance(target, cst.Attribute) and target.attr.value == "data":
                 _keep_parameter(context, target.value, statement.node.value)
+    for into, source, call in writes_by_index(context):
+        if call is None or not _is_half_for_unknown(context, call, into, source):
+            _match(context, into, source)
+
+
+def writes_by_index(
+    context: Context,
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.Call | None]]:
+    """Destination and source of each write under autocast, with the call that makes it: none for an assignment."""
+    for statement in context.reach.statements:
+        if isinstance(statement.node, cst.Assign) and len(statement.node.targets) == 1:
+            target = statement.node.targets[0].target
+            if isinstance(target, cst.Subscript) and _is_by_tensor(context, target):
+                yield target.value, statement.node.value, None
     for call, _ in context.reach.calls():
         if called_name(call) in _SOURCES and isinstance(call.func, cst.Attribute):
             positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
@@ -61,8 +75,8 @@ def match_indexed_writes(context: Context) -> None:
             else:
                 into, given = call.func.value, positional
             source = _source(call, given)
-            if source is not None and not _is_half_for_unknown(context, call, into, source):
-                _match(context, into, source)
+            if source is not None:
+                yield into, source, call
 
 
 def _keep_parameter(context: Context, tensor: cst.BaseExpression, source: cst.BaseExpression) -> None:

@@ -32,6 +32,7 @@ from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.probabilities import keep_probabilities
 from amp_migrate.plan.safety.products import keep_product
 from amp_migrate.plan.safety.reach import Reach
+from amp_migrate.plan.safety.recursions import keep_recursions
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.self_products import isolate_self_products
 from amp_migrate.plan.safety.sparse import isolate_sparse_products
@@ -74,6 +75,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     keep_what_is_checked(context)
     keep_the_way_of_the_gpu(context)
     keep_losses(context, backwards)
+    keep_recursions(context)
     match_indexed_writes(context)
     match_hooks(context)
     keep_coordinates(context)
