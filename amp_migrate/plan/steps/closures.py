@@ -14,6 +14,7 @@ def gives_closure(facts: Facts, step: cst.Call, function: Function) -> bool:
 
 
 def _hands_on(facts: Facts, step: cst.Call, function: Function) -> bool:
+    """True for `step(closure)` and `step(*args, **kwargs)` of the function's own parameters."""
     variables = [facts.names.variable_at(arg.value) for arg in step.args if isinstance(arg.value, cst.Name)]
     own = [one for one in variables if one is not None and one.scope.owner is function]
     return len(own) == len(step.args) and all([one.kind for one in each.bindings] == ["param"] for each in own)

@@ -44,6 +44,7 @@ def reasons_to_leave_alone(facts: Facts, optimizers: Optimizers, losses: list[Lo
         finder.too_old,
         finder.manual_update,
         finder.no_optimizer,
+        finder.two_kinds,
         finder.only_gradients,
         finder.closure,
         finder.double,
@@ -166,6 +167,15 @@ class _Finder:
             return None
         loss = self.losses[0]
         return Refusal("AMP957", loss.call, f"no optimizer steps after {self.facts.text(loss.call)}")
+
+    def two_kinds(self) -> Refusal | None:
+        """An optimizer of torch or a class around one, as an option has it: they are stepped in different places."""
+        for call, _ in self.optimizers.steps:
+            other = self.optimizers.not_for_a_scaler(call.func.value) if isinstance(call.func, cst.Attribute) else None
+            if other is not None:
+                text = f"{self._text(call.func)} steps an optimizer, or a {other.name}, which has no param_groups"
+                return Refusal("AMP912", call, text)
+        return None
 
     def only_gradients(self) -> Refusal | None:
         """`if optimizer: optimizer.step()`, where a caller gives none: it wants the gradients, and nothing would say

@@ -11,6 +11,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Statement, called_name, walk
+from amp_migrate.sources.plain.own_optimizers import has_param_groups
 
 # Classes of other packages by their names: timm's AdamP, transformers' AdamW, BertAdam, Ranger ...
 _OPTIMIZER_CLASS = re.compile(
@@ -67,6 +68,12 @@ class Optimizers:
         if any(one.kind == "display" for one in objects):
             objects |= self.facts.objects.elements(node)
         return frozenset(one for one in objects if self._is_optimizer(one))
+
+    def not_for_a_scaler(self, node: cst.BaseExpression) -> Class | None:
+        """A class whose instance may stand where an optimizer does, and that a GradScaler cannot step."""
+        origins = [one.origin for one in self.facts.objects.objects(node) if one.kind == "instance"]
+        classes = [one for one in origins if isinstance(one, Class) and "step" in one.methods]
+        return next((one for one in classes if not has_param_groups(self.facts, one)), None)
 
     def models_of(self, call: cst.Call) -> list[cst.BaseExpression]:
         """X in `SGD(X.parameters())`, also through names that were bound to the parameters, and in
@@ -227,6 +234,8 @@ class Optimizers:
         return found is not None and not any(map(_OPTIMIZER_CLASS.search, (found[1] or "").split(",")))
 
     def _derives_from_optimizer(self, owner: Class) -> bool:
+        if not has_param_groups(self.facts, owner):
+            return False  # in name alone: what it steps is the optimizer
         for cls in self.facts.objects.ancestors(owner):
             for base in cls.node.bases:
                 dotted = self.facts.names.dotted(base.value) or ""
