@@ -361,7 +361,7 @@ class Precisions:
         if name in _LIKE or name in _PASS_ON:
             found = self.of(first) if first is not None else NOTHING_KNOWN
             if found is NOTHING_KNOWN and self._is_torchs(node):
-                return FLOATING
+                return SINGLE if _is_power(first) else FLOATING
             return found
         if name in _JOINING and node.args and isinstance(node.args[0].value, (cst.List, cst.Tuple)):
             parts = [self.of(element.value) for element in node.args[0].value.elements]
@@ -509,3 +509,8 @@ def _promoted(left: Precision, right: Precision) -> Precision:
     if len(kinds) == 1:
         return kinds.pop()
     return either(kinds - {OTHER})
+
+
+def _is_power(node: cst.BaseExpression | None) -> bool:
+    """`x ** 2`, which is float32 under autocast if x is a tensor at all."""
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power)
