@@ -11,6 +11,7 @@ from amp_migrate.check import check_module
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.files.helpers import Helpers
 from amp_migrate.files.imports import module_name
+from amp_migrate.files.indentation import with_spaces
 from amp_migrate.files.parse import parse
 from tests.unit_fixture import UNIT_FIXTURES, Tree, UnitFixture, write_tree
 
@@ -220,4 +221,6 @@ def test_expected_units_keep_every_invariant(fixture: UnitFixture, tmp_path: Pat
 def _facts_of(root: Path, tree: Tree) -> Facts:
     write_tree(root, tree)
     scripts = [root / name for name in tree if name.endswith(".py")]
-    return Facts([SourceFile(parse(path.read_bytes()), str(path), module_name(path)) for path in scripts], Helpers())
+    modules = [parse(with_spaces(path.read_bytes())) for path in scripts]  # one is indented as Python alone can read it
+    files = zip(modules, scripts, strict=True)
+    return Facts([SourceFile(module, str(path), module_name(path)) for module, path in files], Helpers())
