@@ -9,6 +9,7 @@ forwards of modules. A call is followed with its own arguments, so that a helper
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -371,6 +372,19 @@ class Trail(ABC):
         for forward in forwards:
             self._returned(forward, None, keys[1:], frames)
         return bool(forwards)
+
+
+class OpenTrail(Trail):
+    """A trail that is lost in one part of a value and goes on in the others, as far as the code shows."""
+
+    def look(self, value: cst.BaseExpression) -> None:
+        """Walk as far as that, and no farther than any trail."""
+        with contextlib.suppress(Lost):
+            self.walk(value)
+
+    def _follow(self, node: cst.BaseExpression, keys: Keys, frames: Frames) -> None:
+        with contextlib.suppress(Lost):
+            super()._follow(node, keys, frames)
 
 
 def _of_any(keys: Keys) -> Keys:

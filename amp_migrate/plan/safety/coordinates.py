@@ -14,12 +14,10 @@ layer that predicts a flow) is said, not repaired.
 
 from __future__ import annotations
 
-import contextlib
-
 import libcst as cst
 
 from amp_migrate.facts.tree import argument_value, called_name
-from amp_migrate.plan.regions.trail import Frames, Keys, Lost, Trail
+from amp_migrate.plan.regions.trail import Frames, Keys, OpenTrail
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, is_single_alone, isolate
@@ -53,15 +51,14 @@ def _is_isolated(context: Context, call: cst.Call) -> bool:
 def _isolate_products(context: Context, grid: cst.BaseExpression) -> bool:
     """True where a grid is made of products, each of which is float32 now."""
     trail = _Products(context)
-    with contextlib.suppress(Lost):
-        trail.walk(grid)
+    trail.look(grid)
     for product in reversed(trail.found):  # what is float32 by now needs no cast
         if context.precisions.of(product) is Precision.HALF:
             isolate(context, product, factors(context.facts, product), "it makes points at which a picture is sampled")
     return any(context.facts.tree.statement_of(product) in context.safety.islands for product in trail.found)
 
 
-class _Products(Trail):
+class _Products(OpenTrail):
     """The products of matrices that a grid is made of by shaping, joining and arithmetic, as far as the code shows."""
 
     def __init__(self, context: Context) -> None:
@@ -80,5 +77,4 @@ class _Products(Trail):
             for operand in pair:
                 self._go(operand, (), frames)
             return
-        with contextlib.suppress(Lost):  # other parts of the grid may be in sight
-            super()._follow(node, keys, frames)
+        super()._follow(node, keys, frames)

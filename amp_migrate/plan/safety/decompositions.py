@@ -11,12 +11,10 @@ what its product with the truth differs from the identity, half rounds.
 
 from __future__ import annotations
 
-import contextlib
-
 import libcst as cst
 
 from amp_migrate.facts.tree import called_name
-from amp_migrate.plan.regions.trail import Frames, Keys, Lost, Trail
+from amp_migrate.plan.regions.trail import OpenTrail
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.linear_algebra import is_operation
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
@@ -72,17 +70,13 @@ def _products(context: Context) -> list[cst.BaseExpression]:
     ]
 
 
-class _Sources(Trail):
+class _Sources(OpenTrail):
     """Which of some expressions a value is made of by shaping, joining and arithmetic, as far as the code shows."""
 
     def __init__(self, context: Context, sources: list[cst.BaseExpression]) -> None:
         super().__init__(context.facts)
         self._sources = frozenset(sources)
         self.found: list[cst.BaseExpression] = []
-
-    def look(self, value: cst.BaseExpression) -> None:
-        with contextlib.suppress(Lost):
-            self.walk(value)
 
     def are_behind(self, *values: cst.BaseExpression) -> bool:
         before = len(self.found)
@@ -95,7 +89,3 @@ class _Sources(Trail):
         if is_one:
             self.found.append(node)
         return is_one
-
-    def _follow(self, node: cst.BaseExpression, keys: Keys, frames: Frames) -> None:
-        with contextlib.suppress(Lost):  # other parts may be in sight
-            super()._follow(node, keys, frames)
