@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import libcst as cst
 
@@ -75,6 +75,16 @@ class Calls:
                 if callee not in seen:
                     seen.add(callee)
                     stack.append(callee)
+
+    def of_other_programs(self, homes: Collection[Function]) -> set[Function]:
+        """The functions that only scripts run which neither hold nor lead to any of some others."""
+        own: set[Function] = set()
+        other: set[Function] = set()
+        for root in self.tree.roots:
+            run = set(self.reachable(root))
+            leads = any(home in run or root.encloses(home) for home in homes)
+            (own if leads else other).update(run)
+        return other - own
 
     def _in_order_of_execution(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
         """Inner calls first: `Trainer(model).fit(load())` constructs, loads, then fits."""

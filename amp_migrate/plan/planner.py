@@ -47,7 +47,7 @@ from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.scan import match_mixed_types, scan
 from amp_migrate.plan.safety.sums import summed_losses
-from amp_migrate.plan.scaler.before_setup import is_of_another_program, reached_without_setup, runs_before_setup
+from amp_migrate.plan.scaler.before_setup import reached_without_setup, runs_before_setup
 from amp_migrate.plan.scaler.binder import Binder
 from amp_migrate.plan.scaler.binding import Creation
 from amp_migrate.plan.scaler.carried import Hung, find_hung
@@ -473,7 +473,9 @@ class _Planner:
         covered = [*self.shared, *(found.region for found in plan.regions)]
         evaluation = Evaluation(self.facts, self.found, forwards, covered)
         evaluation.find(inference=not self.found.backwards)
-        left = [one for one in evaluation.left if not is_of_another_program(self.facts, self.found, one)]
+        # What never set mixed precision up was in float32, as it is now.
+        elsewhere = self.facts.calls.of_other_programs({setup.statement.function for setup in self.found.setups})
+        left = [one for one in evaluation.left if one.function not in elsewhere]
         firsts = [found.region.first for found in evaluation.regions]
         decide = _World(self.facts, plan.enabling).decide
         never_set_up = reached_without_setup(self.facts, self.found, firsts, decide)

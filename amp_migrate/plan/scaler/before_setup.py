@@ -39,14 +39,6 @@ def reached_without_setup(
     return reached
 
 
-def is_of_another_program(facts: Facts, found: Recognition, statement: Statement) -> bool:
-    """True where only scripts run a statement that never set mixed precision up: it was in float32, as it is now."""
-    homes = {setup.statement.function for setup in found.setups}
-    scripts = [root for root in facts.tree.roots if statement.function in facts.calls.reachable(root)]
-    set_up = any(homes & set(facts.calls.reachable(root)) for root in scripts)
-    return bool(scripts) and not set_up and not any(root.encloses(home) for root in scripts for home in homes)
-
-
 def runs_before_setup(facts: Facts, found: Recognition, statement: Statement, decide: Decide) -> bool:
     """True where somebody outside may call a function that runs the statement, and neither sets up nor trains: an
     attribute that `train()` sets is not there when `evaluate()` is called on a new trainer.

@@ -125,20 +125,12 @@ class Devices:
 
     def _moves(self) -> Iterator[Move]:
         others = self._of_other_models()
-        for call, statement in self.facts.tree.every(cst.Call):
-            if not self._belongs_to(statement, others) and not self._is_of_another_program(statement):
-                yield from self._move(call, statement)
-
-    def _is_of_another_program(self, statement: Statement) -> bool:
-        """True where only scripts run a statement that neither build an optimizer nor compute a loss."""
         training = {loss.statement.function for loss in self.losses}
         training |= {self.facts.tree.statement_of(call).function for call in self.optimizers.built}
-        scripts = [root for root in self.facts.tree.roots if statement.function in self.facts.calls.reachable(root)]
-        return bool(scripts) and not any(
-            root.encloses(function) or function in self.facts.calls.reachable(root)
-            for root in scripts
-            for function in training
-        )
+        elsewhere = self.facts.calls.of_other_programs(training)
+        for call, statement in self.facts.tree.every(cst.Call):
+            if not self._belongs_to(statement, others) and statement.function not in elsewhere:
+                yield from self._move(call, statement)
 
     def _belongs_to(
         self, statement: Statement, tests: list[Statement], seen: frozenset[Function] = frozenset()
