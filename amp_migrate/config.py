@@ -23,11 +23,6 @@ from amp_migrate.options import Api, Dtype
 from amp_migrate.patterns import Patterns
 from amp_migrate.selection import unknown_code
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 _NAME = "pyproject.toml"
 _TABLE = "[tool.amp-migrate]"
 
@@ -67,6 +62,11 @@ def config_for(paths: Sequence[Path]) -> Config:
 
 
 def _table(file: Path) -> dict[str, Any] | None:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

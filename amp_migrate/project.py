@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from amp_migrate.files.discover import find_files
-from amp_migrate.files.mentions import mentions
 from amp_migrate.files.neighbours import local_modules
 from amp_migrate.files.read import read_if_there, read_regular
 from amp_migrate.findings import Finding
@@ -23,7 +22,7 @@ from amp_migrate.rules import RULES
 from amp_migrate.selection import COMPANIONS, FP16_UTILS, HALF, PLAIN
 from amp_migrate.sources.gate import holds_native_amp, trains
 from amp_migrate.sources.screen import (
-    IMPORTS_APEX,
+    imports_apex,
     line_of_apex_import,
     may_hold_apex_amp,
     may_train_for_another,
@@ -96,6 +95,8 @@ def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[
     outputs = {os.path.realpath(result.path): result for result in results}
     if not any(result.changed for result in outputs.values()):
         return []
+    from amp_migrate.files.mentions import mentions  # not for those who have nothing to migrate
+
     found = [finding for folder in folders for finding in mentions(folder, _still_imports_apex(folder, outputs))]
     return sorted([*found, *_without_native_amp(outputs.values())])
 
@@ -149,7 +150,7 @@ def migrate_source(source: bytes, options: Options) -> Result:
         outcome = migrate([Input("-", "-", source)], options, Nowhere())
         if outcome.refusal is None or RULES[outcome.refusal.code].kind != "silence":
             result = outcome.results[0]
-    if IMPORTS_APEX.search(source) is not None and options.selection.has(COMPANIONS):
+    if imports_apex(source) and options.selection.has(COMPANIONS):
         from amp_migrate.companions.decisions import Surroundings
         from amp_migrate.companions.stage import migrate_companions
         from amp_migrate.facts.elsewhere import Nowhere
@@ -230,13 +231,13 @@ def _any_of(names: set[bytes]) -> re.Pattern[bytes] | None:
 def _with_companions(workspace: Workspace, found: dict[Path, Result], options: Options) -> dict[Path, Result]:
     """The second stage: what else of Apex is in the files that import it, mixed precision migrated or not needed."""
     sources = workspace.sources
-    files = [file for file, source in sources.items() if IMPORTS_APEX.search(source) is not None]
+    files = [file for file, source in sources.items() if imports_apex(source)]
     if not files or not options.selection.has(COMPANIONS):
         return found
     from amp_migrate.companions.project import migrate_all_companions
 
     results = {file: found.get(file) or _untouched(str(file), sources[file]) for file in files}
-    others = {file: result for file, result in found.items() if IMPORTS_APEX.search(result.source) is not None}
+    others = {file: result for file, result in found.items() if imports_apex(result.source)}
     return found | migrate_all_companions({**others, **results}, workspace)
 
 

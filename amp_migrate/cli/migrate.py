@@ -12,22 +12,19 @@ from typing import BinaryIO
 import click
 
 from amp_migrate.cli.completion import codes, forms
-from amp_migrate.cli.interactive import as_chosen
 from amp_migrate.config import Config, ConfigError, config_for
-from amp_migrate.files.since import GitError, changed_since
 from amp_migrate.findings import Finding
 from amp_migrate.options import Api, Dtype, Options
 from amp_migrate.processes import Workers, usable_cpus
 from amp_migrate.progress import Bar, Progress
 from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin
 from amp_migrate.report.diff import coloured, unified_diff
-from amp_migrate.report.formats import FORMATS
+from amp_migrate.report.formats import FORMATS, rendered
 from amp_migrate.report.model import Report
 from amp_migrate.report.parts import diff_for_people
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
 from amp_migrate.selection import Selection, unknown_code
-from amp_migrate.writing import written
 
 # `amp-migrate --help` is the help of this command.
 _OTHER_COMMANDS = """\b
@@ -155,14 +152,14 @@ def migrate(
     try:
         with _diffs(patch, shown=output_format == "text" and not write) as diffs:
             found = _found(paths, options, stdin_filename, touched, Workers(workers or usable_cpus(), progress))
-            for result in as_chosen(list(found)) if interactive else found:
+            for result in _chosen(found) if interactive else found:
                 results.append(result)
                 if result.changed and diffs is not None:
                     _show(result, diffs)
         if write:
             from_stdin, files = (results[:1], results[1:]) if "-" in paths else ([], results)
             _print_output(from_stdin)
-            results = [*from_stdin, *written(files)]
+            results = [*from_stdin, *_written(files)]
         beside = _beside(named, results, options, touched)
     except (KeyboardInterrupt, click.Abort):
         _echo(["interrupted", *summary(Report(tuple(results), written=write))])
@@ -172,7 +169,7 @@ def migrate(
         _write_page(report, told)
     if output_format != "text":
         # Names that are no UTF-8 (their bytes are surrogates here) would end in what no program reads.
-        click.echo(FORMATS[output_format](told).encode("utf-8", "backslashreplace"), nl=False)
+        click.echo(rendered(told, output_format).encode("utf-8", "backslashreplace"), nl=False)
     if not quiet:
         _echo(report_lines(told, verbose) if output_format == "text" else summary(told))
     sys.exit(_exit_code(results, check=check))
@@ -181,6 +178,22 @@ def migrate(
 def _draws() -> bool:
     """True where standard error is a terminal that can go back in a line; editors have some that cannot."""
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+# What most runs do not need is imported by those that do: a hook that finds nothing to do is waited for.
+
+
+def _chosen(found: Iterable[Result]) -> list[Result]:
+    """What a person wants of what was found."""
+    from amp_migrate.cli.interactive import as_chosen
+
+    return as_chosen(list(found))
+
+
+def _written(results: Iterable[Result]) -> list[Result]:
+    from amp_migrate.writing import written
+
+    return written(results)
 
 
 def _write_page(page: Path, report: Report) -> None:
@@ -254,6 +267,8 @@ def _touched(since: str | None, named: list[Path]) -> set[str] | None:
     """The files that were changed since a revision; None where nobody asked."""
     if since is None:
         return None
+    from amp_migrate.files.since import GitError, changed_since
+
     folders = {path if os.path.isdir(path) else path.parent for path in named}
     try:
         return {file for folder in sorted(folders) for file in changed_since(since, folder)}

@@ -43,7 +43,7 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 def _in_folder(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     for file in files_below(folder):
-        if file.suffix in suffixes and os.path.isfile(file) and not _leaves(file, folder):
+        if file.suffix in suffixes and os.path.isfile(file) and not (file.is_symlink() and _leaves(file, folder)):
             yield file
 
 

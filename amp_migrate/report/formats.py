@@ -1,16 +1,15 @@
-"""The output formats beside text: each is a file with a function `render`."""
+"""The output formats beside text: each is a file with a function `render`, imported when it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
 
-from amp_migrate.report import github, json, markdown, rdjson, sarif
 from amp_migrate.report.model import Report
 
-FORMATS: dict[str, Callable[[Report], str]] = {
-    "json": json.render,
-    "github": github.render,
-    "rdjson": rdjson.render,
-    "sarif": sarif.render,
-    "markdown": markdown.render,
-}
+FORMATS = ("json", "github", "rdjson", "sarif", "markdown")
+
+
+def rendered(report: Report, output_format: str) -> str:
+    """The report in one of the formats."""
+    text: str = importlib.import_module(f"amp_migrate.report.{output_format}").render(report)
+    return text

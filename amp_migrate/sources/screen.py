@@ -23,6 +23,11 @@ NATIVE_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _NATIVE_AMP = re.compile(rb"\b(?:%s)\b" % "|".join(NATIVE_NAMES).encode())
 
 
+def imports_apex(source: bytes) -> bool:
+    """False only for files that certainly import nothing of apex."""
+    return b"apex" in source and IMPORTS_APEX.search(source) is not None
+
+
 def line_of_apex_import(source: bytes) -> int | None:
     """The line (from 1) of the first import of apex, as far as bytes tell; None without one."""
     found = IMPORTS_APEX.search(source) if b"apex" in source else None
@@ -68,4 +73,4 @@ def may_hold_native_amp(source: bytes) -> bool:
 
 def may_hold_apex_amp(source: bytes) -> bool:
     """False only for files that certainly use no apex.amp."""
-    return b"apex" in source and b"amp" in source and IMPORTS_APEX.search(source) is not None
+    return b"amp" in source and imports_apex(source)
