@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -13,8 +13,6 @@ from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.facts.tree import grown
-from amp_migrate.files.indentation import with_spaces
-from amp_migrate.files.nesting import deepest
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Inseparable, Refusal
 from amp_migrate.modernise import modernise
@@ -36,24 +34,14 @@ from amp_migrate.plan.print import print_plans
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.plan.version_switch import plan_version_switch
+from amp_migrate.reading import Input, Unreadable, read_unit, too_deep
 from amp_migrate.result import Result, Status
 from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import MODERNISE, NATIVE, PLAIN, TITLES, Selection
 from amp_migrate.sources.forms import recognise
-from amp_migrate.sources.screen import may_hold_apex_amp, may_train, may_train_for_another
 
 _MODULES_OF_MANY_UNITS = 24  # units share helpers, but memory may not grow with their number
-_DEEP = 100  # levels of syntax: whatever ends with less of them does so for another reason
-
-
-@dataclasses.dataclass(frozen=True)
-class Input:
-    """One file of a unit: its path, the name that imports of it resolve to, and its bytes."""
-
-    path: str
-    name: str
-    source: bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,53 +75,17 @@ def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> O
     """
     try:
         return _migrate(files, options, elsewhere)
+    except Unreadable as error:
+        return Outcome(error.results)
     except RecursionError:
-        return Outcome(_too_deep(files))
+        return Outcome(too_deep(files))
 
 
 def _migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
-    readable = []
-    read_only: dict[Input, Finding] = {}
-    for file in files:
-        try:
-            parse(file.source)
-        except Unparsable as error:
-            finding = dataclasses.replace(error.finding, path=file.path)
-            spaced = dataclasses.replace(file, source=with_spaces(file.source)) if error.is_python else file
-            if not _parses(spaced):
-                return Outcome([_unparsed(other, file, finding) for other in files])
-            read_only[file] = finding
-            file = spaced
-        readable.append(file)
-    parsed = [SourceFile(parse(file.source), file.path, file.name) for file in readable]
-    outcome = _Migration(Facts(parsed, elsewhere), readable, options).run()
-    return _as_written(outcome, files, read_only) if read_only else outcome
-
-
-def _parses(file: Input) -> bool:
-    try:
-        parse(file.source)
-    except Unparsable:
-        return False
-    return True
-
-
-def _as_written(outcome: Outcome, files: Sequence[Input], read_only: Mapping[Input, Finding]) -> Outcome:
-    """The outcome of a unit of which some files were read with another indentation than they have: where one of those
-    would change, none does.
-    """
-    read = {file.path: file for file in read_only}
-    changed = next((result.path for result in outcome.results if result.changed and result.path in read), None)
-    if changed is not None:
-        broken = read[changed]
-        return Outcome([_unparsed(other, broken, read_only[broken]) for other in files])
-    results = [
-        dataclasses.replace(result, source=read[result.path].source, output=read[result.path].source)
-        if result.path in read
-        else result
-        for result in outcome.results
-    ]
-    return dataclasses.replace(outcome, results=results)
+    read = read_unit(files)
+    parsed = [SourceFile(parse(file.source), file.path, file.name) for file in read.files]
+    outcome = _Migration(Facts(parsed, elsewhere), read.files, options).run()
+    return dataclasses.replace(outcome, results=read.as_written(outcome.results))
 
 
 def forget_modules() -> None:
@@ -167,24 +119,6 @@ def modernise_and_check(
         return dataclasses.replace(untouched, status="error", findings=(Finding(file.path, 1, "AMP999", new[0]),))
     output = module_text(after.modules[0]).bytes
     return Result(file.path, file.source, output, "migrated", findings, len(modern.sites), form=MODERNISE)
-
-
-def _too_deep(files: Sequence[Input]) -> list[Result]:
-    """Nobody writes code that is nested so deeply, or hundreds of functions that call each other; but programs do."""
-    depths = {file: deepest(file.source) for file in files}
-    file = max(depths, key=depths.__getitem__)
-    depth, line = depths[file]
-    nested = f"the code is nested too deeply to be analysed: {depth} levels"
-    finding = Finding(file.path, line, "AMP991", nested if depth > _DEEP else "its calls go too deep to be analysed")
-    return [_unparsed(other, file, finding) for other in files]
-
-
-def _unparsed(file: Input, broken: Input, finding: Finding) -> Result:
-    if file is broken:
-        return Result(file.path, file.source, file.source, "error", (finding,))
-    concerns = (may_hold_apex_amp, may_train, may_train_for_another)
-    is_left = any(may(file.source) for may in concerns)  # a model beside it is nobody's loss
-    return Result(file.path, file.source, file.source, "left" if is_left else "untouched")
 
 
 class _Migration:

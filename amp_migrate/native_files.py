@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amp_migrate.engine import Input, modernise_and_check
+from amp_migrate.engine import modernise_and_check
 from amp_migrate.facts.elsewhere import Elsewhere, Nowhere
 from amp_migrate.files.helpers import Helpers
 from amp_migrate.files.imports import module_name
 from amp_migrate.files.torch_version import FIRST_WITH_TORCH_AMP
 from amp_migrate.options import Options
 from amp_migrate.processes import Died
+from amp_migrate.reading import Input
 from amp_migrate.result import Result
 from amp_migrate.units.index import Unit
 from amp_migrate.units.workspace import Workspace, real

@@ -144,8 +144,9 @@ def migrate_source(source: bytes, options: Options) -> Result:
     """Migrate the content of one file, about whose place and neighbours nothing is known."""
     result = _untouched("-", source)
     if any(may_hold(source) for _, may_hold in _TIES):
-        from amp_migrate.engine import Input, migrate
+        from amp_migrate.engine import migrate
         from amp_migrate.facts.elsewhere import Nowhere
+        from amp_migrate.reading import Input
 
         outcome = migrate([Input("-", "-", source)], options, Nowhere())
         if outcome.refusal is None or RULES[outcome.refusal.code].kind != "silence":

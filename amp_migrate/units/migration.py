@@ -16,13 +16,14 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from amp_migrate.engine import Input, Outcome, forget_modules, migrate
+from amp_migrate.engine import Outcome, forget_modules, migrate
 from amp_migrate.files.helpers import Helpers
 from amp_migrate.files.neighbours import NeighbourCast, casts_that_need_apex, local_modules
 from amp_migrate.files.torch_version import api_for
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.processes import Died
+from amp_migrate.reading import Input
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import FP16_UTILS, HALF, PLAIN
