@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from itertools import takewhile
 
 import libcst as cst
 
@@ -30,7 +32,7 @@ def _for_type_checkers(statement: Statement | None) -> bool:
 
 def add_torch_import(facts: Facts, root: Function, found: Recognition, edits: Edits) -> None:
     """`import torch` before the imports of torch's parts, else in the place of the source form's import at the top,
-    else after the other imports there.
+    else among the other imports there, before those of the project's own modules.
     """
     statements = root.body.statements
     setups = [setup.statement.path()[0].index for setup in found.setups if setup.statement.function is root]
@@ -44,8 +46,15 @@ def add_torch_import(facts: Facts, root: Function, found: Recognition, edits: Ed
     imports = [statement for statement in leading if _is_import(statement)]
     if parts:
         edits.insert_before(parts[0], "import torch")
-    elif replaced or imports:
-        edits.insert_after((replaced or imports[-1:])[0], "import torch")
+    elif replaced:
+        edits.insert_after(replaced[0], "import torch")
+    elif imports:
+        others = list(takewhile(lambda statement: not _is_of_project(facts, root, statement), imports))
+        if others:
+            is_group = _module_of(facts, others[-1]) in sys.stdlib_module_names and others != imports
+            edits.insert_after(others[-1], "\nimport torch" if is_group else "import torch")
+        else:
+            edits.insert_before(imports[0], "import torch")
     else:
         edits.insert_before(statements[0], "import torch")
 
@@ -57,6 +66,16 @@ def _leading(root: Function) -> Iterator[Statement]:
             yield statement
         elif not (isinstance(statement.node, cst.Expr) and isinstance(statement.node.value, cst.SimpleString)):
             return
+
+
+def _is_of_project(facts: Facts, root: Function, statement: Statement) -> bool:
+    """True for an import of what lies beside the file."""
+    bound = [
+        variable.import_path
+        for variable in facts.names.scope_of(root).variables.values()
+        if any(binding.statement is statement for binding in variable.bindings)
+    ]
+    return any(path is not None and facts.elsewhere.is_there(path) for path in bound)
 
 
 def _is_import(statement: Statement) -> bool:
