@@ -28,11 +28,13 @@ class Answers(Generic[_Question, _Answer]):
 
     def to(self, question: _Question, compute: Callable[[], _Answer]) -> _Answer:
         """The answer to a question; `compute` works it out, and may ask others."""
-        if question in self._known:
-            return self._known[question]
-        if question in self._drafts:
+        known = self._known.get(question)
+        if known is not None:
+            return known
+        draft = self._drafts.get(question)
+        if draft is not None:
             self._depends_on = min(self._depends_on, self._drafts_depend_on)
-            return self._drafts[question]
+            return draft
         if question in self._open:
             self._depends_on = min(self._depends_on, self._open[question])
             return self._nothing
@@ -53,6 +55,10 @@ class Answers(Generic[_Question, _Answer]):
             self._drafts_depend_on = _NO_QUESTION
         self._depends_on = before
         return found
+
+    def knows(self, question: _Question) -> bool:
+        """True where the answer to a question is worked out, and no draft."""
+        return question in self._known
 
     @property
     def are_final(self) -> bool:

@@ -20,6 +20,7 @@ import libcst as cst
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.callables import Callables
 from amp_migrate.facts.decorations import Decorations
+from amp_migrate.facts.kept import Kept
 from amp_migrate.facts.lookups import pattern_meant
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
@@ -56,6 +57,13 @@ class Object:
     kind: str
     origin: object
     holder: Object | None = None
+    _hash: int = dataclasses.field(init=False, repr=False, compare=False)  # sets of objects ask for it all the time
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.kind, self.origin, self.holder)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def source(self) -> Object:
@@ -80,6 +88,7 @@ class Objects(Callables):
         self._stores = Stores(tree)
         self._decorations = Decorations(self, self._stores)
         self._answers: Answers[Question, ObjectSet] = Answers(_NOTHING)
+        self._kept: dict[str, Kept[Object]] = {}
         calls = list(tree.every(cst.Call))
         for call, statement in calls:
             if self.function_named(call.func) is None:
@@ -248,6 +257,7 @@ class Objects(Callables):
     def forget(self) -> None:
         super().forget()
         self._answers.forget()
+        self._kept.clear()
 
     # -- resolution -----------------------------------------------------------------------------------
 
@@ -538,9 +548,10 @@ class Objects(Callables):
             keys = self._stores.elements()
         found = _NOTHING
         for key in dict.fromkeys(keys):
-            for store in self._stores.at(key):
-                if one in self.objects(store.base):
-                    found |= self._walk(self.objects(store.value), store.selector)
+            if key not in self._kept:
+                self._kept[key] = Kept(self._stores.at(key), self.objects, self._answers.knows)
+            for store in self._kept[key].by(one):
+                found |= self._walk(self.objects(store.value), store.selector)
         return found
 
     def _class_level(self, one: Object, field: str) -> ObjectSet:
