@@ -91,6 +91,7 @@ class Arms:
         self._own_classes()
         try:
             self._masters.wrap()
+            self.findings += self._masters.keep_lists(self._is_gone)
             Masters(self.facts, self.lowering, [one for one in self._statements if not self._is_gone(one)]).lower()
         except Refusal as refusal:
             self.refusals.append(refusal)
@@ -249,7 +250,7 @@ class Arms:
     def _keep(self, statement: Statement, plain: Block, other: Block) -> None:
         """The plain arm stays; optimizers that the other one wraps are wrapped after it."""
         backwards = self._form_backwards(other)
-        kept = self._masters.optimizer_of(statement, other)
+        kept = self._masters.optimizer_of(statement, plain, other)
         if kept is not None:
             self._scale(plain, kept)
         elif backwards:
