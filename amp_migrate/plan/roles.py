@@ -85,7 +85,7 @@ class Roles:
         return self.facts.objects.may_be(node, self.models)
 
     def is_forward(self, call: cst.Call) -> bool:
-        """True for calls of a model and of its methods that compute, also by a name of their own: `run = net.forward`."""
+        """True for calls of a model and of its methods that compute, `run = net.forward` and `run(x)` included."""
         if self._knows_no_instance(call):
             return False
         values = self.facts.objects.values_of(call.func) if isinstance(call.func, cst.Name) else []
