@@ -100,12 +100,22 @@ class Casts:
     def lower(self, is_gone: Test, is_guarded: Test) -> None:
         """Write down what becomes of the casts that are not in an arm that goes."""
         for statement, call in self._found:
+            if self._is_module(call):
+                self._float_what_is_loaded(call)
             if not is_gone(statement) and not self._gives_back(statement):
                 self._lower(statement, call, guarded=is_guarded(statement))
         for statement in self._statements:
             if not is_gone(statement) and not self._lower_arm(statement):
                 for part in self.facts.tree.expressions(statement):
                     self._lower_type(part)
+
+    def _float_what_is_loaded(self, cast: cst.Call) -> None:
+        """`model = torch.load(path)` of a whole module that is cast: it may have been saved in half (rule G4)."""
+        is_function = form_name(self.facts, cast.func) in MODEL_CASTS
+        receiver = cast.func.value if isinstance(cast.func, cst.Attribute) else cast
+        for load in self.facts.objects.calls_behind(cast.args[0].value if is_function else receiver):
+            if self.facts.names.dotted(load.func) == "torch.load" and load not in self.lowering.floated:
+                self.lowering.floated.append(load)
 
     def _gives_back(self, statement: Statement) -> bool:
         """`if x.type() == "torch.cuda.HalfTensor": ... x.half()`: half for who has given half, as autocast does."""
