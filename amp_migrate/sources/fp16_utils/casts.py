@@ -150,7 +150,9 @@ class Casts:
         is_chosen = isinstance(parent, cst.IfExp) and parent in self.lowering.replaced
         if is_chosen or not isinstance(node, (cst.Name, cst.Attribute)) or not self._types.is_one(node):
             return
-        if not isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute)):
+        if isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute)) or self._types.is_only_known(node):
+            return
+        if isinstance(node, (cst.Name, cst.Attribute)):
             self.lowering.replaced[node] = self._types.of_float32(node)
 
     def lower_accessors(self, statements: list[Statement]) -> None:
