@@ -17,7 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import subscript_key
 from amp_migrate.facts.tree import Block, Statement
 from amp_migrate.plan.model import Lowering
-from amp_migrate.sources.fp16_utils.names import ACCESSORS, MODEL_CASTS, PREFIXES, form_name
+from amp_migrate.sources.fp16_utils.names import ACCESSORS, MODEL_CASTS, PREFIXES, form_name, keeps_keys
 from amp_migrate.sources.half_types import HalfTypes
 
 _MAKE_FLOATS = frozenset(
@@ -191,7 +191,7 @@ class Casts:
         """The wrappers around models, with what they put before the keys of the state."""
         for _, call in self._found:
             name = form_name(self.facts, call.func)
-            if name in PREFIXES:
+            if name in PREFIXES and not keeps_keys(self.facts, call.func):
                 yield call, PREFIXES[name or ""]
 
     def _lower(self, statement: Statement, call: cst.Call, *, guarded: bool) -> None:
