@@ -250,12 +250,23 @@ class _Migration:
         """What is wrong with our own output; bugs of the source that are kept on purpose are not. Raises Refusal."""
         kept = {self.facts.tree.function_of(clip).name for plan in plans for clip in plan.clips_of_scaled}
         left, _ = recognise(after)
+        if left.sites and left.form != self.form:
+            self._refuse_second_form(after, left)
         problems = [f"{len(left.sites)} uses of {TITLES[left.form]} are left"] if left.sites else []
         for violation in check_module(after, self.facts):
             self._refuse_second_step(violation, plans)
             if violation.kind != "clip of scaled gradients" or violation.function not in kept:
                 problems.append(f"{violation.kind} in {violation.function}: {violation.message}")
         return problems
+
+    def _refuse_second_form(self, after: Facts, left: Recognition) -> None:
+        """A script with two ways into mixed precision, for its user to choose from. Raises Refusal."""
+        text = after.text(left.sites[0])
+        calls = (call for call, _ in self.written.tree.every(cst.Call) if self.written.text(call) == text)
+        site = next(calls, self.found[0])
+        self.facts = self.written
+        one, other = TITLES[left.form], TITLES[self.form]
+        raise Refusal("AMP902", site, f"{text} is of {one}, which this script can choose in place of {other}")
 
     def _refuse_second_step(self, violation: Violation, plans: list[TrainingPlan]) -> None:
         """The source steps twice on the same gradients, as apex allowed: no bug of ours. Raises Refusal."""

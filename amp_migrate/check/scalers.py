@@ -10,11 +10,11 @@ import libcst as cst
 
 from amp_migrate.check.unseen import Unseen
 from amp_migrate.facts import Facts
+from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.elements import are_different_elements, is_other_element
 from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
-from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _SCALERS = frozenset(("GradScaler", "ShardedGradScaler"))
 
@@ -184,7 +184,7 @@ class Scalers:
 
     def _other_event(self, call: cst.Call) -> Event | None:
         func = call.func
-        if called_name(call) in GRADIENT_CLIPS and not self._is_own(call) and not self._is_rescaled(call):
+        if is_clip(self.facts, call) and not self._is_own(call) and not self._is_rescaled(call):
             return Event("clip", call)
         if not isinstance(func, cst.Attribute):
             return None

@@ -4,6 +4,8 @@ if args.apex:
     model = ApexDDP(model, delay_allreduce=True)
 else:
     model = DDP(model, device_ids=[args.gpu])        (stays)
+
+norm = FusedLayerNorm(width) if args.fused else nn.LayerNorm(width)         norm = nn.LayerNorm(width)
 """
 
 from __future__ import annotations
@@ -36,6 +38,15 @@ class Collapse:
     uses: tuple[Use, ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """A conditional expression of which only `kept` remains; `use` goes with the other side."""
+
+    node: cst.IfExp
+    kept: cst.BaseExpression
+    use: Use
+
+
 def find_collapses(
     facts: Facts, root: Function, calls: Mapping[Use, tuple[Companion, NewArguments]]
 ) -> Iterator[Collapse]:
@@ -53,6 +64,20 @@ def find_collapses(
             if inside and not any(_is_in(use.statement, arms[other]) for use in calls):
                 if _same(facts, arms[arm], arms[other], inside):
                     yield Collapse(statement, other, tuple(inside))
+
+
+def find_choices(facts: Facts, calls: Mapping[Use, tuple[Companion, NewArguments]]) -> Iterator[Choice]:
+    """The conditional expressions that choose between a class of Apex and torch's own, made in the same way."""
+    for use, (companion, arguments) in calls.items():
+        call = facts.tree.parents[use.node]
+        node = facts.tree.parents.get(call)
+        if not isinstance(node, cst.IfExp) or call is node.test or not only_looks(node.test):
+            continue
+        other = node.orelse if node.body is call else node.body
+        if isinstance(call, cst.Call) and isinstance(other, cst.Call):
+            ours, theirs = _in_torch(call, companion, arguments), _of_torch(facts, other, companion.target)
+            if ours is not None and theirs is not None and _dumped(ours) == _dumped(theirs):
+                yield Choice(node, other, use)
 
 
 def find_repeated(facts: Facts, names: Mapping[Use, Companion]) -> Iterator[Collapse]:
@@ -79,21 +104,42 @@ def _same(facts: Facts, block: Block, plain: Block, uses: Mapping[Use, tuple[Com
     for use, (companion, arguments) in uses.items():
         call = facts.tree.parents[use.node]
         assert isinstance(call, cst.Call)
-        if any(keyword is not None for _, keyword in arguments.kept):
+        written = _in_torch(call, companion, arguments)
+        if written is None:
             return False
-        kept = [call.args[position].with_changes(comma=cst.MaybeSentinel.DEFAULT) for position, _ in arguments.kept]
-        added = [(name, cst.parse_expression(text)) for name, text in arguments.added if name not in _MORE]
-        ours[call] = _call(companion.target, [*kept, *(cst.Arg(value, cst.Name(name)) for name, value in added)])
+        ours[call] = written
     theirs: dict[cst.CSTNode, cst.CSTNode] = {}
     targets = {companion.target for companion, _ in uses.values()}
     for statement in plain.statements:
         for inner in statement.descendants():
             for part in facts.tree.expressions(inner):
-                target = torch_path(facts, part.func) if isinstance(part, cst.Call) else None
-                if isinstance(part, cst.Call) and target in targets:
-                    kept = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in part.args]
-                    theirs[part] = _call(str(target), [arg for arg in kept if _name(arg) not in _MORE])
+                for target in targets if isinstance(part, cst.Call) else ():
+                    assert isinstance(part, cst.Call)
+                    plain_call = _of_torch(facts, part, target)
+                    if plain_call is not None:
+                        theirs[part] = plain_call
     return bool(theirs) and _dump(facts, block, ours) == _dump(facts, plain, theirs)
+
+
+def _in_torch(call: cst.Call, companion: Companion, arguments: NewArguments) -> cst.Call | None:
+    """A call of Apex's class as one of torch's; None where an argument gets another name."""
+    if any(keyword is not None for _, keyword in arguments.kept):
+        return None
+    kept = [call.args[position].with_changes(comma=cst.MaybeSentinel.DEFAULT) for position, _ in arguments.kept]
+    added = [(name, cst.parse_expression(text)) for name, text in arguments.added if name not in _MORE]
+    return _call(companion.target, [*kept, *(cst.Arg(value, cst.Name(name)) for name, value in added)])
+
+
+def _of_torch(facts: Facts, call: cst.Call, target: str) -> cst.Call | None:
+    """A call of a class of torch's, by its full name; None for any other."""
+    if torch_path(facts, call.func) != target:
+        return None
+    kept = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in call.args]
+    return _call(target, [arg for arg in kept if _name(arg) not in _MORE])
+
+
+def _dumped(call: cst.Call) -> str:
+    return ast.dump(ast.parse(cst.Module([]).code_for_node(call)))
 
 
 def _call(target: str, args: list[cst.Arg]) -> cst.Call:

@@ -9,7 +9,7 @@ from functools import partial
 import libcst as cst
 
 from amp_migrate.companions.arguments import NewArguments, moved_along, written
-from amp_migrate.companions.arms import Collapse, find_collapses, find_repeated
+from amp_migrate.companions.arms import Choice, Collapse, find_choices, find_collapses, find_repeated
 from amp_migrate.companions.decisions import Decisions, Surroundings, decide
 from amp_migrate.companions.devices import device_of
 from amp_migrate.companions.imports import Imports, plan_imports
@@ -53,6 +53,8 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
     decisions = decide(facts, root, uses, imports, surroundings)
     collapses = [*find_collapses(facts, root, decisions.calls), *find_repeated(facts, decisions.names)]
     gone = {use for collapse in collapses for use in collapse.uses}
+    choices = [one for one in find_choices(facts, decisions.calls) if one.use not in gone]
+    gone |= {choice.use for choice in choices}
     moved = plan_imports(facts, imports, uses, decisions, gone)
     found = Recognition("companions", imports=list(dict.fromkeys(one.statement for one in imports)))
     for flag in availability_flags(facts, [*moved.certain, *moved.whole]):
@@ -69,7 +71,12 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
         return _all_stay(facts, uses, other_way, "AMP942", message)
     moved.emit(edits)
     writer = _Writer(facts, root, decisions, moved, gone, edits)
-    findings = [*writer.rewrite(), *_collapsed(facts, collapses, edits), *_kept(facts, decisions)]
+    findings = [
+        *writer.rewrite(),
+        *_collapsed(facts, collapses, edits),
+        *_chosen(facts, choices, edits),
+        *_kept(facts, decisions),
+    ]
     if writer.needs_torch:
         add_torch_import(facts, root, found, edits)
     stays = {one: kept[0][2] for one, kept in decisions.stays.items()}
@@ -107,6 +114,13 @@ def _collapsed(facts: Facts, collapses: list[Collapse], edits: Edits) -> Iterato
         names = " and ".join(dict.fromkeys(facts.text(use.node) for use in collapse.uses))
         message = f"both arms do the same: the one with {names} goes"
         yield facts.finding(collapse.statement.node, "AMP142", message)
+
+
+def _chosen(facts: Facts, choices: list[Choice], edits: Edits) -> Iterator[Finding]:
+    for choice in choices:
+        edits.replace(choice.node, facts.text(choice.kept))
+        message = f"both sides do the same: the one with {facts.text(choice.use.node)} goes"
+        yield facts.finding(choice.node, "AMP142", message)
 
 
 def _kept(facts: Facts, decisions: Decisions) -> Iterator[Finding]:

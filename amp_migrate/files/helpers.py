@@ -423,17 +423,14 @@ def _steps(method: ast.Attribute) -> bool:
 
 def _reads_gradients(file: Path, function: ast.AST) -> bool:
     nodes = list(ast.walk(function))
-    called = {
-        _imports(file).get(name, name).rpartition(".")[2]
-        for node in nodes
-        if isinstance(node, ast.Call) and (name := called_name(node))
-    }
+    named = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    named |= {_imports(file).get(node.id, node.id).rpartition(".")[2] for node in nodes if isinstance(node, ast.Name)}
     cleared = {
         id(node.value)
         for node in nodes
         if isinstance(node, ast.Attribute) and node.attr in ("zero_", "detach_", "requires_grad_")
     }
-    return bool(called & GRADIENT_CLIPS) or any(
+    return bool(named & GRADIENT_CLIPS) or any(
         isinstance(node, ast.Attribute)
         and node.attr == "grad"
         and isinstance(node.ctx, ast.Load)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.paths import Decide, is_dead
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Finding
@@ -16,7 +17,6 @@ from amp_migrate.plan.steps.events import Events
 from amp_migrate.plan.steps.placement import StepPlan
 from amp_migrate.plan.steps.unscales import tests_that_decide
 from amp_migrate.selection import APEX_AMP
-from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _HALF_WEIGHTS = ("O2", "O3")
 
@@ -63,7 +63,7 @@ def _clips_of_half_weights(facts: Facts, found: Recognition, roles: Roles, decid
         if any(statement.inside(one) for one in scaled) or is_dead(statement, decide):
             continue
         for call in facts.tree.calls(statement):
-            if called_name(call) in GRADIENT_CLIPS and call.args and _are_of_model(roles, call.args[0].value):
+            if is_clip(facts, call) and call.args and _are_of_model(roles, call.args[0].value):
                 text, level = facts.text(call), trains[0].level
                 message = f"{text} clipped half gradients that the optimizer did not use under {level}; now it clips"
                 yield facts.finding(call, "AMP163", message)

@@ -85,8 +85,15 @@ class Roles:
         return self.facts.objects.may_be(node, self.models)
 
     def is_forward(self, call: cst.Call) -> bool:
-        """True for calls of a model and of its methods that compute."""
-        func = call.func
+        """True for calls of a model and of its methods that compute, `run = net.forward` and `run(x)` included."""
+        if self._knows_no_instance(call):
+            return False
+        values = self.facts.objects.values_of(call.func) if isinstance(call.func, cst.Name) else []
+        methods = [one for one in values if isinstance(one, cst.Attribute)]
+        return any(self._is_forward_by(func, call) for func in (call.func, *methods))
+
+    def _is_forward_by(self, func: cst.BaseExpression, call: cst.Call) -> bool:
+        """The same for what is called, or is called by another name."""
         if isinstance(func, cst.Attribute):
             name = func.attr.value
             if self.is_model(func.value) and not self.facts.objects.may_be(func, self.models):
@@ -94,8 +101,6 @@ class Roles:
                     return False
         if isinstance(func, cst.Attribute) and "tokenizer" in self.facts.text(func.value):
             return False  # many models carry theirs along
-        if self._knows_no_instance(call):
-            return False
         return isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)) and self.is_model(func)
 
     def _knows_no_instance(self, call: cst.Call) -> bool:

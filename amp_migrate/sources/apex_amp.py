@@ -43,7 +43,7 @@ from amp_migrate.sources.handle import (
     read_init,
     read_wrapping,
     scales_loss_of,
-    trained_without,
+    used_without,
 )
 from amp_migrate.sources.initialize import read_setup
 from amp_migrate.sources.native import native_amp
@@ -112,7 +112,7 @@ class _Reader:
         if self._inits:
             self._scalings_of_optimizers()
             add_optimizers(self.facts, self.found, self._inits, self._wrapped)
-            unscaled = trained_without(self.facts, self.found)
+            unscaled = used_without(self.facts, self.found)
             self.refusals += [unscaled] if unscaled is not None else []
         if native is not None and self.found.sites:
             self.refusals.insert(0, native)

@@ -14,6 +14,12 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.vocabulary import HALF_TYPES
 
+_INTEGERS = frozenset(
+    f"torch.{name}"
+    for name in "LongTensor IntTensor ShortTensor ByteTensor int64 long int32 int int16 uint8 bool".split()
+)
+_TESTS = frozenset("isinstance issubclass".split())
+
 
 class HalfTypes:
     """Answers about the names of half types in a unit."""
@@ -25,6 +31,32 @@ class HalfTypes:
         """True for an expression that names a half type."""
         dotted = self.facts.names.dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
         return dotted in HALF_TYPES
+
+    def is_only_known(self, node: cst.CSTNode) -> bool:
+        """True for a type in a table of what there may be, which makes nothing half: by the type that data has
+        (`{"float16": torch.HalfTensor, "int64": torch.LongTensor}`), or for tests (`HALVES = (torch.HalfTensor,)`).
+        """
+        element = self.facts.tree.parents.get(node)
+        table = (
+            self.facts.tree.parents.get(element)
+            if isinstance(element, (cst.BaseElement, cst.BaseDictElement))
+            else None
+        )
+        if isinstance(table, cst.Dict):
+            values = [one.value for one in table.elements]
+            return any((self.facts.names.dotted(value) or "") in _INTEGERS for value in values)
+        if not isinstance(table, (cst.Tuple, cst.List, cst.Set)) or not all(map(self.is_one, _values(table))):
+            return False
+        statement = self.facts.tree.statement_of(table)
+        target = statement.node.targets[0].target if isinstance(statement.node, cst.Assign) else None
+        variable = self.facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+        return variable is not None and all(self._only_asks(load) for load in (*variable.loads, *variable.importers))
+
+    def _only_asks(self, load: object) -> bool:
+        """True for `isinstance(x, HALVES)` and `x.dtype in HALVES`."""
+        parent = self.facts.tree.parents.get(load) if isinstance(load, cst.Name) else None
+        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
+        return isinstance(parent, cst.ComparisonTarget) or (isinstance(call, cst.Call) and called_name(call) in _TESTS)
 
     def is_cast(self, node: cst.CSTNode) -> bool:
         """True for `x.half()`, `x.to(torch.half)` and `x.type(torch.cuda.HalfTensor)`."""
@@ -62,6 +94,10 @@ class HalfTypes:
             return None
         targets = [[self.facts.text(target.target) for target in one.targets] for one in (node, other.node)]
         return (outer, arm) if targets[0] == targets[1] and self.names_in(node.value) else None
+
+
+def _values(table: cst.Tuple | cst.List | cst.Set) -> list[cst.BaseExpression]:
+    return [one.value for one in table.elements]
 
 
 def is_half_call(node: cst.CSTNode) -> bool:

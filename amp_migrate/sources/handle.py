@@ -102,12 +102,19 @@ def add_optimizers(facts: Facts, found: Recognition, inits: Iterable[Setup], wra
         setup.models.extend(models)
 
 
-def trained_without(facts: Facts, found: Recognition) -> Refusal | None:
-    """A training beside a handle that scales none of its losses: a wrapper of another form does, or nothing."""
+def used_without(facts: Facts, found: Recognition) -> Refusal | None:
+    """What a handle casts for without scaling a loss: a training that a wrapper of another form scales, or nothing
+    does; and a model in half weights, which ran its softmax and its norms in float32 by the handle alone.
+    """
     if any(setup.optimizers for setup in found.setups):
         return None
-    for call, _ in facts.tree.every(cst.Call):
-        if called_name(call) == "backward" and isinstance(call.func, cst.Attribute):
+    calls = [call for call, _ in facts.tree.every(cst.Call) if isinstance(call.func, cst.Attribute)]
+    for call in calls:
+        if called_name(call) == "backward":
             message = f"amp.init casts what is trained by {facts.text(call)}, which its handle does not scale"
+            return Refusal("AMP902", call, message)
+    for call in calls:
+        if called_name(call) == "half" and not call.args:
+            message = f"{facts.text(call)} makes weights half, and amp.init kept sums and norms in float32"
             return Refusal("AMP902", call, message)
     return None

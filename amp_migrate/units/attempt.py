@@ -49,6 +49,11 @@ class Attempt:
         """True where every file parses, and nothing went wrong."""
         return all(result.status != "error" for result in self.results)
 
+    def of_form(self, form: str) -> Attempt:
+        """The same, all of it counted as one source form: scripts of a unit may have several (rule H1)."""
+        results = (dataclasses.replace(result, form=form if result.form else "") for result in self.results)
+        return dataclasses.replace(self, results=tuple(results))
+
     def left(self, *reasons: Finding) -> Attempt:
         """The unit is not to be written after all."""
         return Attempt(tuple(_refused(result, reasons) for result in self.results), reasons)

@@ -70,6 +70,12 @@ def changed_definitions(before: bytes, after: bytes) -> list[str]:
     return [name for name, text in then.items() if now.get(name) != text]
 
 
+def changed_trainings(before: bytes, after: bytes) -> list[str]:
+    """Those of them with a backward."""
+    now = _defined(after)
+    return [name for name in changed_definitions(before, after) if "attr='backward'" in now.get(name, "")]
+
+
 def _defined(source: bytes) -> dict[str, str]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return {node.name: ast.dump(node) for node in ast.parse(source).body if isinstance(node, kinds)}

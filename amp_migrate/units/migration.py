@@ -29,7 +29,7 @@ from amp_migrate.rules import RULES
 from amp_migrate.selection import FP16_UTILS, HALF, PLAIN
 from amp_migrate.sources.screen import HALF_MODEL, may_cast_model
 from amp_migrate.units.attempt import Attempt, aloud, attempt_of, reasons_of
-from amp_migrate.units.definition import changed_definitions
+from amp_migrate.units.definition import changed_definitions, changed_trainings
 from amp_migrate.units.index import Unit
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.workspace import Workspace, in_words, real
@@ -415,11 +415,32 @@ class _Units:
         attempt = attempt_of(members, outcomes)
         if len(programs) == 1 or not attempt.reasons or leads_on:
             return attempt
+        in_float32 = self._shared_with_float32(programs, outcomes)
+        if in_float32 is not None:
+            return attempt.left(in_float32).of_form(HALF)
         # Where a script does not call all that it shares, only the scripts together show what is needed.
         together = attempt_of(members, {self.workspace.shown(unit.files[0]): self._program(unit.files)})
         lacks_models_only = bool(together.unread)  # they are yet to be added
         lacks_callers_only = all(reason.code == "AMP951" for reason in attempt.reasons)
         return together if lacks_models_only or lacks_callers_only or not together.reasons else attempt
+
+    def _shared_with_float32(
+        self, programs: Mapping[Path, tuple[Path, ...]], outcomes: Mapping[str, Outcome]
+    ) -> Finding | None:
+        """Where a script that casts nothing trains by what another one has in half: it would train under autocast."""
+        forms = {one: {result.form for result in outcomes[self.workspace.shown(one)].results} for one in programs}
+        in_half = [one for one in programs if HALF in forms[one]]
+        for script in in_half:
+            for result in outcomes[self.workspace.shown(script)].results:
+                for name in changed_trainings(result.source, result.output):
+                    users = self.index.users_of(name, real(result.path), Unit(programs[script], {}))
+                    for user in (one for one in users if one in programs and not self._casts(one)):
+                        message = f"{in_words(user)} trains with {name} in float32, and {in_words(script)} in half"
+                        return Finding(result.path, 1, "AMP901", message)
+        return None
+
+    def _casts(self, file: Path) -> bool:
+        return _CASTS.search(self.index.source(file)) is not None
 
     def _leads_on(self, unit: Unit, outcome: Outcome) -> bool:
         """True where a program has to read files that are not in its unit yet."""

@@ -68,6 +68,16 @@ class Evaluation:
                 self.regions.append(region)
         self._merge_arms()
         self._leave_both_arms()
+        self._join_neighbours()
+
+    def _join_neighbours(self) -> None:
+        """One region for forwards that follow each other: `loss = model(x, y)` and `logits = model(x)`."""
+        for second in sorted(self.regions, key=lambda found: found.region.first.order):
+            first = next((one for one in self.regions if _ends_before(one.region, second.region)), None)
+            if first is not None:
+                joined = Region(first.region.block, first.region.first, second.region.last)
+                self.regions[self.regions.index(first)] = EvaluationRegion(joined, [*first.floats, *second.floats])
+                self.regions.remove(second)
 
     def _merge_arms(self) -> None:
         """Where both arms of an `if` are regions as a whole, the `if` is one."""
@@ -277,6 +287,11 @@ def _items(node: cst.BaseExpression) -> list[cst.BaseExpression]:
 def _is_elif(statement: Statement) -> bool:
     outer = statement.block.owner
     return outer is not None and isinstance(outer.node, cst.If) and outer.node.orelse is statement.node
+
+
+def _ends_before(region: Region, other: Region) -> bool:
+    """True where nothing stands between two regions."""
+    return next(iter(region.last.next_siblings()), None) is other.first
 
 
 def _is_all_of(region: Region, block: Block) -> bool:

@@ -14,6 +14,7 @@ import re
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.clips import is_bound_clip, is_clip
 from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.findings import Refusal
@@ -24,7 +25,6 @@ from amp_migrate.plan.steps.cleared import is_cleared
 from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.hidden import refuse_hidden_training
 from amp_migrate.plan.steps.second_backwards import ScaleFree, reads_directions
-from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _PARAMETER_METHODS = frozenset("parameters named_parameters".split())
 _GRADIENT_WORDS = frozenset(
@@ -218,8 +218,10 @@ class _Collector:
         if part in self._accesses and self._accesses[part].clips:
             own = self._accesses[part]
             return GradientUse(statement, "clip", part, part, self.roles.optimizers_at(own.optimizer), own)
-        if name in GRADIENT_CLIPS and not functions:
+        if is_clip(self.facts, part) and not functions:
             return GradientUse(statement, "clip", part, part, objects or self._holders(part), access)
+        if is_bound_clip(self.facts, part):
+            return GradientUse(statement, "other", part, part, objects, access)
         if name == "backward" and isinstance(part.func, cst.Attribute) and not functions:
             is_of_apex = "apex" in (self.facts.names.dotted(part.func) or "")
             is_harmless = is_of_apex or is_cleared(self.facts, self.roles, statement)

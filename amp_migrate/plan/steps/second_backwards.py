@@ -20,6 +20,7 @@ from functools import lru_cache
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.dataflow import backward_slice, reads
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.files.scale_free import is_scale_free
@@ -27,7 +28,6 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.selection import APEX_AMP
-from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 # Methods of models and optimizers. What `parameters` are given to is asked itself.
 _WITHOUT_GRADIENTS = frozenset("zero_grad train eval step parameters named_parameters state_dict".split())
@@ -108,7 +108,7 @@ def _runs_model(facts: Facts, roles: Roles, statement: Statement) -> bool:
 
 def _is_harmless(facts: Facts, roles: Roles, call: cst.Call) -> bool:
     """True for a call that reads no gradients, or nothing of their size."""
-    if roles.is_forward(call) or facts.objects.candidates(call) or called_name(call) in GRADIENT_CLIPS:
+    if roles.is_forward(call) or facts.objects.candidates(call) or is_clip(facts, call):
         return True  # what the unit's own functions do is known, as other uses of gradients are
     receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
     if receiver is not None and (roles.is_model(receiver) or roles.optimizers_at(receiver)):

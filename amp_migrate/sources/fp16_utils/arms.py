@@ -45,6 +45,7 @@ from amp_migrate.sources.fp16_utils.names import (
 )
 from amp_migrate.sources.fp16_utils.overflow import lost_questions, says_never, shared_questions, tells_overflow
 from amp_migrate.sources.fp16_utils.wrappers import marked, wrapped
+from amp_migrate.sources.half.own_scale import only_says
 
 _ABOUT_PRECISION = re.compile(r"fp16|half|mixed|precision|amp\b|float16", re.IGNORECASE)
 
@@ -79,6 +80,7 @@ class Arms:
                 self._choices(statement)
                 if isinstance(statement.node, cst.If):
                     self._only_in_precision(statement)
+                    self._says_what_goes(statement)
         self.casts.lower(self._is_gone, self.is_guarded)
         self.casts.lower_accessors(self._statements)
         self.refusals += float_parts(self.facts, self._statements)
@@ -91,6 +93,7 @@ class Arms:
         self._own_classes()
         try:
             self._masters.wrap()
+            self.findings += self._masters.keep_lists(self._is_gone)
             Masters(self.facts, self.lowering, [one for one in self._statements if not self._is_gone(one)]).lower()
         except Refusal as refusal:
             self.refusals.append(refusal)
@@ -249,7 +252,7 @@ class Arms:
     def _keep(self, statement: Statement, plain: Block, other: Block) -> None:
         """The plain arm stays; optimizers that the other one wraps are wrapped after it."""
         backwards = self._form_backwards(other)
-        kept = self._masters.optimizer_of(statement, other)
+        kept = self._masters.optimizer_of(statement, plain, other)
         if kept is not None:
             self._scale(plain, kept)
         elif backwards:
@@ -342,6 +345,18 @@ class Arms:
         self.findings.append(self.facts.finding(statement.node, "AMP162", message))
         self.lowering.removed.append(statement)
         self._gone.add(statement)
+
+    def _says_what_goes(self, statement: Statement) -> None:
+        """`logger.info("model.half() activated")` beside the cast: it goes along, for it would not be true any more."""
+        assert isinstance(statement.node, cst.If)
+        if len(statement.blocks) != 1 or not only_looks(statement.node.test):
+            return
+        inside = statement.blocks[0].statements
+        said = [one for one in inside if only_says(one) and _ABOUT_PRECISION.search(self.facts.text(one.node))]
+        cast = [one for one in inside if self.casts.is_only_cast(one)]
+        if said and cast and len(said) + len(cast) == len(inside) and self._is_on(self._formula(statement, "body")):
+            self.lowering.removed.append(statement)
+            self._gone.add(statement)
 
     def _sets_learning_rate(self, body: Block) -> bool:
         """True for `lr = ...` and `for group in optimizer.param_groups: group["lr"] = lr`, and nothing else."""

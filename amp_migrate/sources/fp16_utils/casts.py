@@ -17,7 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import subscript_key
 from amp_migrate.facts.tree import Block, Statement
 from amp_migrate.plan.model import Lowering
-from amp_migrate.sources.fp16_utils.names import ACCESSORS, MODEL_CASTS, PREFIXES, form_name
+from amp_migrate.sources.fp16_utils.names import ACCESSORS, MODEL_CASTS, PREFIXES, form_name, keeps_keys
 from amp_migrate.sources.half_types import HalfTypes
 
 _MAKE_FLOATS = frozenset(
@@ -100,12 +100,22 @@ class Casts:
     def lower(self, is_gone: Test, is_guarded: Test) -> None:
         """Write down what becomes of the casts that are not in an arm that goes."""
         for statement, call in self._found:
+            if self._is_module(call):
+                self._float_what_is_loaded(call)
             if not is_gone(statement) and not self._gives_back(statement):
                 self._lower(statement, call, guarded=is_guarded(statement))
         for statement in self._statements:
             if not is_gone(statement) and not self._lower_arm(statement):
                 for part in self.facts.tree.expressions(statement):
                     self._lower_type(part)
+
+    def _float_what_is_loaded(self, cast: cst.Call) -> None:
+        """`model = torch.load(path)` of a whole module that is cast: it may have been saved in half (rule G4)."""
+        is_function = form_name(self.facts, cast.func) in MODEL_CASTS
+        receiver = cast.func.value if isinstance(cast.func, cst.Attribute) else cast
+        for load in self.facts.objects.calls_behind(cast.args[0].value if is_function else receiver):
+            if self.facts.names.dotted(load.func) == "torch.load" and load not in self.lowering.floated:
+                self.lowering.floated.append(load)
 
     def _gives_back(self, statement: Statement) -> bool:
         """`if x.type() == "torch.cuda.HalfTensor": ... x.half()`: half for who has given half, as autocast does."""
@@ -140,7 +150,9 @@ class Casts:
         is_chosen = isinstance(parent, cst.IfExp) and parent in self.lowering.replaced
         if is_chosen or not isinstance(node, (cst.Name, cst.Attribute)) or not self._types.is_one(node):
             return
-        if not isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute)):
+        if isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute)) or self._types.is_only_known(node):
+            return
+        if isinstance(node, (cst.Name, cst.Attribute)):
             self.lowering.replaced[node] = self._types.of_float32(node)
 
     def lower_accessors(self, statements: list[Statement]) -> None:
@@ -179,7 +191,7 @@ class Casts:
         """The wrappers around models, with what they put before the keys of the state."""
         for _, call in self._found:
             name = form_name(self.facts, call.func)
-            if name in PREFIXES:
+            if name in PREFIXES and not keeps_keys(self.facts, call.func):
                 yield call, PREFIXES[name or ""]
 
     def _lower(self, statement: Statement, call: cst.Call, *, guarded: bool) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Block, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.sources.fp16_utils.names import CLIPS, form_name
-from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 Test = Callable[[Statement], bool]
 
@@ -106,7 +106,9 @@ class Differences:
         for one in block.statements:
             for inner in one.descendants():
                 for part in self.facts.tree.expressions(inner):
-                    if isinstance(part, cst.Call) and called_name(part) in CLIPS | GRADIENT_CLIPS and part.args:
+                    if not isinstance(part, cst.Call) or not part.args:
+                        continue
+                    if called_name(part) in CLIPS or is_clip(self.facts, part):
                         yield part
 
     def _add(self, node: cst.CSTNode, code: str, message: str) -> None:

@@ -32,16 +32,18 @@ is read as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import negated, source_key
 from amp_migrate.facts.tree import Block, Statement, called_name, walk
-from amp_migrate.findings import Refusal
+from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, MARK, form_name
+
+_ITERATORS = frozenset("parameters filter map iter".split())
 
 
 class GuardedMasters:
@@ -51,6 +53,7 @@ class GuardedMasters:
         self.facts = facts
         self.lowering = lowering
         self._guards: list[tuple[Statement, str]] = []
+        self._lists: list[Block] = []
         self._steps: list[tuple[cst.BaseExpression, cst.BaseExpression | None]] = []
 
     def are_in(self, statement: Statement) -> bool:
@@ -60,8 +63,10 @@ class GuardedMasters:
             for part in self.facts.tree.expressions(statement)
         )
 
-    def optimizer_of(self, statement: Statement, other: Block) -> str | None:
-        """The optimizer of a training step in an arm that goes; the arm's guard, where it makes the lists."""
+    def optimizer_of(self, statement: Statement, plain: Block, other: Block) -> str | None:
+        """The optimizer of a training step in an arm that goes; the arm's guard, where it makes the lists, and the
+        plain arm that makes something in their place.
+        """
         inner = [one for outer in other.statements for one in outer.descendants()]
         if not any(self.are_in(one) for one in inner):
             return None
@@ -70,6 +75,7 @@ class GuardedMasters:
         if any(form_name(self.facts, call.func) == "prep_param_lists" for call in calls):
             test = statement.node.test if other.arm == "body" else negated(statement.node.test)
             self._guards.append((statement, self.facts.text(test)))
+            self._lists.append(plain)
         methods = [(call, call.func) for call in calls if isinstance(call.func, cst.Attribute)]
         steps = [func.value for _, func in methods if func.attr.value == "step"]
         backwards = [call for call, func in methods if func.attr.value == "backward"]
@@ -79,6 +85,27 @@ class GuardedMasters:
             raise Refusal("AMP932", statement.node, "master weights are kept here, with no single backward and step")
         self._steps.append((steps[0], self._scale(inner, backwards[0])))
         return self.facts.text(steps[0])
+
+    def keep_lists(self, is_gone: Callable[[Statement], bool]) -> Iterator[Finding]:
+        """`a = b = model.parameters()` in place of two lists: whoever reads it after the first use finds it empty, and
+        `zip(a, b)` pairs each parameter with the next one. It is a list for both arms.
+        """
+        for statement in (one for plain in self._lists for one in plain.statements):
+            node = statement.node
+            if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
+                continue
+            names = [one.target for one in node.targets if isinstance(one.target, cst.Name)]
+            variables = [variable for name in names if (variable := self.facts.names.variable_at(name)) is not None]
+            uses = [load for variable in variables for load in variable.loads]
+            read = [load for load in uses if not is_gone(self.facts.tree.statement_of(load))]
+            if called_name(node.value) in _ITERATORS and len(read) > 1:
+                text = self.facts.text(node.value)
+                self.lowering.replaced[node.value] = f"list({text})"
+                yield self.facts.finding(
+                    node,
+                    "AMP163",
+                    f"in float32 {text} was empty after its first use; it is a list now, as it was in half",
+                )
 
     def wrap(self) -> None:
         """The optimizers of these steps are wrapped where they are made, under the guard of the lists."""

@@ -126,6 +126,19 @@ def _is_copy(facts: Facts, path: str, name: str) -> bool:
     return re.search(rb"^(?:def|class) " + encoded + rb"\b", source, re.MULTILINE) is not None and b"half" in source
 
 
+def keeps_keys(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for a copy of a model's wrapper that hands out the state of the model inside: its keys get no prefix."""
+    name = form_name(facts, node) or ""
+    own = [owner for owner in facts.tree.classes if owner.name == name]
+    if own:
+        return all("state_dict" in owner.methods for owner in own)
+    sources = [source for path in facts.names.imported_as(node) if (source := facts.elsewhere.source_of(path))]
+    with_state = re.compile(
+        rb"^class %s\b(?:(?!^class ).)*?\bdef state_dict\(" % name.encode(), re.MULTILINE | re.DOTALL
+    )
+    return bool(sources) and all(with_state.search(source) for source in sources)
+
+
 def is_inside_copy(function: Function) -> bool:
     """True for the methods of such a class and for copies of the functions: what they do is the form's business."""
     current: Function | None = function

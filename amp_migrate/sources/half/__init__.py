@@ -20,6 +20,7 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.selection import HALF
 from amp_migrate.sources.half.arms import edited_guards, equal_arms
 from amp_migrate.sources.half.casts import Casts
+from amp_migrate.sources.half.compared import in_float32_beside
 from amp_migrate.sources.half.helpers import calls_of_emptied, without_use
 from amp_migrate.sources.half.masters import Masters
 from amp_migrate.sources.half.modules import Modules
@@ -84,7 +85,8 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     edited = edited_guards(facts, found.sites)
     casts.lowering.edited = [statement for statement in edited if statement not in casts.lowering.arms]
     casts.lowering.removed += without_use(facts, casts.gone, casts.lowering.removed)
-    return found, [*_tests(facts, casts), *_own_casts(facts), *casts.refusals]
+    compared = in_float32_beside(facts, optimizers, casts.trained)
+    return found, [*_tests(facts, casts), *_own_casts(facts), *compared, *casts.refusals]
 
 
 def _own_trainer(found: Recognition, own: OwnTrainer) -> tuple[Recognition, list[Refusal]]:

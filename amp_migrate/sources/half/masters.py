@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
@@ -26,7 +27,6 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.half.scale import Scaling
 from amp_migrate.sources.optimizers import parameters_of
-from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 _COPYING = frozenset("clone float detach deepcopy Parameter Variable copy".split())
 _CARRYING = frozenset(
@@ -167,7 +167,7 @@ class Masters:
     def _other_use(self, statement: Statement) -> None:
         """A clip of the copies is one of the parameters; anything else is not understood."""
         for part in self.facts.tree.expressions(statement):
-            if isinstance(part, cst.Call) and called_name(part) in GRADIENT_CLIPS and part.args:
+            if isinstance(part, cst.Call) and is_clip(self.facts, part) and part.args:
                 if self._is_list(part.args[0].value):
                     self._as_parameters(part.args[0].value, statement.function)
                     return

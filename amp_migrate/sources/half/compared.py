@@ -1,0 +1,51 @@
+"""A training in float32, and another one in half after it, of models with one name: a comparison.
+
+model = Net().cuda()                    what is trained here is to stay in float32, and natively both would run
+optimizer = SGD(model.parameters())     under autocast
+...
+model = Net().cuda().half()
+optimizer = SGD(model.parameters())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.reaching import reaching
+from amp_migrate.facts.tree import Statement, names_in
+from amp_migrate.facts.variables import Variable
+from amp_migrate.findings import Refusal
+from amp_migrate.sources.optimizers import parameters_of
+
+
+def in_float32_beside(
+    facts: Facts, optimizers: list[tuple[Statement, cst.Call]], casts: list[tuple[Statement, cst.Call]]
+) -> Iterator[Refusal]:
+    """A Refusal for each optimizer of a model that no cast reaches, where the next model of that name is in half."""
+    for statement, call in optimizers:
+        for model in (one for arg in call.args for one in parameters_of(facts, arg.value)):
+            variable = facts.names.variable_at(model) if isinstance(model, cst.Name) else None
+            if variable is not None and _is_compared(facts, variable, statement, casts):
+                message = f"{facts.text(model)} is trained in float32 here, and a second one of that name in half"
+                yield Refusal("AMP936", call, message)
+
+
+def _is_compared(facts: Facts, variable: Variable, at: Statement, casts: list[tuple[Statement, cst.Call]]) -> bool:
+    own = [one for one, call in casts if any(load in variable.loads for load in _names(call))]
+    made = [one for one in reaching(variable, at) if one.statement is not None]
+    anew = [one for one in variable.bindings if one.value is not None and variable.name not in names_in(one.value)]
+    halves = {one for one, _ in casts}
+    is_in_half = any(one.statement in halves for one in made) or any(one.order < at.order for one in own)
+    return not is_in_half and any(one.statement in halves and one not in made for one in anew)
+
+
+def _names(call: cst.Call) -> Iterator[cst.Name]:
+    """`model` of `model.cuda().half()`."""
+    node: cst.BaseExpression = call
+    while isinstance(node, (cst.Call, cst.Attribute)):
+        node = node.func if isinstance(node, cst.Call) else node.value
+    if isinstance(node, cst.Name):
+        yield node
