@@ -47,9 +47,10 @@ from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.scan import match_mixed_types, scan
 from amp_migrate.plan.safety.sums import summed_losses
+from amp_migrate.plan.scaler.asked_models import AskedModels
 from amp_migrate.plan.scaler.before_setup import reached_without_setup, runs_before_setup
 from amp_migrate.plan.scaler.binder import Binder
-from amp_migrate.plan.scaler.binding import Creation
+from amp_migrate.plan.scaler.binding import Binding, Creation
 from amp_migrate.plan.scaler.carried import Hung, find_hung
 from amp_migrate.plan.scaler.enabling import Enabling, carrier_formulas, enclosing_guards, work_out_enabling
 from amp_migrate.plan.scaler.loss_scales import one_loss_scale
@@ -371,17 +372,22 @@ class _Planner:
             return []
         loss_scale = one_loss_scale(self.facts, training)
 
-        def can_create(function: Function) -> bool:
-            settings = (loss_scale.runtime, loss_scale.dynamic_when, loss_scale.used_when)
-            known = all(node is None or self.visible.express(node, function) is not None for node in settings)
-            return known and not isinstance(text.in_function(function), Unknown)
+        def bind(text: EnabledText) -> tuple[Binding, str | None]:
+            def can_create(function: Function) -> bool:
+                settings = (loss_scale.runtime, loss_scale.dynamic_when, loss_scale.used_when)
+                known = all(node is None or self.visible.express(node, function) is not None for node in settings)
+                return known and text.can_be_on(function)
 
-        binding = Binder(self.facts, self.found, roles, enabling, users, asking, can_create, self.hung).bind()
-        enabled = text.at_creation(binding.creations[0])
-        for creation in binding.creations[1:]:
-            if text.at_creation(creation) != enabled:
-                message = "another amp.initialize of this class is guarded by something that is not known here"
-                raise Refusal("AMP914", creation.at.node, message)
+            found = Binder(self.facts, self.found, roles, enabling, users, asking, can_create, self.hung).bind()
+            return found, self._enabled_at(found.creations, text)
+
+        try:
+            binding, enabled = bind(text)
+        except Refusal as refusal:
+            try:
+                binding, enabled = bind(text.asking(AskedModels(self.facts, roles)))
+            except Refusal:
+                raise refusal from None
         if self.options.dtype == "bfloat16":
             name = self._free_name("use_amp", "amp_enabled")
             return [Scaler(training, name, binding, enabled, LossScale(), is_flag=True)]
@@ -397,6 +403,15 @@ class _Planner:
             message = "a loss scale of its own cannot travel where the source's handle did"
             raise Refusal("AMP914", training[0].call, message)
         return [scaler]
+
+    def _enabled_at(self, creations: list[Creation], text: EnabledText) -> str | None:
+        """The condition as it is written where the scaler is created, which is the same everywhere."""
+        enabled = text.at_creation(creations[0])
+        for creation in creations[1:]:
+            if text.at_creation(creation) != enabled:
+                message = "another amp.initialize of this class is guarded by something that is not known here"
+                raise Refusal("AMP914", creation.at.node, message)
+        return enabled
 
     def _leads_to(self, function: Function, targets: set[Function]) -> bool:
         inner = [one for one in self.facts.tree.functions if one is function or function.encloses(one)]
