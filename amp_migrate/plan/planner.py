@@ -62,7 +62,7 @@ from amp_migrate.plan.steps.placement import StepPlan, plan_steps
 from amp_migrate.plan.steps.second_backwards import AddsGradients, scale_second_backward
 from amp_migrate.plan.steps.skips import find_skips
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
-from amp_migrate.selection import APEX_AMP
+from amp_migrate.selection import APEX_AMP, PLAIN
 
 Users = dict[Function, list[Statement]]
 
@@ -148,7 +148,12 @@ class _Planner:
         blind = self._add_blind_regions(users, regions, text)
         asking = {region.function for region in regions if self._asks_parameters(region.function, text)}
         updating = {update.at.function for update in steps.updates}
-        scalers = self._scalers(roles, enabling, users, updating, asking, text, blind=blind)
+        try:
+            scalers = self._scalers(roles, enabling, users, updating, asking, text, blind=blind)
+        except Refusal:
+            if not self._leave_states_out():
+                raise
+            return self.plan()
         check_tests(self.facts, tests, scalers)
         self._check_handed_on(scalers)
         check_given_to_models(self.facts, forwards, regions)
@@ -416,6 +421,19 @@ class _Planner:
     def _leads_to(self, function: Function, targets: set[Function]) -> bool:
         inner = [one for one in self.facts.tree.functions if one is function or function.encloses(one)]
         return any(self.facts.calls.reaches(one, targets.__contains__) for one in inner)
+
+    def _leave_states_out(self) -> bool:
+        """Save no state of the scaler beside that of the optimizer, where the scaler may not get there: a builder that
+        resumes a run, before what trains is made. False where there is no such state, or the form converts checkpoints.
+        """
+        saves = [one for one in self.found.added if one.saved_in is not None]
+        if self.found.form != PLAIN or not saves:
+            return False
+        text = self.facts.text(saves[0].optimizer)
+        message = f"the state of {text} is saved or loaded where no scaler is known: that of the scaler is not saved"
+        self.found.findings.append(self.facts.finding(saves[0].statement.node, "AMP413", message))
+        self.found.added.clear()
+        return True
 
     def _settings_at(self, creations: list[Creation], scale: LossScale) -> LossScale:
         """The settings of the loss scale as they are written where the scaler is created. Raises Refusal."""
