@@ -201,7 +201,7 @@ class _Planner:
         if not self.found.is_scaled:
             plan.findings += summed_losses(self.facts, reach, self.found.backwards)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
-        plan.findings += keep_no_stale_casts(self.facts, forwards, plan.regions)
+        plan.findings += keep_no_stale_casts(self.facts, forwards, plan.regions, reach)
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)
         self._keep_arrays(plan, forwards, regions, reach)
