@@ -6,6 +6,7 @@ regions that see the scaler ask it.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterator
 
 import libcst as cst
@@ -16,6 +17,7 @@ from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, LossScale
+from amp_migrate.plan.scaler.asked_models import AskedModels
 from amp_migrate.plan.scaler.binding import Creation
 from amp_migrate.plan.scaler.enabling import Enabling
 from amp_migrate.plan.scaler.visible import Visible
@@ -32,11 +34,24 @@ _ALWAYS = "True"
 class EnabledText:
     """`trainers` are methods that make the scaled backward for others: those ask the instance that they call."""
 
-    def __init__(self, facts: Facts, visible: Visible, enabling: Enabling, trainers: Collection[Function] = ()) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        visible: Visible,
+        enabling: Enabling,
+        trainers: Collection[Function] = (),
+    ) -> None:
         self.facts = facts
         self.visible = visible
         self.enabling = enabling
+        self.models: AskedModels | None = None
         self._asked = dict(self._instances(trainers))
+
+    def asking(self, models: AskedModels) -> EnabledText:
+        """The same with models that are asked at the scaler, where nothing else is known."""
+        other = copy.copy(self)
+        other.models = models
+        return other
 
     def _instances(self, trainers: Collection[Function]) -> Iterator[tuple[Function, tuple[str, Function]]]:
         """Who calls `trainer.backward(loss)`, with the text for the instance, and the method."""
@@ -56,10 +71,23 @@ class EnabledText:
         at = creation.at if creation.before else None
         text = self._write(creation.function, at)
         if isinstance(text, Unknown):
+            text = self._of_models(creation.function, creation.at, before=creation.before) or text
+        if isinstance(text, Unknown):
             condition = self.facts.text(self.enabling.parts[0].node)
             message = f"the condition for mixed precision, {condition}, is not known in {creation.function.name}, "
             raise Refusal("AMP914", creation.at.node, message + "where the scaler is created")
         return text
+
+    def can_be_on(self, function: Function) -> bool:
+        """True where the condition is known in a function that may create the scaler."""
+        return not isinstance(self.in_function(function), Unknown) or self._of_models(function) is not None
+
+    def _of_models(self, function: Function, at: Statement | None = None, *, before: bool = False) -> str | None:
+        """What the models tell of the whole condition, if it is about their device alone."""
+        parts = self.enabling.parts
+        if self.models is None or self.enabling.is_hung or not all(part.moves for part in parts):
+            return None
+        return self.models.test(parts[0].moves, function, at, before=before)
 
     def in_function(self, function: Function) -> str | Unknown | None:
         """The whole condition as `function` can write it; None where it is always on."""

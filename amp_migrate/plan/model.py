@@ -20,6 +20,7 @@ class Condition:
     """A part of the `enabled` expression: `node` as written in the file, `formula` its meaning.
 
     `prefix` and `suffix` stand around the text of `node`: a level `args.opt_level` becomes `args.opt_level != "O0"`.
+    `moves` are the calls that put the models on the device that a condition speaks of: behind them, the models tell.
     """
 
     node: cst.BaseExpression
@@ -27,6 +28,7 @@ class Condition:
     prefix: str = ""
     suffix: str = ""
     negated: bool = False
+    moves: tuple[cst.Call, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,9 +47,10 @@ from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.scan import match_mixed_types, scan
 from amp_migrate.plan.safety.sums import summed_losses
+from amp_migrate.plan.scaler.asked_models import AskedModels
 from amp_migrate.plan.scaler.before_setup import reached_without_setup, runs_before_setup
 from amp_migrate.plan.scaler.binder import Binder
-from amp_migrate.plan.scaler.binding import Creation
+from amp_migrate.plan.scaler.binding import Binding, Creation
 from amp_migrate.plan.scaler.carried import Hung, find_hung
 from amp_migrate.plan.scaler.enabling import Enabling, carrier_formulas, enclosing_guards, work_out_enabling
 from amp_migrate.plan.scaler.loss_scales import one_loss_scale
@@ -61,7 +62,7 @@ from amp_migrate.plan.steps.placement import StepPlan, plan_steps
 from amp_migrate.plan.steps.second_backwards import AddsGradients, scale_second_backward
 from amp_migrate.plan.steps.skips import find_skips
 from amp_migrate.plan.training_plan import AutocastRegion, Scaler, TrainingPlan
-from amp_migrate.selection import APEX_AMP
+from amp_migrate.selection import APEX_AMP, PLAIN
 
 Users = dict[Function, list[Statement]]
 
@@ -147,7 +148,12 @@ class _Planner:
         blind = self._add_blind_regions(users, regions, text)
         asking = {region.function for region in regions if self._asks_parameters(region.function, text)}
         updating = {update.at.function for update in steps.updates}
-        scalers = self._scalers(roles, enabling, users, updating, asking, text, blind=blind)
+        try:
+            scalers = self._scalers(roles, enabling, users, updating, asking, text, blind=blind)
+        except Refusal:
+            if not self._leave_states_out():
+                raise
+            return self.plan()
         check_tests(self.facts, tests, scalers)
         self._check_handed_on(scalers)
         check_given_to_models(self.facts, forwards, regions)
@@ -195,7 +201,7 @@ class _Planner:
         if not self.found.is_scaled:
             plan.findings += summed_losses(self.facts, reach, self.found.backwards)
         plan.regions = [self._with_enabled(region, plan, text) for region in regions]
-        plan.findings += keep_no_stale_casts(self.facts, forwards, plan.regions)
+        plan.findings += keep_no_stale_casts(self.facts, forwards, plan.regions, reach)
         if self.found.evaluates:
             self._evaluation(plan, forwards, text)
         self._keep_arrays(plan, forwards, regions, reach)
@@ -371,17 +377,22 @@ class _Planner:
             return []
         loss_scale = one_loss_scale(self.facts, training)
 
-        def can_create(function: Function) -> bool:
-            settings = (loss_scale.runtime, loss_scale.dynamic_when, loss_scale.used_when)
-            known = all(node is None or self.visible.express(node, function) is not None for node in settings)
-            return known and not isinstance(text.in_function(function), Unknown)
+        def bind(text: EnabledText) -> tuple[Binding, str | None]:
+            def can_create(function: Function) -> bool:
+                settings = (loss_scale.runtime, loss_scale.dynamic_when, loss_scale.used_when)
+                known = all(node is None or self.visible.express(node, function) is not None for node in settings)
+                return known and text.can_be_on(function)
 
-        binding = Binder(self.facts, self.found, roles, enabling, users, asking, can_create, self.hung).bind()
-        enabled = text.at_creation(binding.creations[0])
-        for creation in binding.creations[1:]:
-            if text.at_creation(creation) != enabled:
-                message = "another amp.initialize of this class is guarded by something that is not known here"
-                raise Refusal("AMP914", creation.at.node, message)
+            found = Binder(self.facts, self.found, roles, enabling, users, asking, can_create, self.hung).bind()
+            return found, self._enabled_at(found.creations, text)
+
+        try:
+            binding, enabled = bind(text)
+        except Refusal as refusal:
+            try:
+                binding, enabled = bind(text.asking(AskedModels(self.facts, roles)))
+            except Refusal:
+                raise refusal from None
         if self.options.dtype == "bfloat16":
             name = self._free_name("use_amp", "amp_enabled")
             return [Scaler(training, name, binding, enabled, LossScale(), is_flag=True)]
@@ -398,9 +409,31 @@ class _Planner:
             raise Refusal("AMP914", training[0].call, message)
         return [scaler]
 
+    def _enabled_at(self, creations: list[Creation], text: EnabledText) -> str | None:
+        """The condition as it is written where the scaler is created, which is the same everywhere."""
+        enabled = text.at_creation(creations[0])
+        for creation in creations[1:]:
+            if text.at_creation(creation) != enabled:
+                message = "another amp.initialize of this class is guarded by something that is not known here"
+                raise Refusal("AMP914", creation.at.node, message)
+        return enabled
+
     def _leads_to(self, function: Function, targets: set[Function]) -> bool:
         inner = [one for one in self.facts.tree.functions if one is function or function.encloses(one)]
         return any(self.facts.calls.reaches(one, targets.__contains__) for one in inner)
+
+    def _leave_states_out(self) -> bool:
+        """Save no state of the scaler beside that of the optimizer, where the scaler may not get there: a builder that
+        resumes a run, before what trains is made. False where there is no such state, or the form converts checkpoints.
+        """
+        saves = [one for one in self.found.added if one.saved_in is not None]
+        if self.found.form != PLAIN or not saves:
+            return False
+        text = self.facts.text(saves[0].optimizer)
+        message = f"the state of {text} is saved or loaded where no scaler is known: that of the scaler is not saved"
+        self.found.findings.append(self.facts.finding(saves[0].statement.node, "AMP413", message))
+        self.found.added.clear()
+        return True
 
     def _settings_at(self, creations: list[Creation], scale: LossScale) -> LossScale:
         """The settings of the loss scale as they are written where the scaler is created. Raises Refusal."""

@@ -321,13 +321,14 @@ class _Units:
         return done if stands else following
 
     def _with_savers(self, done: _Done) -> _Done:
-        """The unit with what saves its optimizer's state in other files, if it can be migrated with that as well."""
+        """The unit with what saves its optimizer's state in other files, if that can save the scaler's as well."""
         holding = self.index.holding_names(done.attempt.savers) if done.attempt.changed else {}
         larger = done.unit.extended(holding)
         if not len(done.unit.files) < len(larger.files) <= _MOST_FILES:
             return done
         joined = self._with_models(self._grown(larger))
-        return done if self.allowed(joined.attempt).reasons else joined
+        saves = not {real(path) for path in joined.attempt.changed} <= set(done.unit.files)
+        return joined if saves and not self.allowed(joined.attempt).reasons else done
 
     def _unless_casts_need_apex(self, done: _Done) -> _Done:
         """The unit with the local modules whose casts only Apex makes right, and with everybody else who sets Apex up

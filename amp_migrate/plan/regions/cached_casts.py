@@ -24,6 +24,7 @@ from amp_migrate.facts.tree import JUMPS, Function, Statement
 from amp_migrate.findings import Finding
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.training_plan import AutocastRegion
 
 _WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
@@ -31,10 +32,14 @@ _FORWARDS = ("forward", "__call__")
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-def keep_no_stale_casts(facts: Facts, forwards: Forwards, regions: list[AutocastRegion]) -> Iterator[Finding]:
-    """Note the regions that may not keep casts, and say so."""
+def keep_no_stale_casts(
+    facts: Facts, forwards: Forwards, regions: list[AutocastRegion], reach: Reach
+) -> Iterator[Finding]:
+    """Note the regions that may not keep casts, and say so. `reach` is what runs in all of them."""
+    within = {function for function in reach.functions if _function_runs_both_ways(facts, function)}
     for found in regions:
-        if _needs_no_cache(facts, forwards, found.region):
+        behind = Reach(facts, forwards, [found.region]).functions if within else frozenset()
+        if behind & within or _needs_no_cache(facts, forwards, found.region):
             found.cached = False
             message = "a forward without gradients comes before one with gradients: no cast of a weight is kept"
             yield facts.finding(found.region.first.node, "AMP125", message)
@@ -45,14 +50,17 @@ def _needs_no_cache(facts: Facts, forwards: Forwards, region: Region) -> bool:
     inside = [inner for one in region.statements() for inner in one.descendants()]
     called = (facts.objects.called_function(call) for inner in inside for call in facts.tree.calls(inner))
     reached = {one for function in called if function is not None for one in facts.calls.reachable(function)}
-    for function in reached:
-        tree = _parsed(facts, function)
-        methods = function.owner.methods if function.owner is not None else ()
-        if tree is not None and _runs_both_ways(tree, [one for one in methods if one not in _FORWARDS]):
-            return True
+    if any(_function_runs_both_ways(facts, function) for function in reached):
+        return True
     if _runs_both_ways_itself(facts, forwards, region, inside):
         return True
     return any(_class_runs_both_ways(owner) for owner in _classes(facts, forwards, inside))
+
+
+def _function_runs_both_ways(facts: Facts, function: Function) -> bool:
+    tree = _parsed(facts, function)
+    methods = function.owner.methods if function.owner is not None else ()
+    return tree is not None and _runs_both_ways(tree, [one for one in methods if one not in _FORWARDS])
 
 
 def _runs_both_ways_itself(facts: Facts, forwards: Forwards, region: Region, inside: list[Statement]) -> bool:

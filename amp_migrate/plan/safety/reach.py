@@ -64,6 +64,11 @@ class Reach:
                     self._call(part)
         self._follow()
 
+    @property
+    def functions(self) -> frozenset[Function]:
+        """The functions that run under autocast, forwards among them, without those that the regions stand in."""
+        return frozenset(self._functions)
+
     def add_model(self, node: cst.BaseExpression, place: cst.Call) -> None:
         """A model that is trained runs under autocast, although no call of it may be known: `settings["network"]`."""
         for one in self.facts.objects.objects(node):

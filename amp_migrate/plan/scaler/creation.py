@@ -187,10 +187,8 @@ class Creations:
                 waiting += [site.statement for site in self.facts.calls.callers(current.function)]
 
     def _builds_optimizer(self, holder: Statement) -> bool:
-        for one in self.roles.optimizers:
-            if isinstance(one.origin, cst.Call) and self.facts.tree.statement_of(one.origin).inside(holder):
-                return True
-        return False
+        """Itself, or by a function that it calls."""
+        return any(statement.inside(holder) for statement in self._building())
 
     def _check_order(self, block: Block, at: Statement, uses: Iterable[Statement]) -> None:
         for use in uses:

@@ -212,17 +212,21 @@ class Instances:
         beside them that saves or loads its state is given it, too.
         """
         outside = [user for user in self.users if not home.encloses(user)]
-        init = self._called_by_all(Constructors(self.facts, self._methods_of(outside)).constructors())
-        if init is None or not init.parameters or not self.facts.calls.callers(init):
+        inits = Constructors(self.facts, self._methods_of(outside)).constructors()
+        unused = self._of_nobody(inits)
+        init = self._called_by_all(inits.difference(unused))
+        if init is None or not self.facts.calls.callers(init):
             return None
-        assert init.owner is not None
-        kept = self._keeps_optimizer(init)
-        if kept is None or not takes_attributes(self.facts, init.owner):
+        taken_up = [one for keeping in (init, *unused) if (one := self._takes_up(keeping)) is not None]
+        if len(taken_up) <= len(unused):
             return None
-        carrier = Carrier(f"{init.parameters[0].name.value}.")
-        carriers = {method: carrier for method in self._methods_below(init.owner) if method is not init}
-        keeping = (*carriers, init)
-        helpers = [user for user in outside if not any(method.encloses(user) for method in keeping)]
+        keeping = [init, *unused]
+        carriers = {
+            method: carrier
+            for one, (_, carrier) in zip(keeping, taken_up, strict=True)
+            for method in self._methods_below(one)
+        }
+        helpers = [user for user in outside if not any(method.encloses(user) for method in (*carriers, *keeping))]
         if helpers and all(self.passing.only_keeps_state(user) for user in outside):  # nothing that trains
             return None
         if any(user.is_method or not self.passing.only_keeps_state(user) for user in helpers):
@@ -232,8 +236,35 @@ class Instances:
             return home.encloses(function) or any(method.encloses(function) for method in carriers)
 
         parameters, arguments = self.passing.through([init, *helpers], sees)
+        parameters += map(self.passing.new_parameter, unused)
         creation = self._before_calls(self.creations.at(home), [argument.call for argument in arguments])
-        return Binding([creation], None, parameters, arguments, {}, carriers=carriers, taken_up=((kept, carrier),))
+        return Binding([creation], None, parameters, arguments, {}, carriers=carriers, taken_up=tuple(taken_up))
+
+    def _of_nobody(self, inits: Iterable[Function | None]) -> list[Function]:
+        """The constructors of classes that keep the state of the scaler and nothing else, and that nobody makes or
+        speaks of: an older one beside the one that is used.
+        """
+        states = [access.statement for access in (*self.passing.found.saves, *self.passing.found.loads)]
+        found = []
+        for init in inits:
+            if init is None or init.owner is None or self.facts.calls.value_uses(init):
+                continue
+            used = [use for user in self.users if self._is_of(user, init.owner) for use in self.users[user]]
+            is_made = any(self.facts.objects.makers.get(one) for one in self.facts.objects.derived(init.owner))
+            if all(use in states for use in used) and not is_made and not self.facts.is_used_outside(init):
+                found.append(init)
+        return sorted(found, key=self.facts.tree.functions.index)
+
+    def _is_of(self, user: Function, owner: Class) -> bool:
+        method = self._method_of(user)
+        return method is not None and method.owner is owner
+
+    def _takes_up(self, init: Function) -> tuple[Statement, Carrier] | None:
+        """After which statement a constructor keeps the scaler that it is given, and how the methods read it there."""
+        kept = self._keeps_optimizer(init)
+        if kept is None or not init.parameters or init.owner is None or not takes_attributes(self.facts, init.owner):
+            return None
+        return kept, Carrier(f"{init.parameters[0].name.value}.")
 
     def _called_by_all(self, inits: set[Function | None]) -> Function | None:
         """The only constructor, or that of a base class which those of the derived classes call."""
@@ -262,9 +293,11 @@ class Instances:
                 return statement
         return plain[-1] if plain else None
 
-    def _methods_below(self, owner: Class) -> Iterator[Function]:
-        for cls in self.facts.objects.derived(owner):
-            yield from (method for method in cls.methods.values() if method.is_method and method.parameters)
+    def _methods_below(self, init: Function) -> Iterator[Function]:
+        """The methods of what a constructor makes, and of what derives from it, without the constructor."""
+        for cls in self.facts.objects.derived(init.owner) if init.owner is not None else ():
+            methods = (method for method in cls.methods.values() if method.is_method and method.parameters)
+            yield from (method for method in methods if method is not init)
 
 
 def _before_returns(creation: Creation) -> Creation:

@@ -24,6 +24,7 @@ from amp_migrate.plan.steps.averages import Averages
 from amp_migrate.plan.steps.cleared import is_cleared
 from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.hidden import refuse_hidden_training
+from amp_migrate.plan.steps.own_steps import is_own_step
 from amp_migrate.plan.steps.second_backwards import ScaleFree, reads_directions
 
 _PARAMETER_METHODS = frozenset("parameters named_parameters".split())
@@ -163,6 +164,8 @@ class _Collector:
         if not objects:
             if "optim" in self.facts.text(func.value).lower():
                 self.events.other_steps.add(statement)
+            return
+        if is_own_step(self.facts, statement, self.roles.optimizers):
             return
         if objects != self.facts.objects.objects(func.value):
             others = self.facts.objects.objects(func.value) - objects

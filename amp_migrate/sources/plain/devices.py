@@ -69,6 +69,7 @@ class Devices:
         moves = list(self._moves())
         models = optimizers.models | self._modules_around()
         of_models = [move for move in moves if move.what is not None and facts.objects.may_be(move.what, models)]
+        self._of_models = tuple(move.call for move in of_models if called_name(move.call) not in _PARALLEL)
         found = of_models or [move for move in moves if self._is_near_a_loss(move)]
         # Wrapping for several GPUs shows that there is one; who goes there is moved there as well.
         moved = [move for move in found if called_name(move.call) not in _PARALLEL and not self._puts_back(move)]
@@ -80,6 +81,9 @@ class Devices:
 
     def conditions(self) -> list[Condition]:
         """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
+        return [dataclasses.replace(condition, moves=self._of_models) for condition in self._decided()]
+
+    def _decided(self) -> list[Condition]:
         certain = [move for move in self.moves if move.decision is None]
         guards = [guards for move in certain for guards in self._ways(move.statement)]
         if any(not found for found in guards):

@@ -16,6 +16,7 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.hooks import hooks_given, is_blind, products_of
 from amp_migrate.plan.steps.closures import gives_closure
+from amp_migrate.plan.steps.own_steps import is_own_step
 from amp_migrate.sources.plain.frameworks import owned_by_framework
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
@@ -231,7 +232,8 @@ class _Finder:
 
     def closure(self) -> Refusal | None:
         for call, statement in self.optimizers.steps:
-            if gives_closure(self.facts, call, statement.function):
+            is_own = is_own_step(self.facts, statement, self.optimizers.objects)
+            if not is_own and gives_closure(self.facts, call, statement.function):
                 return Refusal("AMP953", call, f"{self.facts.text(call)} gives the optimizer a closure")
         for call in self.optimizers.built:
             if called_name(call) == "LBFGS" and not self._is_one_of_several(call):
