@@ -207,6 +207,8 @@ class _Reader:
             self.found.absent.append(node)
         elif isinstance(parent, cst.Element) and _is_target(self.facts, parent):
             self.found.received.append(node)
+        elif isinstance(parent, cst.Element) and isinstance(statement.node, cst.Assign):
+            raise Refusal("AMP902", node, "apex.amp is assigned together with something else")
         else:
             text = self.facts.text(node)
             raise Refusal("AMP903", node, f"the apex.amp module leaves these files as {text}")
