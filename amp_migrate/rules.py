@@ -313,6 +313,13 @@ _RULES = (
         "compare logs of old runs with care; if something divided the value by the scale, take that out",
     ),
     Rule(
+        "AMP176",
+        "attention",
+        "the norm of a clip is read, and is not -1 for an overflow any more",
+        "apex returned -1 from clip_master_grads where gradients overflowed; torch's clip returns inf or nan",
+        "ask math.isfinite(norm) where the code asks for -1, and where norms are averaged or logged",
+    ),
+    Rule(
         "AMP178",
         "attention",
         "an overflow ended more than the optimizer's step",

@@ -226,6 +226,9 @@ class Reader:
         receiver, method = call.func.value, call.func.attr.value
         if method in CLIPS:
             self.found.parameters.append(ParameterAccess(call, receiver, statement, clips=True))
+            if not isinstance(statement.node, cst.Expr):
+                message = f"{self.facts.text(call)} returned -1 where gradients overflow"
+                self.found.findings.append(self.facts.finding(call, "AMP176", message))
         elif method == "update_master_grads":
             if not isinstance(statement.node, cst.Expr):
                 raise Refusal("AMP930", call, f"{self.facts.text(call)} is used inside a larger expression")
