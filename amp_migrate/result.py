@@ -20,7 +20,7 @@ class Result:
     itself included, each with the reason; it is empty for files with nothing to do. `plan` is the printed TrainingPlan,
     empty without one. `form` is the code of the source form that was found, empty without one. `ignored` counts the
     findings that nobody wants to see. `companions` counts the uses of other parts of Apex: in the source, and in what
-    the migration makes of it.
+    the migration makes of it. With `only_companions` its unit was refused, and nothing but these changes in the file.
     """
 
     path: str
@@ -34,6 +34,7 @@ class Result:
     form: str = ""
     ignored: int = 0
     companions: tuple[int, int] = (0, 0)
+    only_companions: bool = False
 
     @classmethod
     def broken(cls, path: str, source: bytes, message: str) -> Result:
@@ -44,6 +45,11 @@ class Result:
     def members(self) -> tuple[str, ...]:
         """The paths of the files of the unit, this one alone where it belongs to none."""
         return tuple(path for path, _ in self.unit) or (self.path,)
+
+    @property
+    def form_status(self) -> Status:
+        """What became of the source form of its unit."""
+        return "left" if self.only_companions and self.status == "migrated" else self.status
 
     @property
     def companions_left(self) -> int:

@@ -313,6 +313,13 @@ _RULES = (
         "compare logs of old runs with care; if something divided the value by the scale, take that out",
     ),
     Rule(
+        "AMP176",
+        "attention",
+        "the norm of a clip is read, and is not -1 for an overflow any more",
+        "apex returned -1 from clip_master_grads where gradients overflowed; torch's clip returns inf or nan",
+        "ask math.isfinite(norm) where the code asks for -1, and where norms are averaged or logged",
+    ),
+    Rule(
         "AMP178",
         "attention",
         "an overflow ended more than the optimizer's step",
@@ -363,14 +370,16 @@ _RULES = (
         "attention",
         "the keys of the model's state lose a prefix",
         "the wrapper around the half model put one before each key, and it is gone",
-        "strip the prefix where old checkpoints are loaded, and where others load the new ones",
+        "strip the prefix where old checkpoints are loaded (`amp-migrate checkpoint FILE --write` does where it finds "
+        "the state of an FP16_Optimizer), and where others load the new ones",
     ),
     Rule(
         "AMP165",
         "attention",
         "an optimizer's state is loaded that FP16_Optimizer may have saved",
         'its checkpoints hold the state of the optimizer under "optimizer_state_dict", beside masters and scale',
-        'resume old checkpoints from state["optimizer_state_dict"]; new ones work',
+        'convert old checkpoints with `amp-migrate checkpoint FILE --write`, or load state["optimizer_state_dict"] of '
+        "them; new ones work",
     ),
     Rule(
         "AMP166",
@@ -584,7 +593,7 @@ _RULES = (
         "a fused optimizer becomes torch's",
         "the updates are the same up to rounding; but apex kept the number of steps in the group, torch keeps it for "
         "each parameter, so that a state which apex saved does not go on (KeyError: 'step')",
-        "resume old checkpoints without the state of the optimizer; with torch before 2.0, "
+        "convert old checkpoints with `amp-migrate checkpoint FILE --write`; with torch before 2.0, "
         "zero_grad(set_to_none=True) does what apex's did",
         rounds=True,
     ),

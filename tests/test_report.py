@@ -97,6 +97,21 @@ def test_companions_that_go_and_that_stay_are_counted(tmp_path, monkeypatch):
     assert "AMP060 other parts of apex: 1 unit left alone (1 file, 1 use), 2 uses there migrated" in stderr
 
 
+def test_a_refused_training_is_left_alone_though_its_companions_are_migrated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("fit.py").write_text(
+        "import torch\nfrom apex.normalization import FusedLayerNorm\n\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(3, 8), FusedLayerNorm(8)).cuda()\n"
+        "optimizer = torch.optim.LBFGS(model.parameters())\n\n\n"
+        "def closure():\n    loss = model(torch.randn(4, 3).cuda()).pow(2).mean()\n"
+        "    optimizer.zero_grad()\n    loss.backward()\n    return loss\n\n\n"
+        "optimizer.step(closure)\n"
+    )
+    plain, companions = json.loads(run(".", "--output-format", "json")[1])["summary"]["forms"]
+    assert (plain["code"], plain["units"]) == ("AMP050", {"migrated": 0, "left": 1, "error": 0})
+    assert (companions["code"], companions["units"]) == ("AMP060", {"migrated": 1, "left": 0, "error": 0})
+
+
 def test_suggestions_of_rdjson_make_the_migrated_file(project):
     diagnostics = json.loads(run(".", "--api", "torch.amp", "--output-format", "rdjson")[1])["diagnostics"]
     for path, expected in outputs(project).items():

@@ -84,6 +84,8 @@ class _Walk:
         busy = scalers.functions
         inlined = {one for one in facts.calls.reachable(root) if facts.calls.reaches(one, busy.__contains__)}
         kinds = {event.kind for at, events in scalers.events.items() if at.function in inlined for event in events}
+        if not any(scalers.of_kind("step")) and "bare step" in kinds:
+            kinds.add("step")
         self.is_complete = whole or kinds >= _PROTOCOL or (kinds >= _PROTOCOL - {"update"} and scalers.never_updated)
         self.graph = Graph(
             facts,
@@ -112,9 +114,10 @@ class _Walk:
                 problem = self._problem(event, state, point)
                 if problem is not None:
                     yield violation(self.facts, problem[0], event.node, problem[1])
-                    state = self._moved(state, self.scalers.concerned(event), "unknown")
-                else:
+                if problem is None or problem[0] == "backward under autocast":  # which scales all the same
                     state = self._after(event, state)
+                else:
+                    state = self._moved(state, self.scalers.concerned(event), "unknown")
             for target, known in self.graph.follow(point, conditions):
                 following = (target, known, state)
                 if following not in seen:

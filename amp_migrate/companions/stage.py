@@ -88,7 +88,13 @@ def _with(result: Result, output: bytes, findings: list[Finding]) -> Result:
     form = result.form or (COMPANIONS_FORM if status != "untouched" else "")
     companions = (result.companions[0], count_uses(output))
     return dataclasses.replace(
-        result, output=output, status=status, findings=findings_of_both, form=form, companions=companions
+        result,
+        output=output,
+        status=status,
+        findings=findings_of_both,
+        form=form,
+        companions=companions,
+        only_companions=result.status == "left",
     )
 
 

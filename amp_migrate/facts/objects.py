@@ -421,7 +421,7 @@ class Objects(Callables):
             held = self.objects(func.value)
             if held and all(isinstance(one.origin, cst.Dict) for one in held):
                 return self._select(held, ANY)
-        if name == "init" and "apex.amp.init" in self.import_paths(func):
+        if "apex.amp.init" in self.import_paths(func):
             return self._of_import("apex.amp")  # the old handle has the interface of the module
         if first is not None and self.names.dotted(func) == "importlib.import_module":
             if isinstance(first.value, cst.SimpleString):

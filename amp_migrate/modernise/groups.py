@@ -21,7 +21,7 @@ from amp_migrate.facts.variables import Binding, Variable
 OLD_MODULES = ("torch.cuda.amp", "torch.cpu.amp")
 _NAME = re.compile(
     r"torch\.(?P<device>cuda|cpu)\.amp(?:\.autocast_mode|\.grad_scaler)?"
-    r"\.(?P<name>autocast|GradScaler|custom_fwd|custom_bwd)"
+    r"\.(?P<name>autocast|GradScaler|custom_fwd|custom_bwd)\b"
 )
 _CUSTOM = ("custom_fwd", "custom_bwd")
 _FIRST_TORCH_WITH_CUSTOM = (2, 4)

@@ -78,10 +78,10 @@ def _tally(found: list[list[Result]]) -> Tally:
     tally = Tally(*({"migrated": 0, "left": 0, "error": 0} for _ in range(3)))
     for unit in found:
         own = [result for result in unit if result.form]
-        tally.units[max((result.status for result in own), key=_WORST_LAST.index)] += 1
+        tally.units[max((result.form_status for result in own), key=_WORST_LAST.index)] += 1
         for result in own:
-            tally.files[result.status] += 1
-            tally.uses[result.status] += result.sites
+            tally.files[result.form_status] += 1
+            tally.uses[result.form_status] += result.sites
     return tally
 
 

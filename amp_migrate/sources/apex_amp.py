@@ -207,9 +207,15 @@ class _Reader:
             self.found.absent.append(node)
         elif isinstance(parent, cst.Element) and _is_target(self.facts, parent):
             self.found.received.append(node)
+        elif isinstance(parent, cst.Element) and self._is_assigned(parent, statement):
+            raise Refusal("AMP902", node, "apex.amp is assigned together with something else")
         else:
             text = self.facts.text(node)
             raise Refusal("AMP903", node, f"the apex.amp module leaves these files as {text}")
+
+    def _is_assigned(self, element: cst.Element, statement: Statement) -> bool:
+        """True for the last `amp` in `self.model, self.amp = model, amp`."""
+        return isinstance(statement.node, cst.Assign) and self.facts.tree.parents.get(element) is statement.node.value
 
     def _is_none_there(self, node: cst.BaseExpression, choice: cst.IfExp) -> bool:
         """True for the last `amp` in `amp.state_dict() if amp is not None else amp`: it is None."""

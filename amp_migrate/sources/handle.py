@@ -93,13 +93,18 @@ def scales_loss_of(facts: Facts, part: cst.CSTNode, wrapped: ObjectSet) -> bool:
 
 
 def add_optimizers(facts: Facts, found: Recognition, inits: Iterable[Setup], wrapped: list[cst.BaseExpression]) -> None:
-    """Give the setup of each handle the optimizers that are in mixed precision, and the models that they train."""
+    """Give the setup of each handle the optimizers that are in mixed precision, and the models that they train.
+
+    A wrapped optimizer has a dynamic loss scale of its own, whatever `init` was given ([A:apex/amp/opt.py]).
+    """
     nodes = [*wrapped, *(node for backward in found.backwards for node in backward.optimizers)]
     calls = dict.fromkeys(call for node in nodes for call in facts.objects.calls_behind(node))
     models = [model for call in calls for arg in call.args for model in parameters_of(facts, arg.value)]
     for setup in inits:
         setup.optimizers.extend(nodes)
         setup.models.extend(models)
+        if wrapped:
+            setup.loss_scale = LossScale()
 
 
 def used_without(facts: Facts, found: Recognition) -> Refusal | None:

@@ -175,8 +175,8 @@ class Evaluation:
         return EvaluationRegion(region, floats)
 
     def _belongs(self, statement: Statement, made: set[str], half: set[str]) -> bool:
-        """Losses, softmax and the like on the results; parts taken out of them, and what the next model makes of
-        them, stay half.
+        """Losses on the results; softmax and the like, which are float32; parts taken out of them, and what the next
+        model makes of them, stay half.
         """
         node = statement.node
         if not isinstance(node, cst.Assign) or len(node.targets) != 1:
@@ -193,7 +193,10 @@ class Evaluation:
         if self.forwards.runs_model_here(statement) and not self._generates(node.value):
             half.update(self.tensors.half_names(node.targets[0].target, node.value) or [])
             return True
-        return self._is_loss(node.value) or self.tensors.ends_in_float32(node.value)
+        if self.tensors.ends_in_float32(node.value):
+            half.difference_update(names)  # `output = output.float()`
+            return True
+        return self._is_loss(node.value)
 
     def _is_loss(self, call: cst.Call) -> bool:
         name = called_name(call).lower()

@@ -26,6 +26,7 @@ from amp_migrate.plan.regions.endings import Endings, inside_methods
 _LOSS = "BCELoss"
 # What may be done with the model itself without looking at what it returns.
 _HANDED_TO = frozenset("super print DataParallel DistributedDataParallel DDP len summary isinstance".split())
+_SAME_FOR_LOGITS = frozenset("size shape dim ndim numel device dtype is_cuda get_device requires_grad".split())
 
 
 @dataclasses.dataclass
@@ -118,8 +119,17 @@ class _Planner:
             if variable is None or not all(self._is_output(one.value, models) for one in variable.bindings):
                 return None
             outputs.add(variable)
-            found += [load for load in variable.loads if not self._feeds_loss(load, losses) and load not in found]
+            read = (load for load in variable.loads if self._reads_values(load))
+            found += [load for load in read if not self._feeds_loss(load, losses) and load not in found]
         return found if all(self._takes_output(loss, outputs, models) for loss in losses) else None
+
+    def _reads_values(self, load: cst.Name) -> bool:
+        """False for `output.size()` and `torch.ones_like(output)`, which are the same for logits."""
+        parent = self.facts.tree.parents.get(load)
+        if isinstance(parent, cst.Attribute):
+            return parent.attr.value not in _SAME_FOR_LOGITS
+        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
+        return not isinstance(call, cst.Call) or not called_name(call).endswith("_like") or call.args[0] is not parent
 
     def _takes_output(self, loss: cst.Call, outputs: set[Variable], models: ObjectSet) -> bool:
         """True for `criterion(output.view(-1), label)` and `criterion(netD(real), label)`."""

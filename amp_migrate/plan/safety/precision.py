@@ -233,6 +233,8 @@ class Precisions:
         if value is None or binding.kind not in ("assign", "for"):
             return NOTHING_KNOWN
         if binding.kind == "for":
+            if _is_weight(value, binding.selector):
+                return SINGLE
             return NUMBER if self._is_counter(value, binding.selector) else NOTHING_KNOWN
         if not binding.selector:
             return self.of(value)
@@ -514,3 +516,13 @@ def _promoted(left: Precision, right: Precision) -> Precision:
 def _is_power(node: cst.BaseExpression | None) -> bool:
     """`x ** 2`, which is float32 under autocast if x is a tensor at all."""
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power)
+
+
+def _is_weight(value: cst.BaseExpression, selector: tuple[int, ...]) -> bool:
+    """True for `p` of `for p in net.parameters()`, of `for name, p in net.named_parameters()`, and of a zip of them."""
+    if not isinstance(value, cst.Call):
+        return False
+    name = called_name(value)
+    if name == "zip" and selector and selector[0] < len(value.args):
+        return _is_weight(value.args[selector[0]].value, selector[1:])
+    return (name == "parameters" and not selector) or (name == "named_parameters" and selector == (1,))

@@ -54,6 +54,8 @@ class Binder:
 
     def bind(self) -> Binding:
         """Raises Refusal where the uses cannot all be reached."""
+        if (given := self._in_place_of_handle()) is not None:
+            return given
         if all(self._sees(self.home, user) for user in self.users):
             return self._handed_on() or Binding(self.creations.each(self.home), None, [], [], {})
         if self.hung is not None:
@@ -116,6 +118,13 @@ class Binder:
         callers = self.facts.objects.callers(user)
         is_called = any(statement.function.root is not user.root for _, statement in callers)
         return is_called or self.facts.is_used_outside(user)
+
+    def _in_place_of_handle(self) -> Binding | None:
+        """In the constructor that was given the source's handle."""
+        try:
+            return self.instances.in_place_of_handle(self.home)
+        except Refusal:
+            return None
 
     def _with_helpers(self) -> Binding | None:
         """On the instances that build the optimizer, where a schedule of theirs steps it."""

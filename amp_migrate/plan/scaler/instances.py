@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 
 import libcst as cst
 
@@ -207,11 +207,25 @@ class Instances:
             for home in homes
         )
 
-    def constructed(self, home: Function) -> Binding | None:
-        """A constructor that is given the scaler where an instance is made, and keeps it for the methods; a function
-        beside them that saves or loads its state is given it, too.
+    def in_place_of_handle(self, home: Function) -> Binding | None:
+        """The constructor that was given the source's handle, where mixed precision is set up elsewhere: it is given
+        the scaler.
         """
-        outside = [user for user in self.users if not home.encloses(user)]
+        given = [one for one in self.facts.tree.functions if one.name == "__init__" and self.passing.takes_handle(one)]
+        if len(given) != 1 or given[0].owner is None or given[0].owner is home.owner:
+            return None
+        return self.constructed(home, {*self._methods_below(given[0].owner)})
+
+    def constructed(self, home: Function, given: Set[Function] = frozenset()) -> Binding | None:
+        """A constructor that is given the scaler where an instance is made, and keeps it for the methods, those as well
+        that are `given` it although they could see it; a function beside them that saves or loads its state is given
+        it, too.
+        """
+
+        def is_inside(function: Function) -> bool:
+            return home.encloses(function) and not any(method.encloses(function) for method in given)
+
+        outside = [user for user in self.users if not is_inside(user)]
         inits = Constructors(self.facts, self._methods_of(outside)).constructors()
         unused = self._of_nobody(inits)
         init = self._called_by_all(inits.difference(unused))
@@ -233,7 +247,7 @@ class Instances:
             return None
 
         def sees(function: Function) -> bool:
-            return home.encloses(function) or any(method.encloses(function) for method in carriers)
+            return is_inside(function) or any(method.encloses(function) for method in carriers)
 
         parameters, arguments = self.passing.through([init, *helpers], sees)
         parameters += map(self.passing.new_parameter, unused)

@@ -198,6 +198,10 @@ class Passing:
         arg = self.facts.objects.argument(site.call, function, param)
         return not _is_none(arg.value if arg is not None else param.default)
 
+    def takes_handle(self, function: Function) -> bool:
+        """True for a function with a parameter for apex's module or its old handle."""
+        return self._carrier_parameter(function) is not None
+
     def _carrier_parameter(self, function: Function) -> cst.Param | None:
         """A parameter that held apex's module or None holds the scaler now (rule A3)."""
         carriers = set(self.found.carriers)

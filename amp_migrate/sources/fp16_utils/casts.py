@@ -80,7 +80,15 @@ class Casts:
             return False
         if form_name(self.facts, node.func) in MODEL_CASTS:
             return bool(node.args)
-        return self._types.is_cast(node)
+        return self._types.is_cast(node) or self._behind_tofp16(node) is not None
+
+    def _behind_tofp16(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The model in `nn.Sequential(tofp16(), model)`, which is how `network_to_half` does it."""
+        if self.facts.names.dotted(call.func) != "torch.nn.Sequential" or len(call.args) != 2:
+            return None
+        first, model = (arg.value for arg in call.args)
+        is_cast = isinstance(first, cst.Call) and form_name(self.facts, first.func) == "tofp16"
+        return model if is_cast and not any(arg.star for arg in call.args) else None
 
     def is_only_cast(self, statement: Statement) -> bool:
         """True for a statement that does nothing but cast."""
@@ -163,6 +171,12 @@ class Casts:
             if form_name(self.facts, call.func) in PREFIXES
             for one in self.facts.objects.objects(call)
         }
+        wrapped |= {
+            ("network_to_half", one)
+            for _, call in self._found
+            if self._behind_tofp16(call) is not None
+            for one in self.facts.objects.objects(call)
+        }
         for statement in statements:
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, (cst.Subscript, cst.Attribute)) and not self.facts.tree.is_label(part):
@@ -193,10 +207,16 @@ class Casts:
             name = form_name(self.facts, call.func)
             if name in PREFIXES and not keeps_keys(self.facts, call.func):
                 yield call, PREFIXES[name or ""]
+            elif self._behind_tofp16(call) is not None:
+                yield call, PREFIXES["network_to_half"]
 
     def _lower(self, statement: Statement, call: cst.Call, *, guarded: bool) -> None:
         if form_name(self.facts, call.func) in MODEL_CASTS:
             self._take_out(statement, call, self._uncast(call.args[0].value))
+            return
+        behind = self._behind_tofp16(call)
+        if behind is not None:
+            self._take_out(statement, call, self._uncast(behind))
             return
         assert isinstance(call.func, cst.Attribute)
         receiver, name = call.func.value, call.func.attr.value
@@ -226,6 +246,8 @@ class Casts:
             isinstance(node, cst.Assign) and node.value is call and self._is_only_target(node, inner)
         ):
             self.lowering.removed.append(statement)
+        elif self._behind_tofp16(call) is not None:
+            self.lowering.replaced[call] = self.facts.text(inner)
         elif form_name(self.facts, call.func) in MODEL_CASTS:
             self.lowering.arguments.append(call)
         else:
@@ -234,8 +256,10 @@ class Casts:
     def _uncast(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """What is below several casts: `model` of `BN_convert_float(model.half())`."""
         while isinstance(node, cst.Call) and self.is_cast(node) and self._is_module(node):
-            is_function = form_name(self.facts, node.func) in MODEL_CASTS
-            if is_function:
+            behind = self._behind_tofp16(node)
+            if behind is not None:
+                node = behind
+            elif form_name(self.facts, node.func) in MODEL_CASTS:
                 node = node.args[0].value
             else:
                 assert isinstance(node.func, cst.Attribute)
@@ -247,7 +271,7 @@ class Casts:
 
     def _is_module(self, call: cst.Call) -> bool:
         """True where a model is cast: something with parameters."""
-        if form_name(self.facts, call.func) in MODEL_CASTS:
+        if form_name(self.facts, call.func) in MODEL_CASTS or self._behind_tofp16(call) is not None:
             return True
         assert isinstance(call.func, cst.Attribute)
         objects = self.facts.objects.objects(call.func.value)

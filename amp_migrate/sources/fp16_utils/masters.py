@@ -83,17 +83,20 @@ class Masters:
             return None
         raise self._refusal(load)
 
-    def _divisor(self, statement: Statement) -> str:
-        """S of `param.grad.data.mul_(1. / S)` and `param.grad.data.div_(S)`."""
-        body = statement.blocks[0].statements
-        call = body[0].node.value if len(body) == 1 and isinstance(body[0].node, cst.Expr) else None
-        if isinstance(call, cst.Call) and len(call.args) == 1 and ".grad" in source_key(call.func):
-            value, inverse = call.args[0].value, _UNSCALES.get(called_name(call))
-            if inverse is False:
-                return source_key(value)
-            if inverse and isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide):
-                if source_key(value.left) in ("1", "1.", "1.0"):
-                    return source_key(value.right)
+    def _divisor(self, loop: Statement) -> str:
+        """S of `param.grad.data.mul_(1. / S)`, `param.grad.data.div_(S)` and `param.grad.data /= S`."""
+        body = loop.blocks[0].statements
+        if len(body) == 1 and isinstance(body[0].node, cst.If) and _asks_for_gradient(body[0].node):
+            body = body[0].blocks[0].statements
+        update = _update(body[0].node) if len(body) == 1 else None
+        if update is not None:
+            target, value, divides = update
+            if ".grad" in source_key(target):
+                if divides:
+                    return source_key(value)
+                if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide):
+                    if source_key(value.left) in ("1", "1.", "1.0"):
+                        return source_key(value.right)
         raise self._refusal(body[0].node)
 
     def _scale(self, prepared: Statement, masters: Variable | None, divisors: set[str]) -> None:
@@ -150,6 +153,22 @@ class Masters:
     def _refusal(self, node: cst.CSTNode) -> Refusal:
         text = " ".join(self.facts.text(node).split())
         return Refusal("AMP932", node, f"{text} uses master weights in a way that is not known")
+
+
+def _asks_for_gradient(node: cst.If) -> bool:
+    """True for `if param.grad is not None:` without an `else`."""
+    return node.orelse is None and source_key(node.test).endswith(".grad is not None")
+
+
+def _update(node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.BaseExpression, bool] | None:
+    """What a statement changes in place, by which factor, and whether it divides by that."""
+    if isinstance(node, cst.AugAssign) and isinstance(node.operator, (cst.DivideAssign, cst.MultiplyAssign)):
+        return node.target, node.value, isinstance(node.operator, cst.DivideAssign)
+    call = node.value if isinstance(node, cst.Expr) else None
+    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and len(call.args) == 1:
+        if call.func.attr.value in _UNSCALES:
+            return call.func.value, call.args[0].value, not _UNSCALES[call.func.attr.value]
+    return None
 
 
 def _without_float(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -50,6 +50,7 @@ class Reader:
             one for setup in self.found.setups for node in setup.optimizers for one in self.facts.objects.objects(node)
         )
         self._each(self._read)
+        self._optimizers_without_backward()
         self._other_optimizers()
         self._states()
 
@@ -113,6 +114,37 @@ class Reader:
                 if isinstance(part, cst.Call) and called_name(part) == "train" and not part.args:
                     if isinstance(part.func, cst.Attribute):
                         yield part.func.value
+
+    def _optimizers_without_backward(self) -> None:
+        """A wrapper that steps, and none of whose own scales a loss: another one scales it for both."""
+        backwards = list(self.found.backwards)
+        for step in self._steps():
+            assert isinstance(step.func, cst.Attribute)
+            optimizer = step.func.value
+            objects = self.facts.objects.objects(optimizer)
+            if any(objects & self._objects_of(backward.optimizers[:1]) for backward in backwards):
+                continue
+            function = self.facts.tree.function_of(step)
+            scaled_by = [self._objects_of(backward.optimizers[:1]) for backward in backwards]
+            is_one = all(one & scaled_by[0] for one in scaled_by)
+            if not is_one or any(backward.statement.function is not function for backward in backwards):
+                message = f"{self.facts.text(optimizer)} scales no loss, and which one it steps for cannot be told"
+                self.refusals.append(Refusal("AMP930", step, message))
+                continue
+            for backward in backwards:
+                if not objects & self._objects_of(backward.optimizers):
+                    backward.optimizers.append(optimizer)
+
+    def _steps(self) -> Iterator[cst.Call]:
+        """`optimizer.step()` of the wrappers."""
+        for statement in self._statements:
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, cst.Call) and called_name(part) == "step" and isinstance(part.func, cst.Attribute):
+                    if self._is_wrapped(part.func.value):
+                        yield part
+
+    def _objects_of(self, optimizers: list[cst.BaseExpression]) -> ObjectSet:
+        return frozenset(one for node in optimizers for one in self.facts.objects.objects(node))
 
     def _other_optimizers(self) -> None:
         """What else steps on these gradients: they are scaled natively, whoever steps."""
@@ -194,6 +226,9 @@ class Reader:
         receiver, method = call.func.value, call.func.attr.value
         if method in CLIPS:
             self.found.parameters.append(ParameterAccess(call, receiver, statement, clips=True))
+            if not isinstance(statement.node, cst.Expr):
+                message = f"{self.facts.text(call)} returned -1 where gradients overflow"
+                self.found.findings.append(self.facts.finding(call, "AMP176", message))
         elif method == "update_master_grads":
             if not isinstance(statement.node, cst.Expr):
                 raise Refusal("AMP930", call, f"{self.facts.text(call)} is used inside a larger expression")

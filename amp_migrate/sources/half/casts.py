@@ -47,6 +47,7 @@ class Casts:
         self.refusals: list[Refusal] = []
         self.sites: list[cst.CSTNode] = []
         self.gone: set[cst.CSTNode] = set()
+        self._asked: list[tuple[Statement, cst.BaseExpression]] = []  # tests of a type
         self._casts = list(self._module_casts())
         self.trained = [
             (statement, call)
@@ -77,6 +78,31 @@ class Casts:
         for statement in self.facts.tree.all_statements():
             self._statement(statement)
         self._fold_guards()
+        for statement, node in self._asked:
+            if not self._goes_with_type(statement, node):
+                self._refuse(node, f"this asks whether something is {self.facts.text(node)}")
+
+    def _goes_with_type(self, statement: Statement, node: cst.BaseExpression) -> bool:
+        """Take out `if dtype == torch.half:` where the script chose `dtype` itself and only casts stand below it."""
+        test = statement.node.test if isinstance(statement.node, cst.If) and statement.node.orelse is None else None
+        if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+            return False
+        target = test.comparisons[0]
+        if target.comparator is not node or not isinstance(target.operator, (cst.Equal, cst.Is)):
+            return False
+        values = self.facts.objects.values_of(test.left) if isinstance(test.left, (cst.Name, cst.Attribute)) else []
+        chosen = bool(values) and all(isinstance(one, cst.IfExp) and self._half_name(one.body) for one in values)
+        marked = [mark for mark, _ in self.lowering.marks]
+        if not chosen or not self._is_emptied(statement) or any(mark.inside(statement) for mark in marked):
+            return False
+        self.lowering.arms[statement] = "else"
+        return True
+
+    def _is_emptied(self, statement: Statement) -> bool:
+        """True for what goes, and for loops and branches of which nothing is left."""
+        if isinstance(statement.node, (cst.For, cst.If)):
+            return all(self._is_emptied(inner) for block in statement.blocks for inner in block.statements)
+        return statement in self.lowering.removed
 
     def _marks(self) -> list[tuple[Statement, str | None]]:
         """Beside the casts of whole models; of members, before the walk over them."""
@@ -136,7 +162,8 @@ class Casts:
             self._take_out(statement, call)
             return
         if called_name(call) == "type":
-            if any((self._half_name(arg.value) or "").startswith("torch.cuda") for arg in call.args):
+            is_move = any((self._half_name(arg.value) or "").startswith("torch.cuda") for arg in call.args)
+            if is_move and not self._is_on_gpu(_receiver(call)):
                 self.lowering.replaced[call] = f"{self.facts.text(_receiver(call))}.cuda()"
             else:
                 self._take_out(statement, call)
@@ -147,6 +174,10 @@ class Casts:
                     self._take_out(statement, call)
                 else:
                     self.lowering.dropped[call] = arg
+
+    def _is_on_gpu(self, node: cst.BaseExpression) -> bool:
+        """True for `net.cuda()`, which needs no second move."""
+        return isinstance(node, cst.Call) and called_name(node) == "cuda"
 
     def _helper_call(self, statement: Statement, call: cst.Call, module: cst.BaseExpression) -> None:
         """`model = network_to_half(model)`: what it gives back is the module."""
@@ -320,7 +351,7 @@ class Casts:
             return
         if self._is_compared(node):
             if not self._is_one_of_many(node):
-                self._refuse(node, f"this asks whether something is {self.facts.text(node)}")
+                self._asked.append((statement, node))
             self.sites.pop()
             return
         if isinstance(node, cst.SimpleString):

@@ -10,9 +10,12 @@ export(model.half())                    stays: no training step can follow
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Function, Statement, called_name
 
 _COPIES = frozenset("deepcopy copy clone".split())
@@ -47,12 +50,20 @@ class Kept:
         mine = self.facts.objects.objects(module)
         for step in reversed(statement.path()):
             for later in step.next_siblings():
-                for part in self.facts.tree.expressions(later):
+                for part in self._done_by(later, step):
                     if isinstance(part, cst.Call) and called_name(part) == "float" and not part.args:
                         assert isinstance(part.func, cst.Attribute)
                         if self.facts.objects.objects(part.func.value) & mine:
                             return not self._leaves(statement, later)
         return False
+
+    def _done_by(self, later: Statement, step: Statement) -> Iterator[cst.CSTNode]:
+        """What a statement certainly does after another one, also under the same test: `if half: model.float()`."""
+        yield from self.facts.tree.expressions(later)
+        if isinstance(later.node, cst.If) and isinstance(step.node, cst.If):
+            if source_key(later.node.test) == source_key(step.node.test):
+                for inner in later.blocks[0].statements:
+                    yield from self.facts.tree.expressions(inner)
 
     def is_after_training(self, statement: Statement, seen: frozenset[Function] = frozenset()) -> bool:
         """True where no training step can run after a statement."""
