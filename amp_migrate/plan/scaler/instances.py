@@ -96,6 +96,9 @@ class Instances:
             waiting.extend(site.caller for site in self.passing.giving(function))
         if any(self._is_made_later(receivers[caller], use) for caller, use in self._reads(receivers, needing)):
             return None
+        reading = [method for method in self._methods_of(receivers) if method.owner in line]
+        if not Constructors(self.facts, reading).all_have_one(creations):
+            return None
         parameters = [self.passing.new_parameter(function) for function in needing]
         arguments = self.passing.arguments(
             parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
