@@ -76,13 +76,17 @@ class Calls:
                     seen.add(callee)
                     stack.append(callee)
 
+    def leads_to(self, function: Function, target: Function) -> bool:
+        """True where a function runs another one, or what that is defined in: a closure is handed on, and run later."""
+        return any(one is target or (one.encloses(target) and not one.is_module) for one in self.reachable(function))
+
     def of_other_programs(self, homes: Collection[Function]) -> set[Function]:
         """The functions that only scripts run which neither hold nor lead to any of some others."""
         own: set[Function] = set()
         other: set[Function] = set()
         for root in self.tree.roots:
             run = set(self.reachable(root))
-            leads = any(home in run or root.encloses(home) for home in homes)
+            leads = any(root.encloses(home) or self.leads_to(root, home) for home in homes)
             (own if leads else other).update(run)
         return other - own
 

@@ -229,11 +229,11 @@ class Devices:
         return None
 
     def _is_near_a_loss(self, move: Move) -> bool:
-        """True in a function that a loss is computed in, or that it calls, or that calls it."""
+        """True in a function that a loss is computed in, or that it calls, or that calls it or what it stands in."""
         calls = self.facts.calls
         return any(
             move.statement.function in calls.reachable(loss.statement.function)
-            or loss.statement.function in calls.reachable(move.statement.function)
+            or calls.leads_to(move.statement.function, loss.statement.function)
             or (
                 move.statement.function.owner is not None
                 and move.statement.function.owner is loss.statement.function.owner
