@@ -40,6 +40,7 @@ from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import MODERNISE, NATIVE, PLAIN, TITLES, Selection
 from amp_migrate.sources.forms import recognise
+from amp_migrate.sources.states import keep_format
 
 _MODULES_OF_MANY_UNITS = 24  # units share helpers, but memory may not grow with their number
 
@@ -68,23 +69,24 @@ class Outcome:
         return self.refusal is None and any(result.status == "error" for result in self.results)
 
 
-def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
+def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere, *, keeps_format: bool = False) -> Outcome:
     """Migrate the files of one unit, all of them or none. Never raises for bad input: the Results say what is wrong.
 
-    `elsewhere` is asked about functions and classes of other modules.
+    `elsewhere` is asked about functions and classes of other modules. With `keeps_format`, checkpoints that never held
+    the state of a scaler do without.
     """
     try:
-        return _migrate(files, options, elsewhere)
+        return _migrate(files, options, elsewhere, keeps_format)
     except Unreadable as error:
         return Outcome(error.results)
     except RecursionError:
         return Outcome(too_deep(files))
 
 
-def _migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
+def _migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere, keeps_format: bool) -> Outcome:
     read = read_unit(files)
     parsed = [SourceFile(parse(file.source), file.path, file.name) for file in read.files]
-    outcome = _Migration(Facts(parsed, elsewhere), read.files, options).run()
+    outcome = _Migration(Facts(parsed, elsewhere), read.files, options, keeps_format).run()
     return dataclasses.replace(outcome, results=read.as_written(outcome.results))
 
 
@@ -122,11 +124,12 @@ def modernise_and_check(
 
 
 class _Migration:
-    def __init__(self, facts: Facts, files: Sequence[Input], options: Options) -> None:
+    def __init__(self, facts: Facts, files: Sequence[Input], options: Options, keeps_format: bool) -> None:
         self.facts = facts
         self.written = facts  # what stands in the files, where `facts` become those of the plain program
         self.files = files
         self.options = options
+        self.keeps_format = keeps_format
         self.found: Sequence[cst.CSTNode] = ()
         self.sites: Counter[str] = Counter()
         self.form = ""
@@ -180,6 +183,8 @@ class _Migration:
                     self.facts = self.written
                     what = TITLES[source.form]
                     raise Refusal("AMP902", source.sites[0], f"what {what} is for is in none of these files")
+            if self.keeps_format:
+                keep_format(self.facts, found)
             plans = make_plans(self.facts, found, self.options)
             return self._written(found, plans)
         except Refusal as refusal:

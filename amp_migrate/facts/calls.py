@@ -31,6 +31,7 @@ class Calls:
 
     def __init__(self, tree: Tree, names: Names, objects: Objects) -> None:
         self.tree = tree
+        self._objects = objects
         self._by_callee: dict[Function, list[CallSite]] = {}
         self._by_statement: dict[Statement, list[CallSite]] = {}
         self._callees: dict[Function, list[Function]] = {}
@@ -76,15 +77,33 @@ class Calls:
                     seen.add(callee)
                     stack.append(callee)
 
+    def leads_to(self, function: Function, target: Function) -> bool:
+        """True where a function runs another one, or what that is defined in: a closure is handed on, and run later."""
+        return any(one is target or (one.encloses(target) and not one.is_module) for one in self.reachable(function))
+
     def of_other_programs(self, homes: Collection[Function]) -> set[Function]:
-        """The functions that only scripts run which neither hold nor lead to any of some others."""
+        """The functions that only scripts run which neither hold nor may lead to any of some others."""
+        leading = self._leading(homes)
         own: set[Function] = set()
         other: set[Function] = set()
         for root in self.tree.roots:
             run = set(self.reachable(root))
-            leads = any(home in run or root.encloses(home) for home in homes)
+            leads = not run.isdisjoint(leading) or any(root.encloses(home) for home in homes)
             (own if leads else other).update(run)
         return other - own
+
+    def _leading(self, homes: Collection[Function]) -> set[Function]:
+        """Some functions, those that may call them, and those that they are closures of, at any depth."""
+        found: set[Function] = set()
+        waiting = list(homes)
+        while waiting:
+            function = waiting.pop()
+            if function not in found:
+                found.add(function)
+                waiting += [statement.function for _, statement in self._objects.possible_callers(function)]
+                if function.parent is not None and not function.parent.is_module:
+                    waiting.append(function.parent)
+        return found
 
     def _in_order_of_execution(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
         """Inner calls first: `Trainer(model).fit(load())` constructs, loads, then fits."""

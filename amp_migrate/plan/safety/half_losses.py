@@ -58,10 +58,13 @@ def _is_mean(node: cst.BaseExpression) -> bool:
 
 
 def _values(context: Context, node: cst.Name | cst.Attribute) -> list[cst.BaseExpression]:
-    """What a name was given before, if that is certain, else by any assignment; of a tuple that a function returns its
-    part.
+    """What a name was given before, if that is certain, else by any assignment, or what was added to it; of a tuple
+    that a function returns its part.
     """
     before = context.precisions.value_before(node) if isinstance(node, cst.Name) else None
     if before is not None:
         return [before]
-    return [*context.facts.objects.values_of(node), *context.facts.objects.parts_returned(node)]
+    variable = context.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+    bindings = variable.bindings if variable is not None else []
+    added = [one.value for one in bindings if one.kind == "augment" and one.value is not None]  # loss += ...
+    return [*context.facts.objects.values_of(node), *added, *context.facts.objects.parts_returned(node)]

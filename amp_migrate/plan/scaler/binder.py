@@ -165,8 +165,10 @@ class Binder:
         (`train_once()` beside `cross_validate()`). Empty where that is not so.
         """
         homes = list(dict.fromkeys(setup.statement.function for setup in self.creations.setups))
-        used = [{user for user in self.users if self._leads_to(home, user)} for home in homes]
-        is_apart = not any(self._leads_to(one, other) for one in homes for other in homes if one is not other)
+        used = [{user for user in self.users if self.facts.calls.leads_to(home, user)} for home in homes]
+        is_apart = not any(
+            self.facts.calls.leads_to(one, other) for one in homes for other in homes if one is not other
+        )
         stays = all(setup.stays for setup in self.creations.setups)
         if len(homes) < 2 or not stays or not all(used) or not is_apart or any(home.is_module for home in homes):
             return []
@@ -189,13 +191,15 @@ class Binder:
         users = [user for user in self.users if not self._is_called_elsewhere(user)]
         owners: list[Function] = []
         for script in self.facts.tree.functions:
-            used = [user for user in users if self._leads_to(script, user)]
+            used = [user for user in users if self.facts.calls.leads_to(script, user)]
             if used and not self.facts.calls.callers(script):
                 owner = self._lowest(script, homes, used)
                 if owner is not None and owner not in owners:
                     owners.append(owner)
-        is_apart = not any(self._leads_to(one, other) for one in owners for other in owners if one is not other)
-        led_to = all(any(self._leads_to(owner, user) for owner in owners) for user in users)
+        is_apart = not any(
+            self.facts.calls.leads_to(one, other) for one in owners for other in owners if one is not other
+        )
+        led_to = all(any(self.facts.calls.leads_to(owner, user) for owner in owners) for user in users)
         return owners if len(owners) > 1 and is_apart and led_to else []
 
     def _lowest(self, script: Function, homes: set[Function], users: list[Function]) -> Function | None:
@@ -203,8 +207,8 @@ class Binder:
         candidates = [
             function
             for function in self.facts.calls.reachable(script)
-            if any(self._leads_to(function, home) for home in homes)
-            and all(self._leads_to(function, user) for user in users)
+            if any(self.facts.calls.leads_to(function, home) for home in homes)
+            and all(self.facts.calls.leads_to(function, user) for user in users)
         ]
         for function in candidates:
             below = self.facts.calls.callees(function)
@@ -218,13 +222,14 @@ class Binder:
         candidates = [
             function
             for function in self.facts.tree.functions
-            if self._leads_to(function, self.home) and all(self._leads_to(function, user) for user in users)
+            if self.facts.calls.leads_to(function, self.home)
+            and all(self.facts.calls.leads_to(function, user) for user in users)
         ]
         for function in candidates:
             below = self.facts.calls.callees(function)
             if not any(other in below for other in candidates if other is not function):
                 return function
-        user = next(user for user in users if not self._leads_to(self.home, user))
+        user = next(user for user in users if not self.facts.calls.leads_to(self.home, user))
         if not user.is_module:
             self.passing.check_callers(self.passing.threadable(user))
         raise Refusal(
@@ -237,9 +242,3 @@ class Binder:
         """True for what another script calls, and this one does not."""
         function = self.passing.threadable(user)
         return not self.facts.calls.callers(function) and self.facts.is_used_outside(function)
-
-    def _leads_to(self, function: Function, target: Function) -> bool:
-        return any(
-            reached is target or (reached.encloses(target) and not reached.is_module)
-            for reached in self.facts.calls.reachable(function)
-        )

@@ -33,9 +33,13 @@ class Constructors:
             creation = create(missing) if missing is not None else None
             if creation is not None:
                 found.append(creation)
-            elif not self._is_set_up(owner, found) and not self._is_abstract(owner):
+            elif not self._has_one(owner, found):
                 return []
         return found
+
+    def all_have_one(self, creations: list[Creation]) -> bool:
+        """False where an instance of a class that creates no scaler runs one of the methods, too."""
+        return all(self._has_one(owner, creations) for owner in self._classes)
 
     def constructors(self) -> set[Function | None]:
         """The `__init__` of each class that is more than a base; None where that is not in the unit."""
@@ -57,6 +61,9 @@ class Constructors:
         names = [function.name for function in inherited] or ["__init__"]
         methods = [self._method(owner, name) for name in dict.fromkeys(names)]
         return next((one for one in methods if one is not None and not self._leads_up(one, inherited)), None)
+
+    def _has_one(self, owner: Class, creations: list[Creation]) -> bool:
+        return self._is_set_up(owner, creations) or self._is_abstract(owner)
 
     def _is_set_up(self, owner: Class, creations: list[Creation]) -> bool:
         is_created = any(one.function.owner in self.facts.objects.ancestors(owner) for one in creations)

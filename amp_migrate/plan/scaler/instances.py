@@ -96,6 +96,9 @@ class Instances:
             waiting.extend(site.caller for site in self.passing.giving(function))
         if any(self._is_made_later(receivers[caller], use) for caller, use in self._reads(receivers, needing)):
             return None
+        reading = [method for method in self._methods_of(receivers) if method.owner in line]
+        if not Constructors(self.facts, reading).all_have_one(creations):
+            return None
         parameters = [self.passing.new_parameter(function) for function in needing]
         arguments = self.passing.arguments(
             parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
@@ -214,7 +217,7 @@ class Instances:
         given = [one for one in self.facts.tree.functions if one.name == "__init__" and self.passing.takes_handle(one)]
         if len(given) != 1 or given[0].owner is None or given[0].owner is home.owner:
             return None
-        return self.constructed(home, {*self._methods_below(given[0].owner)})
+        return self.constructed(home, {given[0], *self._methods_below(given[0])})
 
     def constructed(self, home: Function, given: Set[Function] = frozenset()) -> Binding | None:
         """A constructor that is given the scaler where an instance is made, and keeps it for the methods, those as well

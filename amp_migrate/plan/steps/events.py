@@ -33,6 +33,7 @@ _GRADIENT_WORDS = frozenset(
 )
 _BUILTINS = frozenset("sum filter chain print zip enumerate map len list tuple sorted next iter set dict".split())
 _NEUTRAL_METHODS = frozenset("step zero_grad state_dict load_state_dict add_param_group synchronize".split())
+_LOGS = frozenset("add_scalar add_scalars add_histogram".split())  # SummaryWriter's: they get values
 
 
 @dataclasses.dataclass(eq=False)
@@ -350,7 +351,7 @@ class _Collector:
         return {word for text in texts for word in re.findall(r"[a-z]+", text.lower())}
 
     def _is_neutral(self, call: cst.Call, name: str) -> bool:
-        if name in _NEUTRAL_METHODS:
+        if name in _NEUTRAL_METHODS or name in _LOGS:
             return True
         dotted = self.facts.names.dotted(call.func) or ""
         return name in ("no_grad", "set_grad_enabled", "enable_grad") or dotted.startswith("torch.optim.")

@@ -107,6 +107,8 @@ class Devices:
             for call in Behind(self.facts, self.optimizers, loss).calls():
                 if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call):
                     text = " ".join(self.facts.text(call).split())
+                    if self._is_up_to_callers(call):
+                        raise Refusal("AMP963", call, f"{text} shows no GPU: nothing in sight says which device")
                     raise Refusal("AMP969", call, f"{text} takes what the loss is made of away from the GPU")
 
     def _goes_to_cpu(self, call: cst.Call) -> bool:
@@ -114,6 +116,23 @@ class Devices:
             return not call.args
         device = argument_value(call, "device", 0) if called_name(call) == "to" else None
         return device is not None and self._place(device) == "elsewhere"
+
+    def _is_up_to_callers(self, call: cst.Call) -> bool:
+        """True for `x.to(device)` in `def fit(net, batches, device="cpu")` that nothing in sight calls."""
+        device = argument_value(call, "device", 0)
+        variable = self.facts.names.variable_at(device) if isinstance(device, cst.Name) else None
+        if variable is None or any(binding.kind != "param" for binding in variable.bindings):
+            return False
+        function = variable.scope.owner
+        return isinstance(function, Function) and not any(
+            self._gives_enough(given, function) for given, _ in self.facts.objects.possible_callers(function)
+        )
+
+    def _gives_enough(self, call: cst.Call, function: Function) -> bool:
+        """False for `self.net.train()` where `train(self, loader)` is a method of what has the net."""
+        given = [param for param, _ in self.facts.objects.arguments(call, function)]
+        needed = [param for param in function.parameters[function.is_method :] if param.default is None]
+        return any(arg.star for arg in call.args) or all(param in given for param in needed)
 
     # -- moves ------------------------------------------------------------------------------------------
 
@@ -233,11 +252,11 @@ class Devices:
         return None
 
     def _is_near_a_loss(self, move: Move) -> bool:
-        """True in a function that a loss is computed in, or that it calls, or that calls it."""
+        """True in a function that a loss is computed in, or that it calls, or that calls it or what it stands in."""
         calls = self.facts.calls
         return any(
             move.statement.function in calls.reachable(loss.statement.function)
-            or loss.statement.function in calls.reachable(move.statement.function)
+            or calls.leads_to(move.statement.function, loss.statement.function)
             or (
                 move.statement.function.owner is not None
                 and move.statement.function.owner is loss.statement.function.owner

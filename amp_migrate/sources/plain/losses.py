@@ -176,7 +176,7 @@ class Behind:
     def calls(self) -> Iterator[cst.Call]:
         """The calls whose results the loss is made of, those that are detached or have no graph left out."""
         yield from _calls_with_graph(self.facts, None, self.one.loss)
-        for statement in self._slice.statements:
+        for statement in sorted(self._slice.statements, key=lambda one: one.order):
             if not self._has_no_graph(statement):
                 yield from _calls_with_graph(self.facts, statement, statement.node)
 
