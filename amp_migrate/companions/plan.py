@@ -54,7 +54,8 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
     collapses = [*find_collapses(facts, root, decisions.calls), *find_repeated(facts, decisions.names)]
     gone = {use for collapse in collapses for use in collapse.uses}
     moved = plan_imports(facts, imports, uses, decisions, gone)
-    found = Recognition("companions", imports=list(dict.fromkeys(one.statement for one in imports)))
+    statements = list(dict.fromkeys(one.statement for one in imports))
+    found = Recognition("companions", modules=("apex",), imports=statements)
     for flag in availability_flags(facts, [*moved.certain, *moved.whole]):
         facts.conditions.known["variable", flag] = True
     try:
