@@ -56,7 +56,8 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
     choices = [one for one in find_choices(facts, decisions.calls) if one.use not in gone]
     gone |= {choice.use for choice in choices}
     moved = plan_imports(facts, imports, uses, decisions, gone)
-    found = Recognition("companions", imports=list(dict.fromkeys(one.statement for one in imports)))
+    statements = list(dict.fromkeys(one.statement for one in imports))
+    found = Recognition("companions", modules=("apex",), imports=statements)
     for flag in availability_flags(facts, [*moved.certain, *moved.whole]):
         facts.conditions.known["variable", flag] = True
     try:

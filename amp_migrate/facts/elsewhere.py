@@ -59,6 +59,10 @@ class Elsewhere(Protocol):
         """True where it certainly computes a binary cross entropy outside of any autocast of its own."""
         ...
 
+    def want_one_dtype(self, resolved: str) -> bool:
+        """True where it certainly writes by index or in place, which raises for half beside float32."""
+        ...
+
     def run_models(self, resolved: str) -> bool:
         """True where it certainly runs a model that it is given, for inference."""
         ...
@@ -140,6 +144,9 @@ class Nowhere:
         return False
 
     def compute_bce(self, resolved: str) -> bool:
+        return False
+
+    def want_one_dtype(self, resolved: str) -> bool:
         return False
 
     def run_models(self, resolved: str) -> bool:

@@ -19,6 +19,7 @@ from amp_migrate.files.decorations import decorations
 from amp_migrate.files.handed_back import hands_back_its_first
 from amp_migrate.files.imports import canonical, importable, member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.inference import runs_what_it_is_given
+from amp_migrate.files.one_dtype import wants_one_dtype
 from amp_migrate.files.read import read_if_there
 from amp_migrate.files.saving import saves_given
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
@@ -100,6 +101,12 @@ class Helpers:
         one that it names, outside of any autocast of its own.
         """
         return any(_computes_bce(definition) for _, definition in _definitions(resolved, and_what_they_name=True))
+
+    def want_one_dtype(self, resolved: str) -> bool:
+        """True where the function or class is found, and it, or another one that it names, writes by index or in
+        place.
+        """
+        return any(wants_one_dtype(definition) for _, definition in _definitions(resolved, and_what_they_name=True))
 
     def run_models(self, resolved: str) -> bool:
         """True where the function is found and runs a model that it is given, itself or in a function that it calls."""

@@ -64,12 +64,12 @@ def _may_import(facts: Facts, found: Recognition, statement: Statement) -> bool:
 
 def _only_computes(facts: Facts, found: Recognition, call: cst.Call) -> bool:
     """True for a call of a builtin, of a method of an object, of the source form, and for what writes a log."""
-    name = called_name(call)
-    if isinstance(call.func, cst.Name):
-        return facts.names.variable_at(call.func) is None and hasattr(builtins, name) and name not in _IMPORTING
-    if not isinstance(call.func, cst.Attribute) or name in _LOGGING:
-        return name in _LOGGING
-    dotted = facts.names.dotted(call.func)
+    name, is_method = called_name(call), isinstance(call.func, cst.Attribute)
+    if isinstance(call.func, cst.Name) and facts.names.variable_at(call.func) is None:
+        return hasattr(builtins, name) and name not in _IMPORTING
+    if is_method and name in _LOGGING:
+        return True
+    dotted = facts.names.dotted(call.func) if isinstance(call.func, (cst.Name, cst.Attribute)) else None
     if dotted is None:
-        return not facts.objects.candidates(call)
+        return is_method and not facts.objects.candidates(call)
     return dotted.split(".")[0] in _PLAIN_MODULES or any(dotted.startswith(f"{one}.") for one in found.modules)

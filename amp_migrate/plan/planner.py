@@ -181,15 +181,15 @@ class _Planner:
         if plan.bce:  # regions have become shorter
             reach = Reach(self.facts, forwards, regions)
         if not self.found.is_proven:
-            for setup in self.found.setups:
-                for model in setup.models:
-                    reach.add_model(model, setup.call)
+            self._add_models(reach)
             plan.safety = scan(self.facts, reach, plan.bce, self.found.backwards)
             plan.findings += plan.safety.findings
             self._check_is_read(plan)
             self._check_callers(roles, reach)
             self._check_sigmoids(plan)
-        elif not all(setup.level in ("O0", "O1") for setup in self.found.setups):
+        elif regions and not all(setup.level in ("O0", "O1") for setup in self.found.setups):
+            self._add_models(reach)
+            self._check_mixing_is_read(reach)
             match_mixed_types(self.facts, reach, plan.safety)
             plan.findings += plan.safety.findings
         if self.found.casts_models:
@@ -240,6 +240,16 @@ class _Planner:
         """A binary cross entropy raises under autocast: its file belongs to the unit (rule E4)."""
         unread = {name: call for name, call in reach.unread.items() if self.facts.elsewhere.compute_bce(name)}
         _refuse_unread(unread, "computes a binary cross entropy under autocast, and its file is not at hand")
+
+    def _add_models(self, reach: Reach) -> None:
+        for setup in self.found.setups:
+            for model in setup.models:
+                reach.add_model(model, setup.call)
+
+    def _check_mixing_is_read(self, reach: Reach) -> None:
+        """A model of half weights had one type throughout: where it writes by index, its file belongs to the unit."""
+        unread = {name: call for name, call in reach.unread.items() if self.facts.elsewhere.want_one_dtype(name)}
+        _refuse_unread(unread, "writes by index what may be half beside float32 now, and its file is not at hand")
 
     def _check_callers(self, roles: Roles, reach: Reach) -> None:
         """What a plain loop runs under autocast has to be made in the unit, or its code would go unread (rule H4)."""

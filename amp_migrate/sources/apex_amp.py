@@ -45,6 +45,7 @@ from amp_migrate.sources.handle import (
     scales_loss_of,
     used_without,
 )
+from amp_migrate.sources.idle import drop_idle_optimizers
 from amp_migrate.sources.initialize import read_setup
 from amp_migrate.sources.native import native_amp
 from amp_migrate.vocabulary import UNARY_MODULES
@@ -114,6 +115,7 @@ class _Reader:
             add_optimizers(self.facts, self.found, self._inits, self._wrapped)
             unscaled = used_without(self.facts, self.found)
             self.refusals += [unscaled] if unscaled is not None else []
+        drop_idle_optimizers(self.facts, self.found)
         if native is not None and self.found.sites:
             self.refusals.insert(0, native)
         if not self.refusals:

@@ -60,6 +60,7 @@ class Evaluation:
             if not self._is_open_forward(statement):
                 continue
             if not self._has_no_gradients(statement) and (not inference or statement.function.is_of_network):
+                self._leave_evaluations_behind(statement.function, set())
                 continue
             region = self._region(statement)
             if region is None:
@@ -78,6 +79,17 @@ class Evaluation:
                 joined = Region(first.region.block, first.region.first, second.region.last)
                 self.regions[self.regions.index(first)] = EvaluationRegion(joined, [*first.floats, *second.floats])
                 self.regions.remove(second)
+
+    def _leave_evaluations_behind(self, function: Function, seen: set[Function]) -> None:
+        """`loss = self.train_step(batch)` under no_grad: a function runs the model for the training as well."""
+        seen.add(function)
+        for site in self.facts.calls.callers(function):
+            if self._is_covered(site.statement, frozenset()) or site.statement in self.left:
+                continue
+            if self._has_no_gradients(site.statement):
+                self.left.append(site.statement)
+            elif site.caller not in seen:
+                self._leave_evaluations_behind(site.caller, seen)
 
     def _merge_arms(self) -> None:
         """Where both arms of an `if` are regions as a whole, the `if` is one."""

@@ -190,7 +190,8 @@ class _Finder:
             for site, paths in self._callers_of(found.open_paths, at.function):
                 reached = self._slice(site, paths, by_name=by_name) or reached
         if not forwards and not reached and not by_name:
-            forwards = _of_this_round(filter(self.forwards.computes, found.statements), at)
+            computing = [one for one in found.statements if not is_trailing_arithmetic(one, found.statements)]
+            forwards = _of_this_round(filter(self.forwards.computes, computing), at)
         if forwards:
             reached = True
             needed = self._after_forward(found.statements, forwards)

@@ -25,15 +25,18 @@ from amp_migrate.plan.safety.precision import Precision, is_of_module
 from amp_migrate.plan.safety.products import ADDED, factors, isolate
 from amp_migrate.plan.safety.repairs import Cast
 from amp_migrate.plan.safety.self_products import is_bounded
-
-_IN_PLACE = frozenset("addmm_ baddbmm_ addbmm_ addmv_ addr_".split())
+from amp_migrate.vocabulary import PRODUCTS_IN_PLACE
 
 
 def keep_distances(context: Context) -> None:
     """Float32 for the products of squared distances, and for the operands of products in place."""
     for statement in context.reach.statements:
         for part in context.facts.tree.expressions(statement):
-            if isinstance(part, cst.Call) and called_name(part) in _IN_PLACE and isinstance(part.func, cst.Attribute):
+            if (
+                isinstance(part, cst.Call)
+                and called_name(part) in PRODUCTS_IN_PLACE
+                and isinstance(part.func, cst.Attribute)
+            ):
                 _match(context, part.func.value, _matrices(part.args))
             elif isinstance(part, (cst.Call, cst.BinaryOperation)):
                 product = _behind_a_name(context, part) or part

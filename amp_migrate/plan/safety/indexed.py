@@ -23,25 +23,7 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import IN_HALF, Precision, is_of_module
 from amp_migrate.plan.safety.repairs import Cast
-
-# The position of the source among the arguments of the method. scatter_add and index_put are autocast's own.
-_SOURCES = {
-    "scatter_": 2,
-    "scatter": 2,
-    "scatter_add_": 2,
-    "scatter_reduce_": 2,
-    "scatter_reduce": 2,
-    "index_add_": 2,
-    "index_add": 2,
-    "index_copy_": 2,
-    "index_copy": 2,
-    "masked_scatter_": 1,
-    "masked_scatter": 1,
-    "index_put_": 1,
-    "put_": 1,
-    "lerp_": 0,
-    "lerp": 0,
-}
+from amp_migrate.vocabulary import WRITES_BY_INDEX
 
 
 def match_indexed_writes(context: Context) -> None:
@@ -66,7 +48,7 @@ def writes_by_index(
             if isinstance(target, cst.Subscript) and _is_by_tensor(context, target):
                 yield target.value, statement.node.value, None
     for call, _ in context.reach.calls():
-        if called_name(call) in _SOURCES and isinstance(call.func, cst.Attribute):
+        if called_name(call) in WRITES_BY_INDEX and isinstance(call.func, cst.Attribute):
             positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
             if context.facts.names.dotted(call.func) == f"torch.{called_name(call)}":
                 into, *given = positional or [call.func]
@@ -104,7 +86,7 @@ def _is_half_for_unknown(
 
 def _source(call: cst.Call, positional: list[cst.BaseExpression]) -> cst.BaseExpression | None:
     named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-    place = _SOURCES[called_name(call)]
+    place = WRITES_BY_INDEX[called_name(call)]
     given = positional[place] if len(positional) > place else None
     return given or named.get("src") or named.get("source") or named.get("values") or named.get("end")
 

@@ -92,6 +92,7 @@ _JOINING = frozenset("cat stack concat hstack vstack dstack".split())
 _COMBINING = frozenset("add sub mul div multiply subtract true_divide maximum minimum where".split())
 _WITH_INDICES = frozenset("max min topk sort kthvalue median mode".split())
 _SAME_DTYPE = frozenset("T mT H data real".split())
+_WEIGHTS = frozenset("weight bias in_proj_weight in_proj_bias".split())
 _PLAIN = frozenset("shape dtype device ndim requires_grad is_cuda training".split())
 _NUMPY_NUMBER = re.compile(r"numpy\.(?:float|int)\d*_?")
 _NUMPY_FUNCTION = re.compile(r"numpy\.(?:exp|log|sqrt|tanh|cos|sin|power|minimum|maximum|clip)")
@@ -300,8 +301,18 @@ class Precisions:
             return self.of(node.value)
         if node.attr.value in _PLAIN or self.facts.names.dotted(node) in _CONSTANTS:
             return NUMBER
+        if node.attr.value in _WEIGHTS and self._is_layer(node.value):
+            return SINGLE
         values = [*self.facts.objects.values_of(node), *self.buffers.get(node.attr.value, [])]
         return either(self.of(value) for value in values)
+
+    def _is_layer(self, node: cst.BaseExpression) -> bool:
+        """True for a layer of torch: autocast leaves its weights in float32, whatever it returns."""
+        if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+            return False
+        made = [one.origin for one in self.facts.objects.objects(node)]
+        names = [self.facts.names.dotted(one.func) or "" for one in made if isinstance(one, cst.Call)]
+        return bool(names) and len(names) == len(made) and all(name.startswith("torch.nn.") for name in names)
 
     @cached_property
     def buffers(self) -> dict[str, list[cst.BaseExpression]]:

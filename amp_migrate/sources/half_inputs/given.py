@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import Path, backward_slice, reads
+from amp_migrate.facts.dataflow import Path, backward_slice, own_reads, reads
 from amp_migrate.facts.tree import Function, Statement, walk
 from amp_migrate.plan.roles import Roles
+from amp_migrate.sources.half_inputs.integers import passed_on, passing_on
 
 # What loaders, loops and compositions of transforms call.
 _OF_ELEMENTS = ("__getitem__", "__iter__", "__next__", "__call__")
@@ -39,14 +40,18 @@ class Given:
         """
         if node in self.parts:
             return
-        for part in walk(node):
+        parts = list(walk(node))
+        for part in passing_on(parts):
             self._take(part, at)
-        made = backward_slice(at, list(reads(node)), lambda path: path == ("self",))
+        made = backward_slice(at, passed_on(reads(node), parts), lambda path: path == ("self",), self._reads_of)
         for statement in made.statements:
-            for part in self.facts.tree.expressions(statement):
+            for part in passing_on(list(self.facts.tree.expressions(statement))):
                 self._take(part, statement)
         for path in made.open_paths:
             self._follow_from_outside(path, at.function, is_in_helper=is_in_helper)
+
+    def _reads_of(self, statement: Statement) -> list[Path]:
+        return passed_on(own_reads(statement), list(self.facts.tree.expressions(statement)))
 
     def _take(self, part: cst.CSTNode, statement: Statement) -> None:
         """One part, with what a function of the unit gives back there; models are no helpers."""

@@ -1,0 +1,36 @@
+"""Whether code of other files may raise where tensors of two types meet: half beside float32, under autocast.
+
+Slices and single positions are copied, and cast on the way; masks and tensors of indices want equal dtypes.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from amp_migrate.files.bindings import called_name
+from amp_migrate.vocabulary import PRODUCTS_IN_PLACE, WRITES_BY_INDEX
+
+_WRITES = PRODUCTS_IN_PLACE | WRITES_BY_INDEX.keys()
+
+
+def wants_one_dtype(code: ast.AST) -> bool:
+    """True for code with a write by what may be a mask or a tensor of indices, or with a product in place."""
+    return any(
+        _writes_by_index(node) if isinstance(node, ast.Assign) else isinstance(node, ast.Call) and _is_write(node)
+        for node in ast.walk(code)
+    )
+
+
+def _is_write(call: ast.Call) -> bool:
+    return called_name(call) in _WRITES
+
+
+def _writes_by_index(assignment: ast.Assign) -> bool:
+    """`features[masked] = token`; a number is written into a tensor of any type."""
+    targets = [target for target in assignment.targets if isinstance(target, ast.Subscript)]
+    return not isinstance(assignment.value, ast.Constant) and any(map(_is_by_tensor, targets))
+
+
+def _is_by_tensor(target: ast.Subscript) -> bool:
+    indices = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    return not all(isinstance(index, (ast.Slice, ast.Constant, ast.UnaryOp)) for index in indices)
