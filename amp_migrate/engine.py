@@ -40,7 +40,6 @@ from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.selection import MODERNISE, NATIVE, PLAIN, TITLES, Selection
 from amp_migrate.sources.forms import recognise
-from amp_migrate.sources.states import keep_format
 
 _MODULES_OF_MANY_UNITS = 24  # units share helpers, but memory may not grow with their number
 
@@ -69,24 +68,23 @@ class Outcome:
         return self.refusal is None and any(result.status == "error" for result in self.results)
 
 
-def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere, *, keeps_format: bool = False) -> Outcome:
+def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
     """Migrate the files of one unit, all of them or none. Never raises for bad input: the Results say what is wrong.
 
-    `elsewhere` is asked about functions and classes of other modules. With `keeps_format`, checkpoints that never held
-    the state of a scaler do without.
+    `elsewhere` is asked about functions and classes of other modules.
     """
     try:
-        return _migrate(files, options, elsewhere, keeps_format)
+        return _migrate(files, options, elsewhere)
     except Unreadable as error:
         return Outcome(error.results)
     except RecursionError:
         return Outcome(too_deep(files))
 
 
-def _migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere, keeps_format: bool) -> Outcome:
+def _migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
     read = read_unit(files)
     parsed = [SourceFile(parse(file.source), file.path, file.name) for file in read.files]
-    outcome = _Migration(Facts(parsed, elsewhere), read.files, options, keeps_format).run()
+    outcome = _Migration(Facts(parsed, elsewhere), read.files, options).run()
     return dataclasses.replace(outcome, results=read.as_written(outcome.results))
 
 
@@ -124,12 +122,11 @@ def modernise_and_check(
 
 
 class _Migration:
-    def __init__(self, facts: Facts, files: Sequence[Input], options: Options, keeps_format: bool) -> None:
+    def __init__(self, facts: Facts, files: Sequence[Input], options: Options) -> None:
         self.facts = facts
         self.written = facts  # what stands in the files, where `facts` become those of the plain program
         self.files = files
         self.options = options
-        self.keeps_format = keeps_format
         self.found: Sequence[cst.CSTNode] = ()
         self.sites: Counter[str] = Counter()
         self.form = ""
@@ -183,8 +180,6 @@ class _Migration:
                     self.facts = self.written
                     what = TITLES[source.form]
                     raise Refusal("AMP902", source.sites[0], f"what {what} is for is in none of these files")
-            if self.keeps_format:
-                keep_format(self.facts, found)
             plans = make_plans(self.facts, found, self.options)
             return self._written(found, plans)
         except Refusal as refusal:

@@ -76,9 +76,15 @@ def make_plans(facts: Facts, found: Recognition, options: Options) -> list[Train
     _settle_conditions(facts, found, hung)
     drop_identities(facts, found)
     plans: list[TrainingPlan] = []
-    for part in split_recognition(facts, found):
+    waiting = split_recognition(facts, found)
+    while waiting:
+        part, *waiting = waiting
         shared = [found.region for plan in plans for found in plan.regions]
-        plan = _Planner(facts, part, options, shared, hung).plan()
+        try:
+            plan = _Planner(facts, part, options, shared, hung).plan()
+        except _OutOfReach:
+            waiting = [*split_recognition(facts, part), *waiting]  # states may have been all that held it together
+            continue
         _drop_repeated(plan, plans)
         plans.append(plan)
     return plans
@@ -94,6 +100,10 @@ def _drop_repeated(plan: TrainingPlan, earlier: list[TrainingPlan]) -> None:
                     setattr(mine, field.name, [one for one in getattr(mine, field.name) if one not in known])
         known_calls = {site.call for site in other.bce}
         plan.bce = [site for site in plan.bce if site.call not in known_calls]
+
+
+class _OutOfReach(Exception):
+    """The scaler does not get to where checkpoints are made: these are left out now, and the rest is planned anew."""
 
 
 class _Planner:
@@ -153,7 +163,7 @@ class _Planner:
         except Refusal:
             if not self._leave_states_out():
                 raise
-            return self.plan()
+            raise _OutOfReach from None
         check_tests(self.facts, tests, scalers)
         self._check_handed_on(scalers)
         check_given_to_models(self.facts, forwards, regions)

@@ -68,15 +68,6 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
         found.findings.append(facts.finding(alone, "AMP413", message))
 
 
-def keep_format(facts: Facts, found: Recognition) -> None:
-    """Leaves the checkpoints as they are, where the scaler cannot be handed to all that save and load them."""
-    if found.added:
-        first = found.added[0]
-        message = f"the scaler is out of reach here: its state is not kept beside that of {facts.text(first.optimizer)}"
-        found.findings.append(facts.finding(first.statement.node, "AMP413", message))
-        found.added.clear()
-
-
 def _note_savers(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
     """The calls that give an optimizer to what saves its state in another file: the scaler's would stand there."""
     for call, _ in facts.tree.every(cst.Call):

@@ -41,8 +41,6 @@ _MAY_BE_ELSEWHERE = frozenset(
 )
 # Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
-# Those of which checkpoints alone may be the reason.
-_OUT_OF_REACH = frozenset("AMP914 AMP915".split())
 _SETS_UP = re.compile(rb"\bamp\s*\.\s*init(?:ialize)?\(|\binitialize\(")
 _MOVES_TO_GPU = re.compile(rb"\.cuda\(|\.to\(|\bcuda\b|DataParallel")
 _CASTS = re.compile(rb"\.half\(\)|\bfloat16\b|\bHalfTensor\b")
@@ -115,7 +113,6 @@ class _Units:
         self.whole_units = whole_units
         self._outcomes: dict[tuple[Path, ...], Outcome] = {}
         self._cast_for_others: set[Path] = set()
-        self._keeps_format = False
         self._giving: set[Path] = set()  # files that cast what models in other files are given
         self.index = workspace.index(tie)
 
@@ -172,24 +169,6 @@ class _Units:
         return units
 
     def _migrated(self, unit: Unit) -> _Done:
-        done = self._with_all_it_needs(unit)
-        return self._without_states(unit) or done if self._may_lack_states(done) else done
-
-    def _may_lack_states(self, done: _Done) -> bool:
-        """True where the scaler has no way to all that needs it: it may be checkpoints alone that are out of reach."""
-        codes = {reason.code for reason in done.attempt.reasons}
-        saved = any(b"state_dict" in self.index.source(file) for file in done.unit.files)
-        return bool(codes & _OUT_OF_REACH) and saved
-
-    def _without_states(self, unit: Unit) -> _Done | None:
-        """The same where checkpoints keep their format: a run that is resumed starts with the default loss scale."""
-        self._keeps_format = True
-        known, self._outcomes = self._outcomes, {}
-        done = self._with_all_it_needs(unit)
-        self._keeps_format, self._outcomes = False, known
-        return done if done.attempt.changed and not done.attempt.reasons else None
-
-    def _with_all_it_needs(self, unit: Unit) -> _Done:
         done = self._with_savers(self._with_context(self._with_half_inputs(self._with_models(self._grown(unit)))))
         return self._unless_others_decide(self._unless_casts_need_apex(done))
 
@@ -487,7 +466,7 @@ class _Units:
             is_set_up=self._cast_for_others.issuperset(files),
         )
         try:
-            outcome = migrate(inputs, options, helpers, keeps_format=self._keeps_format)
+            outcome = migrate(inputs, options, helpers)
         except Exception as error:  # a bug of ours must not cost the user the other files
             message = f"{type(error).__name__}: {error}"
             return Outcome([Result.broken(one.path, one.source, message) for one in inputs])
