@@ -1,7 +1,9 @@
 """Where no name tells the device of a plain loop, the models that went there do.
 
-built = build(settings)             moves the model, by a decision of its own
-Trainer(**built)                    self.scaler = GradScaler(enabled=next(model.parameters()).is_cuda)
+    built = build(settings)             moves the model, by a decision of its own
+    Trainer(**built)                    self.scaler = GradScaler(enabled=next(model.parameters()).is_cuda)
+
+Asked before it goes there, a model would say that it is on the CPU, and the training would stay in float32.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ class AskedModels:
         """The question behind a statement of a function, before it, or at its end; None where a model may be moved
         later, or where the function knows of none.
         """
-        first = _Until(at, before)
-        if not all(self._is_moved(move, function, first) for move in moves):
+        until = _Until(at, before)
+        if not all(self._is_moved(move, function, until) for move in moves):
             return None
-        model = next((one for one in self._bound(function, first) if self._is_model(one)), None)
+        model = next((one for one in self._bound(function, until) if self._is_model(one)), None)
         return f"next({self.facts.text(model)}.parameters()).is_cuda" if model is not None else None
 
     # -- a model that the function knows ----------------------------------------------------------------
