@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import without_not
+from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.tree import Function, names_in
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
@@ -96,10 +97,23 @@ class Passing:
             )
         self._check_decorators(function)
         for site in callers:
+            other = self._other_class(site.call) if function.is_method else None
+            if other is not None:
+                message = f"{function.name} needs the scaler, and may be that of {other} here, which does not take it"
+                raise Refusal("AMP915", site.call, message)
             if any(arg.star and not self._takes_named(function, arg) for arg in site.call.args):
                 raise Refusal(
                     "AMP915", site.call, f"{function.name} needs the scaler, but is called with starred arguments"
                 )
+
+    def _other_class(self, call: cst.Call) -> str | None:
+        """The class of another file, outside of the unit, that the object of a method may be of."""
+        receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+        if receiver is None or self.facts.objects.exact_class(receiver) is not None:
+            return None
+        makers = [one.func for one in self.facts.objects.calls_behind(receiver)]
+        paths = [path for maker in makers for path in self.facts.names.imported_as(maker)]
+        return next((shown(path) for path in paths if self.facts.elsewhere.is_there(path)), None)
 
     def _takes_named(self, function: Function, starred: cst.Arg) -> bool:
         """True for `**settings`, beside which an argument can stand by its name: nothing in there has the name of a
