@@ -41,11 +41,17 @@ def calls_open(facts: Facts, call: cst.Call) -> bool:
     func = call.func
     if not isinstance(func, _NAMES) or (isinstance(func, cst.Name) and facts.names.variable_at(func) is None):
         return False  # a builtin, or what a star import brings along
+    if any(_is_array(arg.value) for arg in call.args):
+        return False  # no network takes arrays of NumPy
     objects = facts.objects.objects(func)
     if isinstance(func, cst.Attribute):
         return any(_is_open_field(facts, one) for one in objects)
     makes = (one for one in objects if isinstance(one.source.origin, (Class, cst.ClassDef, cst.Call)))
     return not objects or any(_is_open(facts, one) for one in makes)
+
+
+def _is_array(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "numpy"
 
 
 def is_instantiated(facts: Facts, call: cst.Call) -> bool:
