@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
 import libcst as cst
 
@@ -212,21 +212,25 @@ class Instances:
         the scaler.
         """
         given = [one for one in self.facts.tree.functions if one.name == "__init__" and self.passing.takes_handle(one)]
-        if len(given) != 1 or given[0].owner is None or given[0].owner is home.owner:
+        owners = [one.owner for one in given if one.owner is not None]
+        if not owners or home.owner in owners:
             return None
-        return self.constructed(home, {*self._methods_below(given[0].owner)})
+        return self.constructed(home, {method for owner in owners for method in self._methods_below(owner)}, given)
 
-    def constructed(self, home: Function, given: Set[Function] = frozenset()) -> Binding | None:
+    def constructed(
+        self, home: Function, given: Set[Function] = frozenset(), handing: Sequence[Function] = ()
+    ) -> Binding | None:
         """A constructor that is given the scaler where an instance is made, and keeps it for the methods, those as well
         that are `given` it although they could see it; a function beside them that saves or loads its state is given
-        it, too.
+        it, too. Constructors of derived classes may be `handing` it on.
         """
 
         def is_inside(function: Function) -> bool:
             return home.encloses(function) and not any(method.encloses(function) for method in given)
 
         outside = [user for user in self.users if not is_inside(user)]
-        init = self._called_by_all(Constructors(self.facts, self._methods_of(outside)).constructors())
+        makers = Constructors(self.facts, self._methods_of(outside)).constructors()
+        init = self._called_by_all({*handing} or makers)
         if init is None or not init.parameters or not self.facts.calls.callers(init):
             return None
         assert init.owner is not None
@@ -234,12 +238,13 @@ class Instances:
         if kept is None or not takes_attributes(self.facts, init.owner):
             return None
         carrier = Carrier(f"{init.parameters[0].name.value}.")
-        carriers = {method: carrier for method in self._methods_below(init.owner) if method is not init}
+        below = self._methods_below(init.owner)
+        carriers = {method: carrier for method in below if method is not init and method not in handing}
         keeping = (*carriers, init)
         helpers = [user for user in outside if not any(method.encloses(user) for method in keeping)]
         if helpers and all(self.passing.only_keeps_state(user) for user in outside):  # nothing that trains
             return None
-        if any(user.is_method or not self.passing.only_keeps_state(user) for user in helpers):
+        if any(user.is_method or not self._can_be_given(user) for user in helpers):
             return None
 
         def sees(function: Function) -> bool:
@@ -248,6 +253,10 @@ class Instances:
         parameters, arguments = self.passing.through([init, *helpers], sees)
         creation = self._before_calls(self.creations.at(home), [argument.call for argument in arguments])
         return Binding([creation], None, parameters, arguments, {}, carriers=carriers, taken_up=((kept, carrier),))
+
+    def _can_be_given(self, helper: Function) -> bool:
+        """True for a function beside the class that saves or loads a state, or was given the handle as well."""
+        return self.passing.only_keeps_state(helper) or self.passing.takes_handle(helper)
 
     def _called_by_all(self, inits: set[Function | None]) -> Function | None:
         """The only constructor, or that of a base class which those of the derived classes call."""
