@@ -37,6 +37,11 @@ def unknown_code(codes: Iterable[str]) -> str | None:
     return next((code for code in codes if not any(known.startswith(code) for known in known_codes())), None)
 
 
+def no_form(codes: Iterable[str]) -> str | None:
+    """The first of some codes that begins none of a source form: selecting it would look for nothing."""
+    return next((code for code in codes if not any(form.startswith(code) for form in TITLES)), None)
+
+
 @dataclasses.dataclass(frozen=True)
 class Selection:
     """Codes of source forms (`AMP050`), of findings (`AMP104`), or the beginnings of some (`AMP4`).

@@ -251,3 +251,6 @@ def test_an_unknown_code_is_bad_usage(repository):
     result = run("--select", "E501", ".", cwd=repository)
     assert result.returncode == 2
     assert b"E501 is no code of amp-migrate" in result.stderr
+    result = run("--select", "AMP010,AMP104", ".", cwd=repository)
+    assert result.returncode == 2
+    assert b"AMP104 is a finding" in result.stderr

@@ -24,7 +24,7 @@ from amp_migrate.report.model import Report
 from amp_migrate.report.parts import diff_for_people
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
-from amp_migrate.selection import Selection, unknown_code
+from amp_migrate.selection import TITLES, Selection, no_form, unknown_code
 
 # `amp-migrate --help` is the help of this command.
 _OTHER_COMMANDS = """\b
@@ -219,6 +219,9 @@ def _codes(given: tuple[str, ...], option: str) -> tuple[str, ...]:
     unknown = unknown_code(codes)
     if unknown is not None:
         raise click.BadParameter(f"{unknown} is no code of amp-migrate", param_hint=option)
+    other = no_form(codes) if option == "--select" else None
+    if other is not None:
+        raise click.BadParameter(f"{other} is a finding; what is looked for are {', '.join(TITLES)}", param_hint=option)
     return codes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 
 import libcst as cst
 
@@ -215,14 +215,18 @@ class Instances:
         the scaler.
         """
         given = [one for one in self.facts.tree.functions if one.name == "__init__" and self.passing.takes_handle(one)]
-        if len(given) != 1 or given[0].owner is None or given[0].owner is home.owner:
+        owners = [one.owner for one in given if one.owner is not None]
+        if not owners or home.owner in owners:
             return None
-        return self.constructed(home, {given[0], *self._methods_below(given[0])})
+        methods = {method for one in given for method in self._methods_below(one)}
+        return self.constructed(home, {*given, *methods}, given)
 
-    def constructed(self, home: Function, given: Set[Function] = frozenset()) -> Binding | None:
+    def constructed(
+        self, home: Function, given: Set[Function] = frozenset(), handing: Sequence[Function] = ()
+    ) -> Binding | None:
         """A constructor that is given the scaler where an instance is made, and keeps it for the methods, those as well
         that are `given` it although they could see it; a function beside them that saves or loads its state is given
-        it, too.
+        it, too. Constructors of derived classes may be `handing` it on.
         """
 
         def is_inside(function: Function) -> bool:
@@ -231,7 +235,7 @@ class Instances:
         outside = [user for user in self.users if not is_inside(user)]
         inits = Constructors(self.facts, self._methods_of(outside)).constructors()
         unused = self._of_nobody(inits)
-        init = self._called_by_all(inits.difference(unused))
+        init = self._called_by_all({*handing} or inits.difference(unused))
         if init is None or not self.facts.calls.callers(init):
             return None
         taken_up = [one for keeping in (init, *unused) if (one := self._takes_up(keeping)) is not None]
@@ -242,11 +246,12 @@ class Instances:
             method: carrier
             for one, (_, carrier) in zip(keeping, taken_up, strict=True)
             for method in self._methods_below(one)
+            if method not in handing
         }
         helpers = [user for user in outside if not any(method.encloses(user) for method in (*carriers, *keeping))]
         if helpers and all(self.passing.only_keeps_state(user) for user in outside):  # nothing that trains
             return None
-        if any(user.is_method or not self.passing.only_keeps_state(user) for user in helpers):
+        if any(user.is_method or not self._can_be_given(user) for user in helpers):
             return None
 
         def sees(function: Function) -> bool:
@@ -282,6 +287,10 @@ class Instances:
         if kept is None or not init.parameters or init.owner is None or not takes_attributes(self.facts, init.owner):
             return None
         return kept, Carrier(f"{init.parameters[0].name.value}.")
+
+    def _can_be_given(self, helper: Function) -> bool:
+        """True for a function beside the class that saves or loads a state, or was given the handle as well."""
+        return self.passing.only_keeps_state(helper) or self.passing.takes_handle(helper)
 
     def _called_by_all(self, inits: set[Function | None]) -> Function | None:
         """The only constructor, or that of a base class which those of the derived classes call."""

@@ -235,6 +235,8 @@ class Reader:
             self.found.removed.append(statement)
         elif method == "zero_grad" and self._is_wrapped(receiver):
             self._zero_grad(call)
+        elif method in _INTERNALS and self._is_wrapped(receiver):
+            raise Refusal("AMP930", call, f"{self.facts.text(call)} reads the inside of the wrapper")
 
     def _backward(self, call: cst.Call, statement: Statement) -> None:
         assert isinstance(call.func, cst.Attribute)
