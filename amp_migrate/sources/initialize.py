@@ -10,6 +10,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import negated
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Finding, Refusal
@@ -265,7 +266,8 @@ def _loss_scale(facts: Facts, given: Arguments, level: str | None) -> LossScale:
     node = given.get("loss_scale")
     value = _constant(facts, node) if node is not None else None
     if value is UNKNOWN:
-        return LossScale(runtime=node, minimum=minimum, maximum=maximum)
+        number, test = _dynamic_or_number(facts, node)
+        return LossScale(runtime=number, dynamic_when=test, minimum=minimum, maximum=maximum)
     if value is None:
         return LossScale(static=_DEFAULT_SCALE.get(level or ""), minimum=minimum, maximum=maximum)
     if value == "dynamic":
@@ -275,6 +277,28 @@ def _loss_scale(facts: Facts, given: Arguments, level: str | None) -> LossScale:
     except (TypeError, ValueError):
         assert node is not None
         raise Refusal("AMP906", node, f"loss_scale={facts.text(node)} is no number: apex raises here") from None
+
+
+def _dynamic_or_number(
+    facts: Facts, node: cst.BaseExpression | None
+) -> tuple[cst.BaseExpression | None, cst.BaseExpression | None]:
+    """`scale` and `scale == 0` of `"dynamic" if scale == 0 else scale`; for anything else the whole, and no test."""
+    if isinstance(node, cst.IfExp):
+        for dynamic, number, test in (
+            (node.body, node.orelse, node.test),
+            (node.orelse, node.body, negated(node.test)),
+        ):
+            if literal_value(dynamic) == "dynamic" and _is_compared_with_number(facts, number, node.test):
+                return number, test
+    return node, None
+
+
+def _is_compared_with_number(facts: Facts, node: cst.BaseExpression, test: cst.BaseExpression) -> bool:
+    """True for `scale` in `scale == 0`."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    other = literal_value(test.comparisons[0].comparator)
+    return facts.text(test.left) == facts.text(node) and isinstance(other, (int, float)) and not isinstance(other, bool)
 
 
 def _constant(facts: Facts, node: cst.BaseExpression) -> object:
