@@ -106,6 +106,7 @@ class Callables(ABC):
         owners = [owner for owner in self.origins(call.func.value) if isinstance(owner, Class)]
         found = {method for owner in owners for method in self._methods(owner, call.func.attr.value)}
         found |= {method for owner in owners for method in self._of_siblings(owner, call.func.attr.value)}
+        found = {method for method in found if self._gives_enough(call, method)}
         held = set() if found else self.origins(call.func)
         found |= {self.tree.function_at[one] for one in held if isinstance(one, cst.FunctionDef)}
         return found or self._called_instances(call)
@@ -156,6 +157,14 @@ class Callables(ABC):
                 param = next(positional, None)
                 if param is not None:
                     yield param, arg
+
+    def _gives_enough(self, call: cst.Call, function: Function) -> bool:
+        """False for `self.net.train()` where `train(self, batches)` is a method of what has the net."""
+        is_decorated = isinstance(function.node, cst.FunctionDef) and bool(function.node.decorators)
+        if is_decorated or any(arg.star for arg in call.args):
+            return True
+        given = [param for param, _ in self.arguments(call, function)]
+        return all(param in given or param.default is not None for param in self._given_in(call, function))
 
     def _given_in(self, call: cst.Call, function: Function) -> list[cst.Param]:
         """The parameters that a call can give: without the instance that a method is called on."""

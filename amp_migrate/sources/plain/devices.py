@@ -124,15 +124,7 @@ class Devices:
         if variable is None or any(binding.kind != "param" for binding in variable.bindings):
             return False
         function = variable.scope.owner
-        return isinstance(function, Function) and not any(
-            self._gives_enough(given, function) for given, _ in self.facts.objects.possible_callers(function)
-        )
-
-    def _gives_enough(self, call: cst.Call, function: Function) -> bool:
-        """False for `self.net.train()` where `train(self, loader)` is a method of what has the net."""
-        given = [param for param, _ in self.facts.objects.arguments(call, function)]
-        needed = [param for param in function.parameters[function.is_method :] if param.default is None]
-        return any(arg.star for arg in call.args) or all(param in given for param in needed)
+        return isinstance(function, Function) and not self.facts.objects.possible_callers(function)
 
     # -- moves ------------------------------------------------------------------------------------------
 
