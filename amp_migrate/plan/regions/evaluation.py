@@ -74,7 +74,7 @@ class Evaluation:
         """`loss = self.train_step(batch)` under no_grad: a function runs the model for the training as well."""
         seen.add(function)
         for site in self.facts.calls.callers(function):
-            if self._is_covered(site.statement, frozenset()) or site.statement in self.left:
+            if self._may_be_covered(site.statement, set()) or site.statement in self.left:
                 continue
             if self._has_no_gradients(site.statement):
                 self.left.append(site.statement)
@@ -122,6 +122,15 @@ class Evaluation:
         if not callers or function in seen or self.facts.calls.value_uses(function):
             return False
         return all(self._is_covered(site.statement, seen | {function}) for site in callers)
+
+    def _may_be_covered(self, statement: Statement, seen: set[Function]) -> bool:
+        """True in a region, and in a function that a region runs, be it among others: a teacher's forward."""
+        if any(region.covers(statement) for region in self.covered):
+            return True
+        if statement.function in seen:
+            return False
+        seen.add(statement.function)
+        return any(self._may_be_covered(one.statement, seen) for one in self.facts.calls.callers(statement.function))
 
     def _has_no_gradients(self, statement: Statement) -> bool:
         """True under no_grad, in a function decorated with it, or in one that only evaluates."""
