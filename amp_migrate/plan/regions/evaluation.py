@@ -77,7 +77,8 @@ class Evaluation:
             if self._may_be_covered(site.statement, set()) or site.statement in self.left:
                 continue
             if self._has_no_gradients(site.statement):
-                self.left.append(site.statement)
+                if not self._trains(site.caller):
+                    self.left.append(site.statement)
             elif site.caller not in seen:
                 self._leave_evaluations_behind(site.caller, seen)
 
@@ -122,6 +123,11 @@ class Evaluation:
         if not callers or function in seen or self.facts.calls.value_uses(function):
             return False
         return all(self._is_covered(site.statement, seen | {function}) for site in callers)
+
+    def _trains(self, function: Function) -> bool:
+        """True for a function that runs a model with gradients, too: the forward without them is a teacher's."""
+        inside = (inner for statement in function.body.statements for inner in statement.descendants())
+        return any(self.forwards.runs_model_here(one) and not self._has_no_gradients(one) for one in inside)
 
     def _may_be_covered(self, statement: Statement, seen: set[Function]) -> bool:
         """True in a region, and in a function that a region runs, be it among others: a teacher's forward."""
