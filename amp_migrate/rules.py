@@ -141,8 +141,8 @@ _RULES = (
         "AMP116",
         "attention",
         "an argument of amp.initialize has no native form",
-        "autocast keeps weights in float32 and decides casts by operation",
-        "check that nothing relies on the dtype of weights or outputs",
+        "autocast keeps weights in float32 and decides casts by operation; GradScaler has no bounds for its scale",
+        "check that nothing relies on the dtype of weights or outputs, or on the bounds of the scale",
     ),
     Rule(
         "AMP117",

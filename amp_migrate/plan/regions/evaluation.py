@@ -84,10 +84,11 @@ class Evaluation:
         """`loss = self.train_step(batch)` under no_grad: a function runs the model for the training as well."""
         seen.add(function)
         for site in self.facts.calls.callers(function):
-            if self._is_covered(site.statement, frozenset()) or site.statement in self.left:
+            if self._may_be_covered(site.statement, set()) or site.statement in self.left:
                 continue
             if self._has_no_gradients(site.statement):
-                self.left.append(site.statement)
+                if not self._trains(site.caller):
+                    self.left.append(site.statement)
             elif site.caller not in seen:
                 self._leave_evaluations_behind(site.caller, seen)
 
@@ -132,6 +133,20 @@ class Evaluation:
         if not callers or function in seen or self.facts.calls.value_uses(function):
             return False
         return all(self._is_covered(site.statement, seen | {function}) for site in callers)
+
+    def _trains(self, function: Function) -> bool:
+        """True for a function that runs a model with gradients, too: the forward without them is a teacher's."""
+        inside = (inner for statement in function.body.statements for inner in statement.descendants())
+        return any(self.forwards.runs_model_here(one) and not self._has_no_gradients(one) for one in inside)
+
+    def _may_be_covered(self, statement: Statement, seen: set[Function]) -> bool:
+        """True in a region, and in a function that a region runs, be it among others: a teacher's forward."""
+        if any(region.covers(statement) for region in self.covered):
+            return True
+        if statement.function in seen:
+            return False
+        seen.add(statement.function)
+        return any(self._may_be_covered(one.statement, seen) for one in self.facts.calls.callers(statement.function))
 
     def _has_no_gradients(self, statement: Statement) -> bool:
         """True under no_grad, in a function decorated with it, or in one that only evaluates."""
