@@ -511,10 +511,10 @@ class Objects(Callables):
         return given["models"], optimizers
 
     def _select(self, objects: ObjectSet, field: str) -> ObjectSet:
-        found = _NOTHING
+        found: set[Object] = set()
         for one in objects:
             found |= self._answers.to((one, field), partial(self._field, one, field))
-        return found
+        return frozenset(found)
 
     def _field(self, one: Object, field: str) -> ObjectSet:
         if one.kind == "import":
@@ -543,16 +543,17 @@ class Objects(Callables):
         return stored | {Object("field", field, one)}
 
     def _stored(self, one: Object, field: str) -> ObjectSet:
-        keys = [field, ANY] if field.startswith("[") else [field]
-        if field == ANY:
-            keys = self._stores.elements()
-        found = _NOTHING
-        for key in dict.fromkeys(keys):
-            if key not in self._kept:
-                self._kept[key] = Kept(self._stores.at(key), self.objects, self._answers.knows)
-            for store in self._kept[key].by(one):
-                found |= self._walk(self.objects(store.value), store.selector)
-        return found
+        if field not in self._kept:
+            self._kept[field] = Kept(self._stores_like(field), self.objects, self._answers.knows)
+        found: set[Object] = set()
+        for store in self._kept[field].by(one):
+            found |= self._walk(self.objects(store.value), store.selector)
+        return frozenset(found)
+
+    def _stores_like(self, field: str) -> list[Store]:
+        """The stores that a field may be of: any element is that of a key, and the one of a key may be any element."""
+        keys = self._stores.elements() if field == ANY else [field, ANY] if field.startswith("[") else [field]
+        return [store for key in keys for store in self._stores.at(key)]
 
     def _class_level(self, one: Object, field: str) -> ObjectSet:
         """Variables in the class body are attributes of the class, and of the instances, too."""
