@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.conditions import negated
-from amp_migrate.facts.tree import walk
+from amp_migrate.facts.tree import Statement, walk
 from amp_migrate.facts.values import literal_value
-from amp_migrate.native.numbers import float_text, number_text
+from amp_migrate.native.numbers import float_text, static_text
 from amp_migrate.native.writer import Writer
 from amp_migrate.plan.model import LossScale
 from amp_migrate.plan.scaler.binding import Creation
@@ -48,7 +48,7 @@ class CreationWriter(Writer):
             flag = scaler.is_on(function)
             yield flag, enabled or "True"
             enabled = flag
-        first = self._first_scale(scale)
+        first = self._first_scale(scale, creation.at)
         if scale.static == 1.0:
             enabled = "False"
         elif scale.runtime is not None:
@@ -64,10 +64,10 @@ class CreationWriter(Writer):
         spelling = self.spellings.at(creation.at.node)
         yield scaler.expression(function), spelling.grad_scaler(enabled, first, factor, interval)
 
-    def _first_scale(self, scale: LossScale) -> str | None:
+    def _first_scale(self, scale: LossScale, at: Statement) -> str | None:
         """The number that a scale starts with; None for native AMP's own."""
         if scale.static is not None:
-            return number_text(scale.static) if scale.static != 1.0 else None
+            return static_text(self.facts, scale, at) if scale.static != 1.0 else None
         if scale.initial is not None:
             return self.facts.text(scale.initial)
         if scale.runtime is None and scale.maximum is not None and _is_below_default(scale.maximum):

@@ -6,9 +6,9 @@ import textwrap
 
 import libcst as cst
 
-from amp_migrate.facts.tree import Function
+from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
-from amp_migrate.native.numbers import float_text, number_text
+from amp_migrate.native.numbers import float_text, static_text
 from amp_migrate.native.writer import Writer
 
 
@@ -32,21 +32,21 @@ class StepWriter(Writer):
                 line = f"if {self.facts.text(unscale.condition)}:\n{textwrap.indent(line, '    ')}"
             self.edits.insert_before(unscale.before, line)
         for update in self.plan.steps.updates:
-            for line in self._update_lines(update.at.function):
+            for line in self._update_lines(update.at):
                 if update.before:
                     self.edits.insert_before(update.at, line)
                 else:
                     self.edits.insert_after(update.at, line)
 
-    def _update_lines(self, function: Function) -> list[str]:
+    def _update_lines(self, at: Statement) -> list[str]:
         """update(), with the value that a static scale is to keep, and clamped where the source bounds it."""
+        function = at.function
         scaler = self.plan.scaler_for(function)
         assert scaler is not None
         text = self.scaler(function)
         scale = scaler.loss_scale
         if scale.static not in (None, 1.0):
-            assert scale.static is not None
-            return [f"{text}.update({number_text(scale.static)})"]
+            return [f"{text}.update({static_text(self.facts, scale, at)})"]
         if scale.runtime is not None:
             return [f"{text}.update({scaler.binding.expression(function, scaler.scale_name or '')})"]
         lines = [f"{text}.update()"]

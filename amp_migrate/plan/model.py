@@ -35,14 +35,15 @@ class Condition:
 class LossScale:
     """How the source chooses its loss scale.
 
-    `static` is a literal number, `runtime` an expression whose value is a number, a numeric string,
-    "dynamic" or None, or with `is_number` a number alone. With neither, the scale is dynamic; it is, too, where a test
-    `dynamic_when` holds. `initial`, `growth_interval`, `growth_factor`, `minimum` and `maximum` are for a dynamic
-    scale; they are expressions of the file. Where a test `used_when` does not hold, there is no loss scale, though
-    there is mixed precision.
+    `static` is a number, `name` what the file calls it there, `runtime` an expression whose value is a number, a
+    numeric string, "dynamic" or None, or with `is_number` a number alone. With neither, the scale is dynamic; it is,
+    too, where a test `dynamic_when` holds. `initial`, `growth_interval`, `growth_factor`, `minimum` and `maximum` are
+    for a dynamic scale; they are expressions of the file. Where a test `used_when` does not hold, there is no loss
+    scale, though there is mixed precision.
     """
 
     static: float | None = None
+    name: cst.BaseExpression | None = None
     runtime: cst.BaseExpression | None = None
     initial: cst.BaseExpression | None = None
     minimum: cst.BaseExpression | None = None

@@ -62,7 +62,7 @@ def _loss_scale(facts: Facts, node: cst.BaseExpression) -> LossScale:
     value = facts.values.constant(node)
     if value == "dynamic":
         return LossScale()
-    return LossScale(static=float(value)) if isinstance(value, (int, float)) else LossScale(runtime=node)
+    return LossScale(static=float(value), name=node) if isinstance(value, (int, float)) else LossScale(runtime=node)
 
 
 def read_wrapping(facts: Facts, found: Recognition, call: cst.Call, statement: Statement) -> cst.BaseExpression:

@@ -273,7 +273,7 @@ def _loss_scale(facts: Facts, given: Arguments, level: str | None) -> LossScale:
     if value == "dynamic":
         return LossScale(minimum=minimum, maximum=maximum)
     try:
-        return LossScale(static=float(value))  # type: ignore[arg-type]
+        return LossScale(static=float(value), name=node)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         assert node is not None
         raise Refusal("AMP906", node, f"loss_scale={facts.text(node)} is no number: apex raises here") from None

@@ -69,7 +69,7 @@ def read_loss_scale(facts: Facts, call: cst.Call) -> LossScale:
             dynamic_when=dynamic,
         )
     if isinstance(scale, (int, float)):
-        return LossScale(static=float(scale))
+        return LossScale(static=float(scale), name=static)
     return LossScale(runtime=static, is_number=True)
 
 

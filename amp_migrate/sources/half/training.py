@@ -91,7 +91,7 @@ class Training:
         value = values.pop()
         when = self._scaled_when(conditions)
         if isinstance(value, float):
-            return LossScale(static=value, used_when=when)
+            return LossScale(static=value, name=scales[0], used_when=when)
         return LossScale(runtime=scales[0], used_when=when, is_number=True)
 
     def _moving_scale(self, moving: list[dict[str, cst.BaseExpression]]) -> LossScale:
