@@ -71,6 +71,7 @@ class Callables(ABC):
                 return method
             owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
             methods = {self._method(owner, func.attr.value) for owner in owners}
+            methods = {method for method in methods if method is None or self._gives_enough(call, method)}
             return _only(methods or {*self._called_instances(call)}) or _only(self._constructors(call))
         meant = self._function_meant(func) or _only(self._constructors(call))
         return meant or _only({*self._called_instances(call)})

@@ -445,9 +445,20 @@ class Devices:
         quote = self.facts.quote(device)
         formula = unknown(("device", self.facts.identity.key(device) or device))
         test = f".type == {quote}cuda{quote}"
-        if is_string:
+        if is_string or self._is_string_by_default(device):
             return Condition(device, formula, prefix="torch.device(", suffix=f"){test}")
         return Condition(device, formula, suffix=test)
+
+    def _is_string_by_default(self, device: cst.BaseExpression) -> bool:
+        """True where the optimizer's function knows the device by a parameter `device="cpu"`, whatever callers give."""
+        visible = Visible(self.facts)
+        homes = [self.facts.tree.statement_of(call) for call in self.optimizers.built]
+        return any(
+            param.name.value == visible.express(device, home.function, home)
+            for home in homes
+            for param in home.function.parameters
+            if isinstance(param.default, cst.SimpleString)
+        )
 
     def _ways(self, statement: Statement) -> list[list[Guard]]:
         """The ifs around a move, and around the calls that lead to it: `if args.cuda: learner.cuda()`, whose method
