@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import amp_migrate.writing
 from amp_migrate.cli.migrate import migrate
 from tests.test_cli import SCRIPT, run
 
@@ -178,15 +179,13 @@ def test_a_disk_that_is_really_full(tmp_path):
 
 def _edited_while_read(monkeypatch, file: Path, edit: Callable[[Path], object]) -> None:
     """Between reading and writing, somebody edits a file."""
-    import amp_migrate.cli.migrate as command
-
-    written = command.written
+    written = amp_migrate.writing.written
 
     def edits_first(results):
         edit(file)
         return written(results)
 
-    monkeypatch.setattr(command, "written", edits_first)
+    monkeypatch.setattr(amp_migrate.writing, "written", edits_first)
 
 
 def test_a_file_that_changes_meanwhile_is_not_overwritten(unit, monkeypatch):

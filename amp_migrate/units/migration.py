@@ -429,10 +429,10 @@ class _Units:
         self, programs: Mapping[Path, tuple[Path, ...]], outcomes: Mapping[str, Outcome]
     ) -> Finding | None:
         """Where a script that casts nothing trains by what another one has in half: it would train under autocast."""
-        forms = {one: {result.form for result in outcomes[self.workspace.shown(one)].results} for one in programs}
-        in_half = [one for one in programs if HALF in forms[one]]
+        tried = {one: outcomes[name].results for one in programs if (name := self.workspace.shown(one)) in outcomes}
+        in_half = [one for one, results in tried.items() if any(result.form == HALF for result in results)]
         for script in in_half:
-            for result in outcomes[self.workspace.shown(script)].results:
+            for result in tried[script]:
                 for name in changed_trainings(result.source, result.output):
                     users = self.index.users_of(name, real(result.path), Unit(programs[script], {}))
                     for user in (one for one in users if one in programs and not self._casts(one)):
