@@ -472,10 +472,10 @@ class _Planner:
         return dataclasses.replace(scale, **written)
 
     def _check_handed_on(self, scalers: list[Scaler]) -> None:
-        """An argument `amp` becomes the scaler; where bfloat16 needs none, nothing takes its place."""
-        if self.options.dtype == "float16":
-            return
-        for one in self.found.handed:
+        """An argument `amp` becomes the scaler. Nothing takes its place where bfloat16 needs none, and where a function
+        does nothing with it that needs a scaler, or keeps it for others in a way that is not followed.
+        """
+        for one in self.found.handed if self.options.dtype != "float16" else ():
             raise Refusal(
                 "AMP902", one.node, f"{self.facts.text(one.node)} is saved by code that has no scaler to save"
             )
@@ -484,7 +484,8 @@ class _Planner:
             argument = self.facts.tree.parents.get(carrier)
             if isinstance(argument, cst.Arg) and argument not in replaced:
                 text = self.facts.text(carrier)
-                raise Refusal("AMP902", carrier, f"{text} is handed to a function that has no use for it any more")
+                how = "has no use for it any more" if self.options.dtype != "float16" else "is given no scaler for it"
+                raise Refusal("AMP902", carrier, f"{text} is handed to a function that {how}")
 
     def _free_name(self, *candidates: str) -> str:
         """The first of the names that the file uses for nothing else."""
