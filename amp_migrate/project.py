@@ -21,6 +21,7 @@ from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import COMPANIONS, FP16_UTILS, HALF, PLAIN
 from amp_migrate.sources.gate import holds_native_amp, trains
+from amp_migrate.sources.lightning import SWITCH, may_be_run_by_lightning, trainer_in_float32
 from amp_migrate.sources.screen import (
     imports_apex,
     line_of_apex_import,
@@ -161,6 +162,8 @@ def migrate_source(source: bytes, options: Options) -> Result:
         from amp_migrate.native_files import native_result
 
         result = native_result(source, options)
+    if result.status == "untouched" and not result.findings:
+        result = _of_lightning("-", source, options) or result
     (wished,) = as_wished([result], options)
     return wished
 
@@ -171,7 +174,7 @@ def _migrated(workspace: Workspace, options: Options, *, whole_units: bool = Fal
     With `whole_units`, files that belong to a unit may be changed though nobody asked for them.
     """
     done = _with_companions(workspace, _units(workspace, options, whole_units=whole_units), options)
-    return done | _native(workspace, done, options)
+    return done | _native(workspace, done, options) | _run_by_lightning(workspace, done, options)
 
 
 def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict[Path, Result]:
@@ -259,6 +262,28 @@ def _native(workspace: Workspace, done: dict[Path, Result], options: Options) ->
     from amp_migrate.native_files import native_results
 
     return native_results(workspace, files, options)
+
+
+def _run_by_lightning(workspace: Workspace, done: dict[Path, Result], options: Options) -> dict[Path, Result]:
+    """The results of the files about which nothing else is said, and whose training is run by Lightning."""
+    claimed = {file for file, result in done.items() if result.status != "untouched" or result.findings}
+    results = {
+        file: _of_lightning(str(file), source, options)
+        for file, source in workspace.sources.items()
+        if file not in claimed
+    }
+    return {file: result for file, result in results.items() if result is not None}
+
+
+def _of_lightning(path: str, source: bytes, options: Options) -> Result | None:
+    """The result of a file with a Trainer that is given no precision; None for others."""
+    if not options.selection.has(PLAIN) or not may_be_run_by_lightning(source):
+        return None
+    line = trainer_in_float32(source)
+    if line is None:
+        return None
+    finding = Finding(path, line, "AMP960", f"Lightning runs this training; mixed precision there is {SWITCH}")
+    return Result(path, source, source, "left", (finding,), sites=1, form=PLAIN)
 
 
 def _untouched(path: str, source: bytes) -> Result:

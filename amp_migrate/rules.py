@@ -81,7 +81,7 @@ _RULES = (
         "AMP106",
         "note",
         "a forward stays in float32",
-        "neither the guard nor the scaler is in scope there, or what it returns cannot be shown to be a tensor; "
+        "autocast stands only where its condition is known and all that becomes of the result is understood; "
         "float32 is always correct",
         "wrap it in autocast by hand if evaluation is slow, and cast its results with .float()",
     ),

@@ -472,10 +472,10 @@ class _Planner:
         return dataclasses.replace(scale, **written)
 
     def _check_handed_on(self, scalers: list[Scaler]) -> None:
-        """An argument `amp` becomes the scaler; where bfloat16 needs none, nothing takes its place."""
-        if self.options.dtype == "float16":
-            return
-        for one in self.found.handed:
+        """An argument `amp` becomes the scaler. Nothing takes its place where bfloat16 needs none, and where a function
+        does nothing with it that needs a scaler, or keeps it for others in a way that is not followed.
+        """
+        for one in self.found.handed if self.options.dtype != "float16" else ():
             raise Refusal(
                 "AMP902", one.node, f"{self.facts.text(one.node)} is saved by code that has no scaler to save"
             )
@@ -484,7 +484,8 @@ class _Planner:
             argument = self.facts.tree.parents.get(carrier)
             if isinstance(argument, cst.Arg) and argument not in replaced:
                 text = self.facts.text(carrier)
-                raise Refusal("AMP902", carrier, f"{text} is handed to a function that has no use for it any more")
+                how = "has no use for it any more" if self.options.dtype != "float16" else "is given no scaler for it"
+                raise Refusal("AMP902", carrier, f"{text} is handed to a function that {how}")
 
     def _free_name(self, *candidates: str) -> str:
         """The first of the names that the file uses for nothing else."""
@@ -528,7 +529,7 @@ class _Planner:
         evaluation.find(inference=not self.found.backwards)
         # What never set mixed precision up was in float32, as it is now.
         elsewhere = self.facts.calls.of_other_programs({setup.statement.function for setup in self.found.setups})
-        left = [one for one in evaluation.left if one.function not in elsewhere]
+        left = {one: why for one, why in evaluation.left.items() if one.function not in elsewhere}
         firsts = [found.region.first for found in evaluation.regions]
         decide = _World(self.facts, plan.enabling).decide
         never_set_up = reached_without_setup(self.facts, self.found, firsts, decide)
@@ -536,19 +537,19 @@ class _Planner:
             if is_dead(found.region.first, decide):
                 continue
             if found.region.first in never_set_up:
-                left.append(found.region.first)
+                left[found.region.first] = "mixed precision may not be set up there"
                 continue
             scaler = plan.scaler_for(found.region.function)
             early = scaler if scaler is not None and scaler.binding.is_set_early else None
             enabled = text.for_region(found.region.function, early)
             asks = isinstance(enabled, str) and asks_anew(self.facts, found.region.function, enabled)
             if asks and self.facts.is_used_outside(found.region.function):
-                left.append(found.region.first)
+                left[found.region.first] = "other files call it with options of their own"
             elif isinstance(enabled, str) or enabled is None:
                 plan.regions.append(AutocastRegion(found.region, enabled, evaluation=True))
                 plan.floats.extend(found.floats)
             else:
-                left.append(found.region.first)
+                left[found.region.first] = "the condition of mixed precision is not known there"
         outside = cast_outside(self.facts, [found.region for found in plan.regions], forwards)
         check_half_inputs(self.facts, self.found, [*left, *outside])
         if not plan.regions and not left:
@@ -558,7 +559,8 @@ class _Planner:
         for function, statements in _by_function(left).items():
             count = len(statements)
             what = "a forward without gradients stays" if count == 1 else f"{count} forwards without gradients stay"
-            message = f"{what} in float32 in {function.name}"
+            why = ", ".join(dict.fromkeys(left[statement] for statement in statements))
+            message = f"{what} in float32 in {function.name}: {why}"
             plan.findings.append(self.facts.finding(statements[0].node, "AMP106", message))
 
     # -- existing bugs ----------------------------------------------------------------------------------

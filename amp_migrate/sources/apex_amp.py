@@ -301,6 +301,10 @@ class _Reader:
             raise Refusal("AMP902", call, "the arguments of amp.scale_loss cannot be read")
         if "delay_overflow_check" in given and literal_value(given["delay_overflow_check"]) is not False:
             raise Refusal("AMP902", call, "delay_overflow_check has no native form")
+        if self._is_scaled(given["loss"], statement):
+            text = self.facts.text(given["loss"])
+            message = f"{text} is scaled already: each of the two scales is taken out of the gradients of one optimizer"
+            raise Refusal("AMP902", call, message)
         if item.asname is None or not isinstance(item.asname.name, cst.Name):
             raise Refusal("AMP902", call, "the scaled loss has no plain name, so its backward cannot be found")
         if any(
@@ -322,6 +326,13 @@ class _Reader:
                     item, name.value, [load for load in loads if self.facts.tree.statement_of(load).inside(statement)]
                 ),
             )
+        )
+
+    def _is_scaled(self, loss: cst.BaseExpression, statement: Statement) -> bool:
+        """True for the `scaled` of another with statement around this one."""
+        return isinstance(loss, cst.Name) and any(
+            backward.block is not None and backward.block.scaled == loss.value and statement.inside(backward.statement)
+            for backward in self.found.backwards
         )
 
     def _master_params(self, call: cst.Call, statement: Statement) -> None:

@@ -39,6 +39,13 @@ class EvaluationRegion:
     floats: list[cst.Name]
 
 
+# Why a forward stays in float32.
+_UNNAMED = "its result is used in the same statement"
+_UNSURE = "it is not certain what becomes of its result"
+_TRAINS = "what is called there runs with gradients as well"
+_OTHER_ARM = "the one in the other arm does"
+
+
 class Evaluation:
     """Finds the forwards that no training region covers."""
 
@@ -49,7 +56,7 @@ class Evaluation:
         self.tensors = Tensors(facts)
         self.covered = covered
         self.regions: list[EvaluationRegion] = []
-        self.left: list[Statement] = []
+        self.left: dict[Statement, str] = {}  # with the reason
 
     def find(self, *, inference: bool) -> None:
         """Fill `regions` with what can be wrapped and `left` with what cannot.
@@ -63,8 +70,8 @@ class Evaluation:
                 self._leave_evaluations_behind(statement.function, set())
                 continue
             region = self._region(statement)
-            if region is None:
-                self.left.append(statement)
+            if isinstance(region, str):
+                self.left[statement] = region
             else:
                 self.regions.append(region)
         self._merge_arms()
@@ -88,7 +95,7 @@ class Evaluation:
                 continue
             if self._has_no_gradients(site.statement):
                 if not self._trains(site.caller):
-                    self.left.append(site.statement)
+                    self.left[site.statement] = _TRAINS
             elif site.caller not in seen:
                 self._leave_evaluations_behind(site.caller, seen)
 
@@ -113,7 +120,7 @@ class Evaluation:
             beside = (one for block in others if block is not found.region.block for one in block.statements)
             if any(left.inside(one) for one in beside for left in self.left):
                 self.regions.remove(found)
-                self.left.append(found.region.first)
+                self.left[found.region.first] = _OTHER_ARM
 
     def _is_open_forward(self, statement: Statement) -> bool:
         if not self.forwards.runs_model_here(statement):
@@ -173,15 +180,16 @@ class Evaluation:
 
     # -- one region -------------------------------------------------------------------------------------
 
-    def _region(self, statement: Statement) -> EvaluationRegion | None:
+    def _region(self, statement: Statement) -> EvaluationRegion | str:
+        """A region, or why there is none."""
         node = statement.node
         if not isinstance(node, cst.Assign) or len(node.targets) != 1:
-            return None
-        if self._generates(node.value) or isinstance(node.value, (cst.ListComp, cst.List, cst.Tuple, cst.DictComp)):
-            return None
+            return _UNNAMED
+        if self._generates(node.value):
+            return _UNSURE
         names = plain_names(node.targets[0].target)
-        if names is None:
-            return None
+        if names is None or isinstance(node.value, (cst.ListComp, cst.List, cst.Tuple, cst.DictComp)):
+            return _UNNAMED
         half = set(self.tensors.half_names(node.targets[0].target, node.value) or [])
         last = statement
         for following in statement.next_siblings():
@@ -194,10 +202,10 @@ class Evaluation:
         for name in sorted(half):
             leaving = self._leaving(name, region)
             if leaving is None:
-                return None
+                return _UNSURE
             unsure = len(names) > 1 or self._may_be_ids(name, region)
             if leaving and unsure and not self._is_floating(name, region):
-                return None
+                return _UNSURE
             floats.extend(leaving)
         return EvaluationRegion(region, floats)
 

@@ -235,13 +235,14 @@ class Instances:
         outside = [user for user in self.users if not is_inside(user)]
         inits = Constructors(self.facts, self._methods_of(outside)).constructors()
         unused = self._of_nobody(inits)
-        init = self._called_by_all({*handing} or inits.difference(unused))
-        if init is None or not self.facts.calls.callers(init):
+        handed = [init for init in handing if init not in unused]
+        made = self._called_by_others(handed) or self._called_by_all(inits.difference(unused))
+        if not made or not all(map(self.facts.calls.callers, made)):
             return None
-        taken_up = [one for keeping in (init, *unused) if (one := self._takes_up(keeping)) is not None]
-        if len(taken_up) <= len(unused):
+        keeping = [*made, *unused]
+        taken_up = [one for init in keeping if (one := self._takes_up(init)) is not None]
+        if len(taken_up) < len(keeping):
             return None
-        keeping = [init, *unused]
         carriers = {
             method: carrier
             for one, (_, carrier) in zip(keeping, taken_up, strict=True)
@@ -257,7 +258,7 @@ class Instances:
         def sees(function: Function) -> bool:
             return is_inside(function) or any(method.encloses(function) for method in carriers)
 
-        parameters, arguments = self.passing.through([init, *helpers], sees)
+        parameters, arguments = self.passing.through([*made, *helpers], sees)
         parameters += map(self.passing.new_parameter, unused)
         creation = self._before_calls(self.creations.at(home), [argument.call for argument in arguments])
         return Binding([creation], None, parameters, arguments, {}, carriers=carriers, taken_up=tuple(taken_up))
@@ -292,13 +293,24 @@ class Instances:
         """True for a function beside the class that saves or loads a state, or was given the handle as well."""
         return self.passing.only_keeps_state(helper) or self.passing.takes_handle(helper)
 
-    def _called_by_all(self, inits: set[Function | None]) -> Function | None:
+    def _called_by_others(self, inits: Sequence[Function]) -> list[Function]:
+        """The constructors without those that hand on what they are given to that of a base class."""
+        return [init for init in inits if not any(self._calls_above(init, other) for other in inits)]
+
+    def _calls_above(self, init: Function, other: Function) -> bool:
+        """True for `super().__init__(model, amp)`; what it makes itself is another instance."""
+        if init.owner is None or init.owner is other.owner:
+            return False
+        inherits = other.owner in self.facts.objects.ancestors(init.owner)
+        return inherits and other in self.facts.calls.callees(init)
+
+    def _called_by_all(self, inits: set[Function | None]) -> list[Function]:
         """The only constructor, or that of a base class which those of the derived classes call."""
         for init in inits:
             callers = {site.caller for site in self.facts.calls.callers(init)} if init is not None else set()
             if init is not None and all(other is init or other in callers for other in inits):
-                return init
-        return None
+                return [init]
+        return []
 
     def _before_calls(self, creation: Creation, calls: list[cst.Call]) -> Creation:
         """Earlier, where an instance is made before mixed precision is set up for what it holds."""

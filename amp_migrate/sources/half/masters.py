@@ -171,7 +171,17 @@ class Masters:
                 if self._is_list(part.args[0].value):
                     self._as_parameters(part.args[0].value, statement.function)
                     return
+        saved = self._saved_in(statement)
+        if saved is not None:
+            message = f"{self.facts.text(saved)} are master copies in a checkpoint, and what loads it needs them"
+            raise Refusal("AMP936", saved, message)
         raise Refusal("AMP936", statement.node, "this use of a master copy, or of scaled gradients, is not understood")
+
+    def _saved_in(self, statement: Statement) -> cst.BaseExpression | None:
+        """The copies in `torch.save({"model": ..., "masters": masters}, path)`."""
+        saves = [call for call in self.facts.tree.calls(statement) if called_name(call) == "save"]
+        parts = (part for call in saves for part in walk(call) if isinstance(part, (cst.Name, cst.Attribute)))
+        return next((part for part in parts if not self.facts.tree.is_label(part) and self._is_list(part)), None)
 
     def _goes(self, statement: Statement) -> bool:
         """True for a statement that is there for the copies alone."""

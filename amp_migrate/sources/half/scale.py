@@ -198,9 +198,8 @@ class Scaling:
                     continue
                 if self._is_passed(part):
                     continue
-                raise Refusal(
-                    "AMP936", part, f"{self.facts.text(part)} scales the loss, and is used for something else"
-                )
+                how = "is moved by hand here" if _is_moved(part, statement) else "is used for something else"
+                raise Refusal("AMP936", part, f"{self.facts.text(part)} scales the loss, and {how}")
 
     def _is_stored(self, part: cst.CSTNode) -> bool:
         return isinstance(self.facts.tree.parents.get(part), (cst.AssignTarget, cst.Param, cst.AnnAssign))
@@ -213,6 +212,14 @@ class Scaling:
         arg = self.facts.tree.parents.get(part)
         call = self.facts.tree.parents.get(arg) if isinstance(arg, cst.Arg) else None
         return isinstance(call, cst.Call) and (called_name(call) == "print" or call in self.understood)
+
+
+def _is_moved(scale: cst.BaseExpression, statement: Statement) -> bool:
+    """True in `scale = scale / 2` and in `scale *= 2`: the script looks for overflows itself."""
+    node, key = statement.node, source_key(scale)
+    if isinstance(node, cst.Assign):
+        return any(source_key(target.target) == key for target in node.targets)
+    return isinstance(node, cst.AugAssign) and source_key(node.target) == key
 
 
 def _without_float(loss: cst.BaseExpression) -> cst.BaseExpression:

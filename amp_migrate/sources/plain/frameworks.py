@@ -1,4 +1,7 @@
-"""Frameworks that own the training loop, with the switch of their own that turns mixed precision on (rule H6)."""
+"""Frameworks that own the training loop, with the switch of their own that turns mixed precision on (rule H6).
+
+Scripts without any backward are none of this source form: of Lightning they are told in `sources/lightning.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,14 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
+from amp_migrate.sources.lightning import SWITCH as LIGHTNING
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
 
 # What is used of a package, as its resolved name begins, and how mixed precision is asked for there.
 _SWITCHES = (
     (("accelerate.Accelerator",), "Accelerate", 'Accelerator(mixed_precision="fp16")'),
-    (
-        ("pytorch_lightning.", "lightning.", "lightning_fabric."),
-        "Lightning",
-        'Trainer(precision="16-mixed"), or precision=16 before 2.0',
-    ),
+    (("pytorch_lightning.", "lightning.", "lightning_fabric."), "Lightning", LIGHTNING),
     (("deepspeed.",), "DeepSpeed", '"fp16": {"enabled": true} in its configuration'),
     (("fairseq.",), "fairseq", "--fp16"),
     (("mmcv.runner.", "mmengine.", "mmcv.engine."), "OpenMMLab's runner", "Fp16OptimizerHook, or AmpOptimWrapper"),
