@@ -20,7 +20,7 @@ import libcst as cst
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.callables import Callables
 from amp_migrate.facts.decorations import Decorations
-from amp_migrate.facts.kept import Kept
+from amp_migrate.facts.field_stores import FieldStores
 from amp_migrate.facts.lookups import pattern_meant
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
@@ -88,7 +88,7 @@ class Objects(Callables):
         self._stores = Stores(tree)
         self._decorations = Decorations(self, self._stores)
         self._answers: Answers[Question, ObjectSet] = Answers(_NOTHING)
-        self._kept: dict[str, Kept[Object]] = {}
+        self._field_stores: dict[str, FieldStores[Object]] = {}
         calls = list(tree.every(cst.Call))
         for call, statement in calls:
             if self.function_named(call.func) is None:
@@ -257,7 +257,7 @@ class Objects(Callables):
     def forget(self) -> None:
         super().forget()
         self._answers.forget()
-        self._kept.clear()
+        self._field_stores.clear()
 
     # -- resolution -----------------------------------------------------------------------------------
 
@@ -548,9 +548,9 @@ class Objects(Callables):
             keys = self._stores.elements()
         found = _NOTHING
         for key in dict.fromkeys(keys):
-            if key not in self._kept:
-                self._kept[key] = Kept(self._stores.at(key), self.objects, self._answers.knows)
-            for store in self._kept[key].by(one):
+            if key not in self._field_stores:
+                self._field_stores[key] = FieldStores(self._stores.at(key), self.objects, self._answers.knows)
+            for store in self._field_stores[key].by(one):
                 found |= self._walk(self.objects(store.value), store.selector)
         return found
 
