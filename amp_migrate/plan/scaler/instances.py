@@ -63,6 +63,28 @@ class Instances:
         created = [creation.function.owner for creation in creations if creation.function.owner is not None]
         if not creations or not all(takes_attributes(self.facts, one) for one in created):
             return None
+        reached = self._reached(owner, creations, with_helpers=with_helpers)
+        if reached is None:
+            return None
+        receivers, needing = reached
+        if any(self._is_made_later(receivers[caller], use) for caller, use in self._reads(receivers, needing)):
+            return None
+        reading = [method for method in methods_of(receivers) if method.owner in line]
+        if not Constructors(self.facts, reading).all_have_one(creations):
+            return None
+        parameters = [self.passing.new_parameter(function) for function in needing]
+        arguments = self.passing.arguments(
+            parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
+        )
+        family = [cls for one in created for cls in self._line_of(one)]
+        return Binding(creations, owner, parameters, arguments, receivers, frozenset(family))
+
+    def _reached(
+        self, owner: Class, creations: list[Creation], *, with_helpers: bool
+    ) -> tuple[dict[Function, str], list[Function]] | None:
+        """The functions that know an instance, each with the text for it, and those that get a parameter; None where
+        one of the users can have neither.
+        """
         receivers = {creation.function: creation.function.parameters[0].name.value for creation in creations}
         needing: list[Function] = []
         waiting = list(self.users)
@@ -83,17 +105,7 @@ class Instances:
             self.passing.check_callers(function)
             needing.append(function)
             waiting.extend(site.caller for site in self.passing.giving(function))
-        if any(self._is_made_later(receivers[caller], use) for caller, use in self._reads(receivers, needing)):
-            return None
-        reading = [method for method in methods_of(receivers) if method.owner in line]
-        if not Constructors(self.facts, reading).all_have_one(creations):
-            return None
-        parameters = [self.passing.new_parameter(function) for function in needing]
-        arguments = self.passing.arguments(
-            parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
-        )
-        family = [cls for one in created for cls in self._line_of(one)]
-        return Binding(creations, owner, parameters, arguments, receivers, frozenset(family))
+        return receivers, needing
 
     def _reads(self, receivers: dict[Function, str], needing: list[Function]) -> Iterator[tuple[Function, Statement]]:
         """Where functions read the scaler off an instance: they use it, or pass it to one that is `needing` it."""
