@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 from amp_migrate.options import Api, Dtype
 from amp_migrate.patterns import Patterns
-from amp_migrate.selection import TITLES, no_form, unknown_code
+from amp_migrate.selection import wrong_with
 
 _NAME = "pyproject.toml"
 _TABLE = "[tool.amp-migrate]"
@@ -93,12 +93,9 @@ class _Reader:
 
     def codes(self, key: str, value: Any) -> tuple[str, ...]:
         found = tuple(code.upper() for code in self.texts(key, value))
-        unknown = unknown_code(found)
-        if unknown is not None:
-            raise self._error(key, f"{unknown} is no code of amp-migrate")
-        other = no_form(found) if key == "select" else None
-        if other is not None:
-            raise self._error(key, f"{other} is a finding; what is looked for are {', '.join(TITLES)}")
+        wrong = wrong_with(found, are_selected=key == "select")
+        if wrong is not None:
+            raise self._error(key, wrong)
         return found
 
     def codes_by_pattern(self, key: str, value: Any) -> tuple[tuple[Patterns, tuple[str, ...]], ...]:

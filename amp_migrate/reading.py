@@ -29,13 +29,13 @@ class Unreadable(Exception):
 
     def __init__(self, files: Sequence[Input], broken: Input, finding: Finding) -> None:
         super().__init__(finding.message)
-        self.results = [_unparsed(file, broken, finding) for file in files]
+        self.results = _left_for(files, broken, finding)
 
 
 @dataclasses.dataclass(frozen=True)
 class Read:
-    """The files of a unit as they are read. `read_only` says of those, by path, that only Python can read what stands
-    in them: what was read has another indentation.
+    """The files of a unit as they are read. `read_only` holds those, by path, that LibCST takes with another
+    indentation only: as they are written, and why they cannot be changed.
     """
 
     files: Sequence[Input]
@@ -83,7 +83,7 @@ def too_deep(files: Sequence[Input]) -> list[Result]:
     depth, line = depths[file]
     nested = f"the code is nested too deeply to be analysed: {depth} levels"
     finding = Finding(file.path, line, "AMP991", nested if depth > _DEEP else "its calls go too deep to be analysed")
-    return Unreadable(files, file, finding).results
+    return _left_for(files, file, finding)
 
 
 def _parses(file: Input) -> bool:
@@ -94,9 +94,15 @@ def _parses(file: Input) -> bool:
     return True
 
 
-def _unparsed(file: Input, broken: Input, finding: Finding) -> Result:
-    if file is broken:
-        return Result(file.path, file.source, file.source, "error", (finding,))
+def _left_for(files: Sequence[Input], broken: Input, finding: Finding) -> list[Result]:
+    """The results of a unit that one of its files keeps from being migrated."""
+    return [
+        Result(file.path, file.source, file.source, "error", (finding,)) if file is broken else _left_beside(file)
+        for file in files
+    ]
+
+
+def _left_beside(file: Input) -> Result:
     concerns = (may_hold_apex_amp, may_train, may_train_for_another)
     is_left = any(may(file.source) for may in concerns)  # a model beside it is nobody's loss
     return Result(file.path, file.source, file.source, "left" if is_left else "untouched")

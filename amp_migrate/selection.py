@@ -32,14 +32,16 @@ def known_codes() -> tuple[str, ...]:
     return (*TITLES, *RULES)
 
 
-def unknown_code(codes: Iterable[str]) -> str | None:
-    """The first of some codes that is not the beginning of a known one."""
-    return next((code for code in codes if not any(known.startswith(code) for known in known_codes())), None)
-
-
-def no_form(codes: Iterable[str]) -> str | None:
-    """The first of some codes that begins none of a source form: selecting it would look for nothing."""
-    return next((code for code in codes if not any(form.startswith(code) for form in TITLES)), None)
+def wrong_with(codes: Iterable[str], *, are_selected: bool) -> str | None:
+    """What to say of the first code that begins no known one. The code of a finding can be ignored, but selecting it
+    would look for nothing.
+    """
+    for code in codes:
+        if not any(known.startswith(code) for known in known_codes()):
+            return f"{code} is no code of amp-migrate"
+        if are_selected and not any(form.startswith(code) for form in TITLES):
+            return f"{code} is a finding; what is looked for are {', '.join(TITLES)}"
+    return None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from amp_migrate.report.model import Report
 from amp_migrate.report.parts import diff_for_people
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
-from amp_migrate.selection import TITLES, Selection, no_form, unknown_code
+from amp_migrate.selection import Selection, wrong_with
 
 # `amp-migrate --help` is the help of this command.
 _OTHER_COMMANDS = """\b
@@ -180,11 +180,10 @@ def _draws() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-# What most runs do not need is imported by those that do: a hook that finds nothing to do is waited for.
-
-
 def _chosen(found: Iterable[Result]) -> list[Result]:
-    """What a person wants of what was found."""
+    """What a person wants of what was found. Most runs need neither this nor what `_written` imports, and a hook that
+    finds nothing to do is waited for.
+    """
     from amp_migrate.cli.interactive import as_chosen
 
     return as_chosen(list(found))
@@ -216,12 +215,9 @@ def _exit_code(results: list[Result], *, check: bool) -> int:
 def _codes(given: tuple[str, ...], option: str) -> tuple[str, ...]:
     """The codes of an option that may be repeated, and may hold several; each is the beginning of a known one."""
     codes = tuple(code.strip().upper() for text in given for code in text.split(",") if code.strip())
-    unknown = unknown_code(codes)
-    if unknown is not None:
-        raise click.BadParameter(f"{unknown} is no code of amp-migrate", param_hint=option)
-    other = no_form(codes) if option == "--select" else None
-    if other is not None:
-        raise click.BadParameter(f"{other} is a finding; what is looked for are {', '.join(TITLES)}", param_hint=option)
+    wrong = wrong_with(codes, are_selected=option == "--select")
+    if wrong is not None:
+        raise click.BadParameter(wrong, param_hint=option)
     return codes
 
 

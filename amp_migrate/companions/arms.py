@@ -108,16 +108,15 @@ def _same(facts: Facts, block: Block, plain: Block, uses: Mapping[Use, tuple[Com
         if written is None:
             return False
         ours[call] = written
-    theirs: dict[cst.CSTNode, cst.CSTNode] = {}
     targets = {companion.target for companion, _ in uses.values()}
-    for statement in plain.statements:
-        for inner in statement.descendants():
-            for part in facts.tree.expressions(inner):
-                for target in targets if isinstance(part, cst.Call) else ():
-                    assert isinstance(part, cst.Call)
-                    plain_call = _of_torch(facts, part, target)
-                    if plain_call is not None:
-                        theirs[part] = plain_call
+    inner = [one for statement in plain.statements for one in statement.descendants()]
+    theirs: dict[cst.CSTNode, cst.CSTNode] = {
+        call: written
+        for statement in inner
+        for call in facts.tree.calls(statement)
+        for target in targets
+        if (written := _of_torch(facts, call, target)) is not None
+    }
     return bool(theirs) and _dump(facts, block, ours) == _dump(facts, plain, theirs)
 
 

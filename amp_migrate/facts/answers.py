@@ -28,7 +28,7 @@ class Answers(Generic[_Question, _Answer]):
 
     def to(self, question: _Question, compute: Callable[[], _Answer]) -> _Answer:
         """The answer to a question; `compute` works it out, and may ask others."""
-        known = self._known.get(question)
+        known = self._known.get(question)  # no answer is None
         if known is not None:
             return known
         draft = self._drafts.get(question)

@@ -20,7 +20,7 @@ import libcst as cst
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.callables import Callables
 from amp_migrate.facts.decorations import Decorations
-from amp_migrate.facts.kept import Kept
+from amp_migrate.facts.field_stores import FieldStores
 from amp_migrate.facts.lookups import pattern_meant
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
@@ -88,7 +88,7 @@ class Objects(Callables):
         self._stores = Stores(tree)
         self._decorations = Decorations(self, self._stores)
         self._answers: Answers[Question, ObjectSet] = Answers(_NOTHING)
-        self._kept: dict[str, Kept[Object]] = {}
+        self._field_stores: dict[str, FieldStores[Object]] = {}
         calls = list(tree.every(cst.Call))
         for call, statement in calls:
             if self.function_named(call.func) is None:
@@ -257,7 +257,7 @@ class Objects(Callables):
     def forget(self) -> None:
         super().forget()
         self._answers.forget()
-        self._kept.clear()
+        self._field_stores.clear()
 
     # -- resolution -----------------------------------------------------------------------------------
 
@@ -543,10 +543,10 @@ class Objects(Callables):
         return stored | {Object("field", field, one)}
 
     def _stored(self, one: Object, field: str) -> ObjectSet:
-        if field not in self._kept:
-            self._kept[field] = Kept(self._stores_like(field), self.objects, self._answers.knows)
+        if field not in self._field_stores:
+            self._field_stores[field] = FieldStores(self._stores_like(field), self.objects, self._answers.knows)
         found: set[Object] = set()
-        for store in self._kept[field].by(one):
+        for store in self._field_stores[field].by(one):
             found |= self._walk(self.objects(store.value), store.selector)
         return frozenset(found)
 

@@ -15,18 +15,17 @@ _WRITES = PRODUCTS_IN_PLACE | WRITES_BY_INDEX.keys()
 
 def wants_one_dtype(code: ast.AST) -> bool:
     """True for code with a write by what may be a mask or a tensor of indices, or with a product in place."""
-    return any(
-        _writes_by_index(node) if isinstance(node, ast.Assign) else isinstance(node, ast.Call) and _is_write(node)
-        for node in ast.walk(code)
-    )
+    return any(_wants_one(node) for node in ast.walk(code))
 
 
-def _is_write(call: ast.Call) -> bool:
-    return called_name(call) in _WRITES
+def _wants_one(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return called_name(node) in _WRITES
+    return isinstance(node, ast.Assign) and _writes_by_index(node)
 
 
 def _writes_by_index(assignment: ast.Assign) -> bool:
-    """`features[masked] = token`; a number is written into a tensor of any type."""
+    """True for `features[masked] = token`; a number is written into a tensor of any type."""
     targets = [target for target in assignment.targets if isinstance(target, ast.Subscript)]
     return not isinstance(assignment.value, ast.Constant) and any(map(_is_by_tensor, targets))
 

@@ -49,14 +49,19 @@ def add_torch_import(facts: Facts, root: Function, found: Recognition, edits: Ed
     elif replaced:
         edits.insert_after(replaced[0], "import torch")
     elif imports:
-        others = list(takewhile(lambda statement: not _is_of_project(facts, root, statement), imports))
-        if others:
-            is_group = _module_of(facts, others[-1]) in sys.stdlib_module_names and others != imports
-            edits.insert_after(others[-1], "\nimport torch" if is_group else "import torch")
-        else:
-            edits.insert_before(imports[0], "import torch")
+        _add_among(facts, root, imports, edits)
     else:
         edits.insert_before(statements[0], "import torch")
+
+
+def _add_among(facts: Facts, root: Function, imports: list[Statement], edits: Edits) -> None:
+    """Before the imports of the project's own modules; between those and the standard library's it is a group."""
+    others = list(takewhile(lambda statement: not _is_of_project(facts, root, statement), imports))
+    if others:
+        is_group = _module_of(facts, others[-1]) in sys.stdlib_module_names and others != imports
+        edits.insert_after(others[-1], "\nimport torch" if is_group else "import torch")
+    else:
+        edits.insert_before(imports[0], "import torch")
 
 
 def _leading(root: Function) -> Iterator[Statement]:

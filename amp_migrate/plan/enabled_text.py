@@ -34,13 +34,7 @@ _ALWAYS = "True"
 class EnabledText:
     """`trainers` are methods that make the scaled backward for others: those ask the instance that they call."""
 
-    def __init__(
-        self,
-        facts: Facts,
-        visible: Visible,
-        enabling: Enabling,
-        trainers: Collection[Function] = (),
-    ) -> None:
+    def __init__(self, facts: Facts, visible: Visible, enabling: Enabling, trainers: Collection[Function] = ()) -> None:
         self.facts = facts
         self.visible = visible
         self.enabling = enabling

@@ -190,12 +190,25 @@ class _Planner:
         plan.bce = plan_bce(self.facts, forwards, regions, reach.statements, plan.logits.criteria)
         if plan.bce:  # regions have become shorter
             reach = Reach(self.facts, forwards, regions)
+        self._keep_safe(plan, regions, reach)
+        plan.regions = [self._with_enabled(region, plan, text) for region in regions]
+        plan.findings += keep_no_stale_casts(self.facts, forwards, plan.regions, reach)
+        if self.found.evaluates:
+            self._evaluation(plan, forwards, text)
+        self._keep_arrays(plan, forwards, regions, reach)
+        self._keep_sums(plan, forwards, regions, reach)
+        plan.findings.extend(notes(self.facts, self.options, plan, clips))
+        plan.findings.extend(now_as_written(self.facts, self.found, roles, events, steps, decide))
+        return plan
+
+    def _keep_safe(self, plan: TrainingPlan, regions: list[Region], reach: Reach) -> None:
+        """Repair what autocast breaks in the code that regions lead to, which depends on how much of it was in half."""
         if not self.found.is_proven:
             self._add_models(reach)
             plan.safety = scan(self.facts, reach, plan.bce, self.found.backwards)
             plan.findings += plan.safety.findings
             self._check_is_read(plan)
-            self._check_callers(roles, reach)
+            self._check_callers(plan.roles, reach)
             self._check_sigmoids(plan)
         elif regions and not all(setup.level in ("O0", "O1") for setup in self.found.setups):
             self._add_models(reach)
@@ -210,15 +223,11 @@ class _Planner:
             guard_functions(Context(self.facts, reach, Precisions(self.facts, plan.safety), plan.safety), again=True)
         if not self.found.is_scaled:
             plan.findings += summed_losses(self.facts, reach, self.found.backwards)
-        plan.regions = [self._with_enabled(region, plan, text) for region in regions]
-        plan.findings += keep_no_stale_casts(self.facts, forwards, plan.regions, reach)
-        if self.found.evaluates:
-            self._evaluation(plan, forwards, text)
-        self._keep_arrays(plan, forwards, regions, reach)
-        self._keep_sums(plan, forwards, regions, reach)
-        plan.findings.extend(notes(self.facts, self.options, plan, clips))
-        plan.findings.extend(now_as_written(self.facts, self.found, roles, events, steps, decide))
-        return plan
+
+    def _add_models(self, reach: Reach) -> None:
+        for setup in self.found.setups:
+            for model in setup.models:
+                reach.add_model(model, setup.call)
 
     def _keep_arrays(self, plan: TrainingPlan, forwards: Forwards, regions: list[Region], reach: Reach) -> None:
         """What NumPy is given; other forms gave it half before, but bfloat16 is none of its types."""
@@ -250,11 +259,6 @@ class _Planner:
         """A binary cross entropy raises under autocast: its file belongs to the unit (rule E4)."""
         unread = {name: call for name, call in reach.unread.items() if self.facts.elsewhere.compute_bce(name)}
         _refuse_unread(unread, "computes a binary cross entropy under autocast, and its file is not at hand")
-
-    def _add_models(self, reach: Reach) -> None:
-        for setup in self.found.setups:
-            for model in setup.models:
-                reach.add_model(model, setup.call)
 
     def _check_mixing_is_read(self, reach: Reach) -> None:
         """A model of half weights had one type throughout: where it writes by index, its file belongs to the unit."""
@@ -399,9 +403,7 @@ class _Planner:
 
         def bind(text: EnabledText) -> tuple[Binding, str | None]:
             def can_create(function: Function) -> bool:
-                settings = (loss_scale.runtime, loss_scale.dynamic_when, loss_scale.used_when)
-                known = all(node is None or self.visible.express(node, function) is not None for node in settings)
-                return known and text.can_be_on(function)
+                return self._knows_settings(function, loss_scale) and text.can_be_on(function)
 
             found = Binder(self.facts, self.found, roles, enabling, users, asking, can_create, self.hung).bind()
             return found, self._enabled_at(found.creations, text)
@@ -428,6 +430,11 @@ class _Planner:
             message = "a loss scale of its own cannot travel where the source's handle did"
             raise Refusal("AMP914", training[0].call, message)
         return [scaler]
+
+    def _knows_settings(self, function: Function, scale: LossScale) -> bool:
+        """True where a function can write what is only known when the script runs."""
+        settings = (scale.runtime, scale.dynamic_when, scale.used_when)
+        return all(node is None or self.visible.express(node, function) is not None for node in settings)
 
     def _enabled_at(self, creations: list[Creation], text: EnabledText) -> str | None:
         """The condition as it is written where the scaler is created, which is the same everywhere."""

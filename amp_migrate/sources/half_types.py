@@ -33,19 +33,20 @@ class HalfTypes:
         return dotted in HALF_TYPES
 
     def is_only_known(self, node: cst.CSTNode) -> bool:
-        """True for a type in a table of what there may be, which makes nothing half: by the type that data has
-        (`{"float16": torch.HalfTensor, "int64": torch.LongTensor}`), or for tests (`HALVES = (torch.HalfTensor,)`).
-        """
+        """True for a type in a table of what there may be, which makes nothing half."""
         element = self.facts.tree.parents.get(node)
-        table = (
-            self.facts.tree.parents.get(element)
-            if isinstance(element, (cst.BaseElement, cst.BaseDictElement))
-            else None
-        )
+        table = self.facts.tree.parents.get(element) if element is not None else None
         if isinstance(table, cst.Dict):
-            values = [one.value for one in table.elements]
-            return any((self.facts.names.dotted(value) or "") in _INTEGERS for value in values)
-        if not isinstance(table, (cst.Tuple, cst.List, cst.Set)) or not all(map(self.is_one, _values(table))):
+            return self._is_of_all_types(table)
+        return isinstance(table, (cst.Tuple, cst.List, cst.Set)) and self._is_of_halves(table)
+
+    def _is_of_all_types(self, table: cst.Dict) -> bool:
+        """True for `{"float16": torch.HalfTensor, "int64": torch.LongTensor}`, by the type that data has."""
+        return any((self.facts.names.dotted(one.value) or "") in _INTEGERS for one in table.elements)
+
+    def _is_of_halves(self, table: cst.Tuple | cst.List | cst.Set) -> bool:
+        """True for `HALVES = (torch.half, torch.HalfTensor)` that only tests read."""
+        if not all(self.is_one(one.value) for one in table.elements):
             return False
         statement = self.facts.tree.statement_of(table)
         target = statement.node.targets[0].target if isinstance(statement.node, cst.Assign) else None
@@ -94,10 +95,6 @@ class HalfTypes:
             return None
         targets = [[self.facts.text(target.target) for target in one.targets] for one in (node, other.node)]
         return (outer, arm) if targets[0] == targets[1] and self.names_in(node.value) else None
-
-
-def _values(table: cst.Tuple | cst.List | cst.Set) -> list[cst.BaseExpression]:
-    return [one.value for one in table.elements]
 
 
 def is_half_call(node: cst.CSTNode) -> bool:

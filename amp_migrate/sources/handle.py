@@ -24,6 +24,7 @@ from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, LossScale, Recognition, Setup
+from amp_migrate.sources.half_types import is_half_call
 from amp_migrate.sources.optimizers import parameters_of
 
 _PARAMETERS = ("enabled", "loss_scale", "enable_caching", "verbose", "allow_banned")
@@ -119,7 +120,7 @@ def used_without(facts: Facts, found: Recognition) -> Refusal | None:
             message = f"amp.init casts what is trained by {facts.text(call)}, which its handle does not scale"
             return Refusal("AMP902", call, message)
     for call in calls:
-        if called_name(call) == "half" and not call.args:
+        if is_half_call(call):
             message = f"{facts.text(call)} makes weights half, and amp.init kept sums and norms in float32"
             return Refusal("AMP902", call, message)
     return None

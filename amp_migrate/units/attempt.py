@@ -50,7 +50,7 @@ class Attempt:
         return all(result.status != "error" for result in self.results)
 
     def of_form(self, form: str) -> Attempt:
-        """The same, all of it counted as one source form: scripts of a unit may have several (rule H1)."""
+        """The same, counted as one source form, although scripts of the unit would be of several (rule H1)."""
         results = (dataclasses.replace(result, form=form if result.form else "") for result in self.results)
         return dataclasses.replace(self, results=tuple(results))
 

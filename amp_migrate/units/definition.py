@@ -67,15 +67,19 @@ class Definition:
 def changed_definitions(before: bytes, after: bytes) -> list[str]:
     """The functions and classes of a module that are not the same in another version of it. Both parse."""
     then, now = _defined(before), _defined(after)
-    return [name for name, text in then.items() if now.get(name) != text]
+    return [name for name, node in then.items() if name not in now or ast.dump(now[name]) != ast.dump(node)]
 
 
 def changed_trainings(before: bytes, after: bytes) -> list[str]:
-    """Those of them with a backward."""
+    """Those of them that have a backward afterwards."""
     now = _defined(after)
-    return [name for name in changed_definitions(before, after) if "attr='backward'" in now.get(name, "")]
+    return [name for name in changed_definitions(before, after) if name in now and _has_backward(now[name])]
 
 
-def _defined(source: bytes) -> dict[str, str]:
+def _has_backward(definition: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in ast.walk(definition))
+
+
+def _defined(source: bytes) -> dict[str, ast.stmt]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return {node.name: ast.dump(node) for node in ast.parse(source).body if isinstance(node, kinds)}
+    return {node.name: node for node in ast.parse(source).body if isinstance(node, kinds)}

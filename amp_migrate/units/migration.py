@@ -429,19 +429,19 @@ class _Units:
         self, programs: Mapping[Path, tuple[Path, ...]], outcomes: Mapping[str, Outcome]
     ) -> Finding | None:
         """Where a script that casts nothing trains by what another one has in half: it would train under autocast."""
-        tried = {one: outcomes[name].results for one in programs if (name := self.workspace.shown(one)) in outcomes}
-        in_half = [one for one, results in tried.items() if any(result.form == HALF for result in results)]
-        for script in in_half:
-            for result in tried[script]:
+        in_float32 = [script for script in programs if not _CASTS.search(self.index.source(script))]
+        for script, files in programs.items():
+            outcome = outcomes.get(self.workspace.shown(script))  # None for one that nobody tried any more
+            results = outcome.results if outcome is not None else []
+            if not any(result.form == HALF for result in results):
+                continue
+            for result in results:
                 for name in changed_trainings(result.source, result.output):
-                    users = self.index.users_of(name, real(result.path), Unit(programs[script], {}))
-                    for user in (one for one in users if one in programs and not self._casts(one)):
+                    users = self.index.users_of(name, real(result.path), Unit(files, {}))
+                    for user in (one for one in users if one in in_float32):
                         message = f"{in_words(user)} trains with {name} in float32, and {in_words(script)} in half"
                         return Finding(result.path, 1, "AMP901", message)
         return None
-
-    def _casts(self, file: Path) -> bool:
-        return _CASTS.search(self.index.source(file)) is not None
 
     def _leads_on(self, unit: Unit, outcome: Outcome) -> bool:
         """True where a program has to read files that are not in its unit yet."""

@@ -48,10 +48,6 @@ def keep_no_stale_casts(
 def _needs_no_cache(facts: Facts, forwards: Forwards, region: Region) -> bool:
     """True where the weights of one model run both ways, behind a call in the region."""
     inside = [inner for one in region.statements() for inner in one.descendants()]
-    called = (facts.objects.called_function(call) for inner in inside for call in facts.tree.calls(inner))
-    reached = {one for function in called if function is not None for one in facts.calls.reachable(function)}
-    if any(_function_runs_both_ways(facts, function) for function in reached):
-        return True
     if _runs_both_ways_itself(facts, forwards, region, inside):
         return True
     return any(_class_runs_both_ways(owner) for owner in _classes(facts, forwards, inside))
@@ -102,10 +98,14 @@ def _are_apart(path: list[Statement], other: list[Statement]) -> bool:
 
 
 def _parsed(facts: Facts, function: Function) -> ast.AST | None:
+    """A function that may run something without gradients."""
     if not isinstance(function.node, cst.FunctionDef) or not function.node.body.body:
         return None
+    text = facts.text(function.node)
+    if not any(word in text for word in _WITHOUT_GRADIENTS):  # hardly any function has one, and parsing is slow
+        return None
     try:
-        return ast.parse(textwrap.dedent(facts.text(function.node)))
+        return ast.parse(textwrap.dedent(text))
     except SyntaxError:  # texts of several lines that start left of the code
         return None
 

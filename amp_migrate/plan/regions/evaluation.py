@@ -63,11 +63,12 @@ class Evaluation:
 
         With `inference`, the models are never trained here: all their forwards count, but for what they consist of.
         """
+        with_gradients: set[Function] = set()
         for statement in self.facts.tree.all_statements():
             if not self._is_open_forward(statement):
                 continue
             if not self._has_no_gradients(statement) and (not inference or statement.function.is_of_network):
-                self._leave_evaluations_behind(statement.function, set())
+                self._leave_evaluations_behind(statement.function, with_gradients)
                 continue
             region = self._region(statement)
             if isinstance(region, str):
@@ -89,6 +90,8 @@ class Evaluation:
 
     def _leave_evaluations_behind(self, function: Function, seen: set[Function]) -> None:
         """`loss = self.train_step(batch)` under no_grad: a function runs the model for the training as well."""
+        if function in seen:
+            return
         seen.add(function)
         for site in self.facts.calls.callers(function):
             if self._may_be_covered(site.statement, set()) or site.statement in self.left:
@@ -96,7 +99,7 @@ class Evaluation:
             if self._has_no_gradients(site.statement):
                 if not self._trains(site.caller):
                     self.left[site.statement] = _TRAINS
-            elif site.caller not in seen:
+            else:
                 self._leave_evaluations_behind(site.caller, seen)
 
     def _merge_arms(self) -> None:
@@ -169,14 +172,9 @@ class Evaluation:
         return False
 
     def _only_evaluates(self, function: Function) -> bool:
-        calls = [
-            called_name(part)
-            for statement in function.body.statements
-            for inner in statement.descendants()
-            for part in self.facts.tree.expressions(inner)
-            if isinstance(part, cst.Call)
-        ]
-        return "eval" in calls and not {"backward", "step", "grad"} & set(calls)
+        inside = (inner for statement in function.body.statements for inner in statement.descendants())
+        calls = {called_name(call) for inner in inside for call in self.facts.tree.calls(inner)}
+        return "eval" in calls and calls.isdisjoint(("backward", "step", "grad"))
 
     # -- one region -------------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ class AskedModels:
     def __init__(self, facts: Facts, roles: Roles) -> None:
         self.facts = facts
         self.roles = roles
+        self._ways: dict[cst.Call, dict[cst.Call, Statement]] = {}
 
     def test(
         self, moves: Iterable[cst.Call], function: Function, at: Statement | None, *, before: bool = False
@@ -93,6 +94,11 @@ class AskedModels:
 
     def _leading_to(self, move: cst.Call) -> dict[cst.Call, Statement]:
         """A move, and all calls that may lead to it."""
+        if move not in self._ways:  # asked for every function that may create the scaler
+            self._ways[move] = self._found_leading_to(move)
+        return self._ways[move]
+
+    def _found_leading_to(self, move: cst.Call) -> dict[cst.Call, Statement]:
         leading: dict[cst.Call, Statement] = {}
         waiting = [(move, self.facts.tree.statement_of(move))]
         while waiting:

@@ -8,6 +8,7 @@ threaded through the calls from the function that dominates all uses.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from amp_migrate.facts import Facts
@@ -17,6 +18,7 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Binding, Creation, Users
 from amp_migrate.plan.scaler.carried import Hung, find_carriers
+from amp_migrate.plan.scaler.constructed import Constructed
 from amp_migrate.plan.scaler.creation import Creations
 from amp_migrate.plan.scaler.enabling import Enabling
 from amp_migrate.plan.scaler.instances import Instances
@@ -51,6 +53,7 @@ class Binder:
         self.creations = Creations(facts, roles, enabling, setups, users)
         self.passing = Passing(facts, found, roles, users, asking)
         self.instances = Instances(facts, roles, self.creations, self.passing, can_create)
+        self.constructed = Constructed(facts, roles, self.creations, self.passing)
 
     def bind(self) -> Binding:
         """Raises Refusal where the uses cannot all be reached."""
@@ -122,7 +125,7 @@ class Binder:
     def _in_place_of_handle(self) -> Binding | None:
         """In the constructor that was given the source's handle."""
         try:
-            return self.instances.in_place_of_handle(self.home)
+            return self.constructed.in_place_of_handle(self.home)
         except Refusal:
             return None
 
@@ -133,7 +136,7 @@ class Binder:
     def _constructed(self) -> Binding | None:
         """In the constructor of what trains, where its instances are made within sight of the scaler."""
         try:
-            return self.instances.constructed(self.home)
+            return self.constructed.out_of_sight(self.home)
         except Refusal:
             return None
 
@@ -166,13 +169,14 @@ class Binder:
         """
         homes = list(dict.fromkeys(setup.statement.function for setup in self.creations.setups))
         used = [{user for user in self.users if self.facts.calls.leads_to(home, user)} for home in homes]
-        is_apart = not any(
-            self.facts.calls.leads_to(one, other) for one in homes for other in homes if one is not other
-        )
+        is_apart = self._are_apart(homes)
         stays = all(setup.stays for setup in self.creations.setups)
         if len(homes) < 2 or not stays or not all(used) or not is_apart or any(home.is_module for home in homes):
             return []
         return homes if set().union(*used) == set(self.users) and not self._called_past(homes) else []
+
+    def _are_apart(self, functions: list[Function]) -> bool:
+        return not any(self.facts.calls.leads_to(one, other) for one, other in itertools.permutations(functions, 2))
 
     def _called_past(self, homes: list[Function]) -> bool:
         """True where something that uses the scaler is called by what none of some functions leads to."""
@@ -196,9 +200,7 @@ class Binder:
                 owner = self._lowest(script, homes, used)
                 if owner is not None and owner not in owners:
                     owners.append(owner)
-        is_apart = not any(
-            self.facts.calls.leads_to(one, other) for one in owners for other in owners if one is not other
-        )
+        is_apart = self._are_apart(owners)
         led_to = all(any(self.facts.calls.leads_to(owner, user) for owner in owners) for user in users)
         return owners if len(owners) > 1 and is_apart and led_to else []
 
@@ -210,6 +212,9 @@ class Binder:
             if any(self.facts.calls.leads_to(function, home) for home in homes)
             and all(self.facts.calls.leads_to(function, user) for user in users)
         ]
+        return self._without_others_below(candidates)
+
+    def _without_others_below(self, candidates: list[Function]) -> Function | None:
         for function in candidates:
             below = self.facts.calls.callees(function)
             if not any(other in below for other in candidates if other is not function):
@@ -225,10 +230,9 @@ class Binder:
             if self.facts.calls.leads_to(function, self.home)
             and all(self.facts.calls.leads_to(function, user) for user in users)
         ]
-        for function in candidates:
-            below = self.facts.calls.callees(function)
-            if not any(other in below for other in candidates if other is not function):
-                return function
+        lowest = self._without_others_below(candidates)
+        if lowest is not None:
+            return lowest
         user = next(user for user in users if not self.facts.calls.leads_to(self.home, user))
         if not user.is_module:
             self.passing.check_callers(self.passing.threadable(user))

@@ -80,3 +80,16 @@ class Constructors:
 
     def _method(self, owner: Class, name: str) -> Function | None:
         return self.facts.objects.method_of(owner, name)
+
+
+def methods_of(functions: Iterable[Function]) -> list[Function]:
+    """The methods that some functions are, or are defined in."""
+    return [method for function in functions if (method := method_of(function)) is not None]
+
+
+def method_of(function: Function) -> Function | None:
+    """The method that a function is, or is defined in."""
+    current: Function | None = function
+    while current is not None and not current.is_method:
+        current = current.parent
+    return current

@@ -1,18 +1,16 @@
-"""The scaler as an attribute of the objects that train."""
+"""The scaler as an attribute of the objects that train, which create it themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
-from amp_migrate.plan.regions.training import lowest_block
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Binding, Creation
-from amp_migrate.plan.scaler.carried import Carrier
-from amp_migrate.plan.scaler.constructors import Constructors
+from amp_migrate.plan.scaler.constructors import Constructors, method_of, methods_of
 from amp_migrate.plan.scaler.creation import Creations
 from amp_migrate.plan.scaler.passing import Passing
 from amp_migrate.plan.scaler.settable import takes_attributes
@@ -43,7 +41,7 @@ class Instances:
         """The class of the methods that use it, or what their classes have in common; None where some user is no
         method. A function that only saves or loads its state is given it.
         """
-        methods = [self._method_of(user) for user in users if user.is_method or not self.passing.only_keeps_state(user)]
+        methods = [method_of(user) for user in users if user.is_method or not self.passing.only_keeps_state(user)]
         owners = [method.owner if method is not None else None for method in methods]
         above = [self.facts.objects.ancestors(owner) if owner is not None else set() for owner in owners]
         return max(
@@ -52,15 +50,6 @@ class Instances:
             default=None,
         )
 
-    def _methods_of(self, functions: Iterable[Function]) -> list[Function]:
-        return [method for function in functions if (method := self._method_of(function)) is not None]
-
-    def _method_of(self, function: Function) -> Function | None:
-        current: Function | None = function
-        while current is not None and not current.is_method:
-            current = current.parent
-        return current
-
     def attribute(self, owner: Class | None, *, with_helpers: bool = False) -> Binding | None:
         """An attribute of the class's instances; functions that know no instance get a parameter, and `with_helpers`
         methods of other classes that only this one calls.
@@ -68,12 +57,34 @@ class Instances:
         if owner is None:
             return None
         line = self._line_of(owner)
-        own = [method for method in self._methods_of(self.users) if method.owner in line]
+        own = [method for method in methods_of(self.users) if method.owner in line]
         found = Constructors(self.facts, own).completed(self._attribute_creations(owner), self._creation_in)
         creations = [_before_returns(one) for one in found]
         created = [creation.function.owner for creation in creations if creation.function.owner is not None]
         if not creations or not all(takes_attributes(self.facts, one) for one in created):
             return None
+        reached = self._reached(owner, creations, with_helpers=with_helpers)
+        if reached is None:
+            return None
+        receivers, needing = reached
+        if any(self._is_made_later(receivers[caller], use) for caller, use in self._reads(receivers, needing)):
+            return None
+        reading = [method for method in methods_of(receivers) if method.owner in line]
+        if not Constructors(self.facts, reading).all_have_one(creations):
+            return None
+        parameters = [self.passing.new_parameter(function) for function in needing]
+        arguments = self.passing.arguments(
+            parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
+        )
+        family = [cls for one in created for cls in self._line_of(one)]
+        return Binding(creations, owner, parameters, arguments, receivers, frozenset(family))
+
+    def _reached(
+        self, owner: Class, creations: list[Creation], *, with_helpers: bool
+    ) -> tuple[dict[Function, str], list[Function]] | None:
+        """The functions that know an instance, each with the text for it, and those that get a parameter; None where
+        one of the users can have neither.
+        """
         receivers = {creation.function: creation.function.parameters[0].name.value for creation in creations}
         needing: list[Function] = []
         waiting = list(self.users)
@@ -94,17 +105,7 @@ class Instances:
             self.passing.check_callers(function)
             needing.append(function)
             waiting.extend(site.caller for site in self.passing.giving(function))
-        if any(self._is_made_later(receivers[caller], use) for caller, use in self._reads(receivers, needing)):
-            return None
-        reading = [method for method in self._methods_of(receivers) if method.owner in line]
-        if not Constructors(self.facts, reading).all_have_one(creations):
-            return None
-        parameters = [self.passing.new_parameter(function) for function in needing]
-        arguments = self.passing.arguments(
-            parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
-        )
-        family = [cls for one in created for cls in self._line_of(one)]
-        return Binding(creations, owner, parameters, arguments, receivers, frozenset(family))
+        return receivers, needing
 
     def _reads(self, receivers: dict[Function, str], needing: list[Function]) -> Iterator[tuple[Function, Statement]]:
         """Where functions read the scaler off an instance: they use it, or pass it to one that is `needing` it."""
@@ -124,7 +125,7 @@ class Instances:
         relatives is no such helper, since a call may run another method than is known.
         """
         assert method.owner is not None
-        callers = [self._method_of(site.caller) for site in self.facts.calls.callers(method)]
+        callers = [method_of(site.caller) for site in self.facts.calls.callers(method)]
         own = all(one is not None and one.owner in self._line_of(owner) for one in callers)
         return own and len(self._line_of(method.owner)) == 1
 
@@ -135,7 +136,7 @@ class Instances:
     def _receiver(self, function: Function, owner: Class) -> str | None:
         """An expression for the instance in a function: `self`, or `self.GAN` in another class."""
         root, line = self.facts.objects.root_class(owner), self._line_of(owner)
-        method = self._method_of(function)
+        method = method_of(function)
         if method is not None and method.owner in line and method.parameters:
             return method.parameters[0].name.value
         if any(self.facts.objects.root_class(cls) is root and cls not in line for cls in self.facts.tree.classes):
@@ -209,133 +210,6 @@ class Instances:
             )
             for home in homes
         )
-
-    def in_place_of_handle(self, home: Function) -> Binding | None:
-        """The constructor that was given the source's handle, where mixed precision is set up elsewhere: it is given
-        the scaler.
-        """
-        given = [one for one in self.facts.tree.functions if one.name == "__init__" and self.passing.takes_handle(one)]
-        owners = [one.owner for one in given if one.owner is not None]
-        if not owners or home.owner in owners:
-            return None
-        methods = {method for one in given for method in self._methods_below(one)}
-        return self.constructed(home, {*given, *methods}, given)
-
-    def constructed(
-        self, home: Function, given: Set[Function] = frozenset(), handing: Sequence[Function] = ()
-    ) -> Binding | None:
-        """A constructor that is given the scaler where an instance is made, and keeps it for the methods, those as well
-        that are `given` it although they could see it; a function beside them that saves or loads its state is given
-        it, too. Constructors of derived classes may be `handing` it on.
-        """
-
-        def is_inside(function: Function) -> bool:
-            return home.encloses(function) and not any(method.encloses(function) for method in given)
-
-        outside = [user for user in self.users if not is_inside(user)]
-        inits = Constructors(self.facts, self._methods_of(outside)).constructors()
-        unused = self._of_nobody(inits)
-        handed = [init for init in handing if init not in unused]
-        made = self._called_by_others(handed) or self._called_by_all(inits.difference(unused))
-        if not made or not all(map(self.facts.calls.callers, made)):
-            return None
-        keeping = [*made, *unused]
-        taken_up = [one for init in keeping if (one := self._takes_up(init)) is not None]
-        if len(taken_up) < len(keeping):
-            return None
-        carriers = {
-            method: carrier
-            for one, (_, carrier) in zip(keeping, taken_up, strict=True)
-            for method in self._methods_below(one)
-            if method not in handing
-        }
-        helpers = [user for user in outside if not any(method.encloses(user) for method in (*carriers, *keeping))]
-        if helpers and all(self.passing.only_keeps_state(user) for user in outside):  # nothing that trains
-            return None
-        if any(user.is_method or not self._can_be_given(user) for user in helpers):
-            return None
-
-        def sees(function: Function) -> bool:
-            return is_inside(function) or any(method.encloses(function) for method in carriers)
-
-        parameters, arguments = self.passing.through([*made, *helpers], sees)
-        parameters += map(self.passing.new_parameter, unused)
-        creation = self._before_calls(self.creations.at(home), [argument.call for argument in arguments])
-        return Binding([creation], None, parameters, arguments, {}, carriers=carriers, taken_up=tuple(taken_up))
-
-    def _of_nobody(self, inits: Iterable[Function | None]) -> list[Function]:
-        """The constructors of classes that keep the state of the scaler and nothing else, and that nobody makes or
-        speaks of: an older one beside the one that is used.
-        """
-        states = [access.statement for access in (*self.passing.found.saves, *self.passing.found.loads)]
-        found = []
-        for init in inits:
-            if init is None or init.owner is None or self.facts.calls.value_uses(init):
-                continue
-            used = [use for user in self.users if self._is_of(user, init.owner) for use in self.users[user]]
-            is_made = any(self.facts.objects.makers.get(one) for one in self.facts.objects.derived(init.owner))
-            if all(use in states for use in used) and not is_made and not self.facts.is_used_outside(init):
-                found.append(init)
-        return sorted(found, key=self.facts.tree.functions.index)
-
-    def _is_of(self, user: Function, owner: Class) -> bool:
-        method = self._method_of(user)
-        return method is not None and method.owner is owner
-
-    def _takes_up(self, init: Function) -> tuple[Statement, Carrier] | None:
-        """After which statement a constructor keeps the scaler that it is given, and how the methods read it there."""
-        kept = self._keeps_optimizer(init)
-        if kept is None or not init.parameters or init.owner is None or not takes_attributes(self.facts, init.owner):
-            return None
-        return kept, Carrier(f"{init.parameters[0].name.value}.")
-
-    def _can_be_given(self, helper: Function) -> bool:
-        """True for a function beside the class that saves or loads a state, or was given the handle as well."""
-        return self.passing.only_keeps_state(helper) or self.passing.takes_handle(helper)
-
-    def _called_by_others(self, inits: Sequence[Function]) -> list[Function]:
-        """The constructors without those that hand on what they are given to that of a base class."""
-        return [init for init in inits if not any(self._calls_above(init, other) for other in inits)]
-
-    def _calls_above(self, init: Function, other: Function) -> bool:
-        """True for `super().__init__(model, amp)`; what it makes itself is another instance."""
-        if init.owner is None or init.owner is other.owner:
-            return False
-        inherits = other.owner in self.facts.objects.ancestors(init.owner)
-        return inherits and other in self.facts.calls.callees(init)
-
-    def _called_by_all(self, inits: set[Function | None]) -> list[Function]:
-        """The only constructor, or that of a base class which those of the derived classes call."""
-        for init in inits:
-            callers = {site.caller for site in self.facts.calls.callers(init)} if init is not None else set()
-            if init is not None and all(other is init or other in callers for other in inits):
-                return [init]
-        return []
-
-    def _before_calls(self, creation: Creation, calls: list[cst.Call]) -> Creation:
-        """Earlier, where an instance is made before mixed precision is set up for what it holds."""
-        statements = [self.facts.tree.statement_of(call) for call in calls]
-        own = [statement for statement in statements if statement.function is creation.function]
-        if all(statement.order > creation.at.order for statement in own):
-            return creation
-        block = lowest_block([creation.at, *own])
-        lifted = [place for statement in own for place in statement.path() if place.block is block]
-        return Creation(creation.function, min(lifted, key=lambda place: place.index), before=True)
-
-    def _keeps_optimizer(self, init: Function) -> Statement | None:
-        """`self.optimizer = optimizer`, after which the scaler is kept; without it, the last plain statement."""
-        plain = [statement for statement in init.body.statements if isinstance(statement.node, cst.Assign)]
-        for statement in plain:
-            assert isinstance(statement.node, cst.Assign)
-            if self.roles.optimizers_at(statement.node.value):
-                return statement
-        return plain[-1] if plain else None
-
-    def _methods_below(self, init: Function) -> Iterator[Function]:
-        """The methods of what a constructor makes, and of what derives from it, without the constructor."""
-        for cls in self.facts.objects.derived(init.owner) if init.owner is not None else ():
-            methods = (method for method in cls.methods.values() if method.is_method and method.parameters)
-            yield from (method for method in methods if method is not init)
 
 
 def _before_returns(creation: Creation) -> Creation:

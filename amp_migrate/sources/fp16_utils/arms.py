@@ -28,7 +28,7 @@ from amp_migrate.facts.conditions import Formula, negated, negation, source_key
 from amp_migrate.facts.tree import Block, Class, Statement, called_name
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Lowering
-from amp_migrate.plan.purity import only_looks
+from amp_migrate.plan.purity import only_looks, only_says
 from amp_migrate.sources.fp16_utils.casts import Casts
 from amp_migrate.sources.fp16_utils.differences import Differences
 from amp_migrate.sources.fp16_utils.float_parts import float_parts
@@ -45,7 +45,6 @@ from amp_migrate.sources.fp16_utils.names import (
 )
 from amp_migrate.sources.fp16_utils.overflow import lost_questions, says_never, shared_questions, tells_overflow
 from amp_migrate.sources.fp16_utils.wrappers import marked, wrapped
-from amp_migrate.sources.half.own_scale import only_says
 
 _ABOUT_PRECISION = re.compile(r"fp16|half|mixed|precision|amp\b|float16", re.IGNORECASE)
 

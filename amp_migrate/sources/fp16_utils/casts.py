@@ -29,13 +29,6 @@ _KEEP_TYPE = frozenset(
 _MODULE_METHODS = frozenset("parameters named_parameters train eval modules named_modules".split())
 
 
-def _set_inside(statement: Statement) -> Iterator[cst.BaseExpression]:
-    """What the blocks of a statement assign to."""
-    for inner in statement.descendants():
-        if isinstance(inner.node, cst.Assign):
-            yield from (target.target for target in inner.node.targets)
-
-
 _ASKS_FOR_HALF = re.compile(r"\.type\(\) *(==|is) *.*HalfTensor|\.dtype *(==|is) *torch\.(half|float16)")
 Test = Callable[[Statement], bool]
 
@@ -78,17 +71,29 @@ class Casts:
         """True for a call that makes half of what it is called on, or given."""
         if not isinstance(node, cst.Call):
             return False
-        if form_name(self.facts, node.func) in MODEL_CASTS:
-            return bool(node.args)
-        return self._types.is_cast(node) or self._behind_tofp16(node) is not None
+        return bool(node.args) if self._model_cast(node) is not None else self._types.is_cast(node)
 
-    def _behind_tofp16(self, call: cst.Call) -> cst.BaseExpression | None:
-        """The model in `nn.Sequential(tofp16(), model)`, which is how `network_to_half` does it."""
+    def _model_cast(self, call: cst.Call) -> str | None:
+        """The function that casts the model which it is given; None for a method that casts what it is called on."""
+        if self._is_network_to_half(call):
+            return "network_to_half"
+        name = form_name(self.facts, call.func)
+        return name if name in MODEL_CASTS else None
+
+    def _is_network_to_half(self, call: cst.Call) -> bool:
+        """True for `nn.Sequential(tofp16(), model)`, which is what the function does."""
         if self.facts.names.dotted(call.func) != "torch.nn.Sequential" or len(call.args) != 2:
-            return None
-        first, model = (arg.value for arg in call.args)
+            return False
+        first = call.args[0].value
         is_cast = isinstance(first, cst.Call) and form_name(self.facts, first.func) == "tofp16"
-        return model if is_cast and not any(arg.star for arg in call.args) else None
+        return is_cast and not any(arg.star for arg in call.args)
+
+    def _operand(self, call: cst.Call) -> cst.BaseExpression:
+        """What a call casts."""
+        if self._model_cast(call) is not None:
+            return call.args[1 if self._is_network_to_half(call) else 0].value
+        assert isinstance(call.func, cst.Attribute)
+        return call.func.value
 
     def is_only_cast(self, statement: Statement) -> bool:
         """True for a statement that does nothing but cast."""
@@ -119,9 +124,7 @@ class Casts:
 
     def _float_what_is_loaded(self, cast: cst.Call) -> None:
         """`model = torch.load(path)` of a whole module that is cast: it may have been saved in half (rule G4)."""
-        is_function = form_name(self.facts, cast.func) in MODEL_CASTS
-        receiver = cast.func.value if isinstance(cast.func, cst.Attribute) else cast
-        for load in self.facts.objects.calls_behind(cast.args[0].value if is_function else receiver):
+        for load in self.facts.objects.calls_behind(self._operand(cast)):
             if self.facts.names.dotted(load.func) == "torch.load" and load not in self.lowering.floated:
                 self.lowering.floated.append(load)
 
@@ -158,23 +161,16 @@ class Casts:
         is_chosen = isinstance(parent, cst.IfExp) and parent in self.lowering.replaced
         if is_chosen or not isinstance(node, (cst.Name, cst.Attribute)) or not self._types.is_one(node):
             return
-        if isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute)) or self._types.is_only_known(node):
-            return
-        if isinstance(node, (cst.Name, cst.Attribute)):
+        is_asked_for = isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute))
+        if not is_asked_for and not self._types.is_only_known(node):
             self.lowering.replaced[node] = self._types.of_float32(node)
 
     def lower_accessors(self, statements: list[Statement]) -> None:
         """`model[1]`, where network_to_half put a cast before the model: it is the model again (rule G4)."""
         wrapped = {
-            (form_name(self.facts, call.func), one)
+            (name, one)
             for _, call in self._found
-            if form_name(self.facts, call.func) in PREFIXES
-            for one in self.facts.objects.objects(call)
-        }
-        wrapped |= {
-            ("network_to_half", one)
-            for _, call in self._found
-            if self._behind_tofp16(call) is not None
+            if (name := self._model_cast(call)) in PREFIXES
             for one in self.facts.objects.objects(call)
         }
         for statement in statements:
@@ -204,19 +200,13 @@ class Casts:
     def prefixes(self) -> Iterator[tuple[cst.Call, str]]:
         """The wrappers around models, with what they put before the keys of the state."""
         for _, call in self._found:
-            name = form_name(self.facts, call.func)
+            name = self._model_cast(call)
             if name in PREFIXES and not keeps_keys(self.facts, call.func):
                 yield call, PREFIXES[name or ""]
-            elif self._behind_tofp16(call) is not None:
-                yield call, PREFIXES["network_to_half"]
 
     def _lower(self, statement: Statement, call: cst.Call, *, guarded: bool) -> None:
-        if form_name(self.facts, call.func) in MODEL_CASTS:
-            self._take_out(statement, call, self._uncast(call.args[0].value))
-            return
-        behind = self._behind_tofp16(call)
-        if behind is not None:
-            self._take_out(statement, call, self._uncast(behind))
+        if self._model_cast(call) is not None:
+            self._take_out(statement, call, self._uncast(self._operand(call)))
             return
         assert isinstance(call.func, cst.Attribute)
         receiver, name = call.func.value, call.func.attr.value
@@ -246,9 +236,9 @@ class Casts:
             isinstance(node, cst.Assign) and node.value is call and self._is_only_target(node, inner)
         ):
             self.lowering.removed.append(statement)
-        elif self._behind_tofp16(call) is not None:
+        elif self._is_network_to_half(call):
             self.lowering.replaced[call] = self.facts.text(inner)
-        elif form_name(self.facts, call.func) in MODEL_CASTS:
+        elif self._model_cast(call) is not None:
             self.lowering.arguments.append(call)
         else:
             self.lowering.receivers.append(call)
@@ -256,14 +246,7 @@ class Casts:
     def _uncast(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """What is below several casts: `model` of `BN_convert_float(model.half())`."""
         while isinstance(node, cst.Call) and self.is_cast(node) and self._is_module(node):
-            behind = self._behind_tofp16(node)
-            if behind is not None:
-                node = behind
-            elif form_name(self.facts, node.func) in MODEL_CASTS:
-                node = node.args[0].value
-            else:
-                assert isinstance(node.func, cst.Attribute)
-                node = node.func.value
+            node = self._operand(node)
         return node
 
     def _is_only_target(self, node: cst.Assign, inner: cst.BaseExpression) -> bool:
@@ -271,10 +254,9 @@ class Casts:
 
     def _is_module(self, call: cst.Call) -> bool:
         """True where a model is cast: something with parameters."""
-        if form_name(self.facts, call.func) in MODEL_CASTS or self._behind_tofp16(call) is not None:
+        if self._model_cast(call) is not None:
             return True
-        assert isinstance(call.func, cst.Attribute)
-        objects = self.facts.objects.objects(call.func.value)
+        objects = self.facts.objects.objects(self._operand(call))
         return bool(objects & self._modules) or any(
             isinstance(one.origin, cst.Call) and self._makes_module(one.origin) for one in objects
         )
@@ -302,3 +284,10 @@ class Casts:
     def _makes_module(self, call: cst.Call) -> bool:
         dotted = self.facts.names.dotted(call.func) or ""
         return dotted.startswith("torch.nn.") and dotted.rpartition(".")[2][:1].isupper()
+
+
+def _set_inside(statement: Statement) -> Iterator[cst.BaseExpression]:
+    """What the blocks of a statement assign to."""
+    for inner in statement.descendants():
+        if isinstance(inner.node, cst.Assign):
+            yield from (target.target for target in inner.node.targets)

@@ -52,8 +52,7 @@ class GuardedMasters:
     def __init__(self, facts: Facts, lowering: Lowering) -> None:
         self.facts = facts
         self.lowering = lowering
-        self._guards: list[tuple[Statement, str]] = []
-        self._lists: list[Block] = []
+        self._lists: list[tuple[Block, str]] = []  # the plain arms beside those that make them, with these' guards
         self._steps: list[tuple[cst.BaseExpression, cst.BaseExpression | None]] = []
 
     def are_in(self, statement: Statement) -> bool:
@@ -64,9 +63,7 @@ class GuardedMasters:
         )
 
     def optimizer_of(self, statement: Statement, plain: Block, other: Block) -> str | None:
-        """The optimizer of a training step in an arm that goes; the arm's guard, where it makes the lists, and the
-        plain arm that makes something in their place.
-        """
+        """The optimizer of a training step in an arm that goes. One that makes the lists is noted."""
         inner = [one for outer in other.statements for one in outer.descendants()]
         if not any(self.are_in(one) for one in inner):
             return None
@@ -74,8 +71,7 @@ class GuardedMasters:
         calls = [call for one in inner for call in self.facts.tree.calls(one)]
         if any(form_name(self.facts, call.func) == "prep_param_lists" for call in calls):
             test = statement.node.test if other.arm == "body" else negated(statement.node.test)
-            self._guards.append((statement, self.facts.text(test)))
-            self._lists.append(plain)
+            self._lists.append((plain, self.facts.text(test)))
         methods = [(call, call.func) for call in calls if isinstance(call.func, cst.Attribute)]
         steps = [func.value for _, func in methods if func.attr.value == "step"]
         backwards = [call for call, func in methods if func.attr.value == "backward"]
@@ -90,22 +86,22 @@ class GuardedMasters:
         """`a = b = model.parameters()` in place of two lists: whoever reads it after the first use finds it empty, and
         `zip(a, b)` pairs each parameter with the next one. It is a list for both arms.
         """
-        for statement in (one for plain in self._lists for one in plain.statements):
+        for statement in (one for plain, _ in self._lists for one in plain.statements):
             node = statement.node
             if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
                 continue
-            names = [one.target for one in node.targets if isinstance(one.target, cst.Name)]
-            variables = [variable for name in names if (variable := self.facts.names.variable_at(name)) is not None]
-            uses = [load for variable in variables for load in variable.loads]
-            read = [load for load in uses if not is_gone(self.facts.tree.statement_of(load))]
+            read = [load for load in self._loads(node) if not is_gone(self.facts.tree.statement_of(load))]
             if called_name(node.value) in _ITERATORS and len(read) > 1:
                 text = self.facts.text(node.value)
                 self.lowering.replaced[node.value] = f"list({text})"
-                yield self.facts.finding(
-                    node,
-                    "AMP163",
-                    f"in float32 {text} was empty after its first use; it is a list now, as it was in half",
-                )
+                message = f"in float32 {text} was empty after its first use; it is a list now, as it was in half"
+                yield self.facts.finding(node, "AMP163", message)
+
+    def _loads(self, node: cst.Assign) -> Iterator[cst.Name]:
+        """Where the names are read that an assignment binds."""
+        for target in node.targets:
+            variable = self.facts.names.variable_at(target.target) if isinstance(target.target, cst.Name) else None
+            yield from variable.loads if variable is not None else ()
 
     def wrap(self) -> None:
         """The optimizers of these steps are wrapped where they are made, under the guard of the lists."""
@@ -113,13 +109,13 @@ class GuardedMasters:
             origins = {one.origin for one in self.facts.objects.objects(optimizer)}
             made = [self.facts.tree.statement_of(one) for one in origins if isinstance(one, cst.Call)]
             node = made[0].node if len(made) == 1 else None
-            guards = [(one, text) for one, text in self._guards if made and one.function is made[0].function]
+            guards = [text for plain, text in self._lists if made and plain.function is made[0].function]
             if not isinstance(node, cst.Assign) or len(node.targets) != 1 or len(guards) != 1:
                 text = self.facts.text(optimizer)
                 raise Refusal("AMP932", optimizer, f"{text} has master weights, and where it is made is not understood")
             target = self.facts.text(node.targets[0].target)
             given = f", static_loss_scale={self._visible(scale)}" if scale is not None else ""
-            self.lowering.added.append((made[0], f"if {guards[0][1]}:\n    {target} = {MARK}({target}{given})"))
+            self.lowering.added.append((made[0], f"if {guards[0]}:\n    {target} = {MARK}({target}{given})"))
 
     def _scale(self, inner: list[Statement], backward: cst.Call) -> cst.BaseExpression | None:
         """S of `loss * S` before the backward and of the division after it."""

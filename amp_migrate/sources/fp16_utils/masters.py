@@ -89,14 +89,14 @@ class Masters:
         if len(body) == 1 and isinstance(body[0].node, cst.If) and _asks_for_gradient(body[0].node):
             body = body[0].blocks[0].statements
         update = _update(body[0].node) if len(body) == 1 else None
-        if update is not None:
-            target, value, divides = update
-            if ".grad" in source_key(target):
-                if divides:
-                    return source_key(value)
-                if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide):
-                    if source_key(value.left) in ("1", "1.", "1.0"):
-                        return source_key(value.right)
+        if update is None or ".grad" not in source_key(update[0]):
+            raise self._refusal(body[0].node)
+        _, value, divides = update
+        if divides:
+            return source_key(value)
+        if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide):
+            if source_key(value.left) in ("1", "1.", "1.0"):
+                return source_key(value.right)
         raise self._refusal(body[0].node)
 
     def _scale(self, prepared: Statement, masters: Variable | None, divisors: set[str]) -> None:

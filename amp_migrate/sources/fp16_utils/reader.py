@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.objects import ObjectSet
-from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition, ScaleAccess, Setup, SkipRead
@@ -46,9 +46,7 @@ class Reader:
 
     def read(self) -> None:
         self._each(self._setup)
-        self._wrapped = frozenset(
-            one for setup in self.found.setups for node in setup.optimizers for one in self.facts.objects.objects(node)
-        )
+        self._wrapped = self._objects_of(node for setup in self.found.setups for node in setup.optimizers)
         self._each(self._read)
         self._optimizers_without_backward()
         self._other_optimizers()
@@ -117,33 +115,30 @@ class Reader:
 
     def _optimizers_without_backward(self) -> None:
         """A wrapper that steps, and none of whose own scales a loss: another one scales it for both."""
-        backwards = list(self.found.backwards)
-        for step in self._steps():
-            assert isinstance(step.func, cst.Attribute)
-            optimizer = step.func.value
+        backwards = self.found.backwards
+        scaled_by = [self._objects_of(backward.optimizers[:1]) for backward in backwards]
+        is_one = all(one & scaled_by[0] for one in scaled_by)
+        for optimizer, function in self._stepped():
             objects = self.facts.objects.objects(optimizer)
-            if any(objects & self._objects_of(backward.optimizers[:1]) for backward in backwards):
+            if any(objects & scaling for scaling in scaled_by):
                 continue
-            function = self.facts.tree.function_of(step)
-            scaled_by = [self._objects_of(backward.optimizers[:1]) for backward in backwards]
-            is_one = all(one & scaled_by[0] for one in scaled_by)
             if not is_one or any(backward.statement.function is not function for backward in backwards):
                 message = f"{self.facts.text(optimizer)} scales no loss, and which one it steps for cannot be told"
-                self.refusals.append(Refusal("AMP930", step, message))
+                self.refusals.append(Refusal("AMP930", optimizer, message))
                 continue
             for backward in backwards:
                 if not objects & self._objects_of(backward.optimizers):
                     backward.optimizers.append(optimizer)
 
-    def _steps(self) -> Iterator[cst.Call]:
-        """`optimizer.step()` of the wrappers."""
+    def _stepped(self) -> Iterator[tuple[cst.BaseExpression, Function]]:
+        """The wrappers that `optimizer.step()` is called of, with the function that does it."""
         for statement in self._statements:
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and called_name(part) == "step" and isinstance(part.func, cst.Attribute):
-                    if self._is_wrapped(part.func.value):
-                        yield part
+            for call in self.facts.tree.calls(statement):
+                if called_name(call) == "step" and isinstance(call.func, cst.Attribute):
+                    if self._is_wrapped(call.func.value):
+                        yield call.func.value, statement.function
 
-    def _objects_of(self, optimizers: list[cst.BaseExpression]) -> ObjectSet:
+    def _objects_of(self, optimizers: Iterable[cst.BaseExpression]) -> ObjectSet:
         return frozenset(one for node in optimizers for one in self.facts.objects.objects(node))
 
     def _other_optimizers(self) -> None:

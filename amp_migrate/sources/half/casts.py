@@ -79,11 +79,13 @@ class Casts:
             self._statement(statement)
         self._fold_guards()
         for statement, node in self._asked:
-            if not self._goes_with_type(statement, node):
+            if not self._fold_test(statement, node):
                 self._refuse(node, f"this asks whether something is {self.facts.text(node)}")
 
-    def _goes_with_type(self, statement: Statement, node: cst.BaseExpression) -> bool:
-        """Take out `if dtype == torch.half:` where the script chose `dtype` itself and only casts stand below it."""
+    def _fold_test(self, statement: Statement, node: cst.BaseExpression) -> bool:
+        """Take out `if dtype == torch.half:` where the script chose `dtype` itself and only casts stand below it; False
+        where that is not so.
+        """
         test = statement.node.test if isinstance(statement.node, cst.If) and statement.node.orelse is None else None
         if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
             return False
@@ -163,7 +165,7 @@ class Casts:
             return
         if called_name(call) == "type":
             is_move = any((self._half_name(arg.value) or "").startswith("torch.cuda") for arg in call.args)
-            if is_move and not self._is_on_gpu(_receiver(call)):
+            if is_move and not _is_on_gpu(_receiver(call)):
                 self.lowering.replaced[call] = f"{self.facts.text(_receiver(call))}.cuda()"
             else:
                 self._take_out(statement, call)
@@ -174,10 +176,6 @@ class Casts:
                     self._take_out(statement, call)
                 else:
                     self.lowering.dropped[call] = arg
-
-    def _is_on_gpu(self, node: cst.BaseExpression) -> bool:
-        """True for `net.cuda()`, which needs no second move."""
-        return isinstance(node, cst.Call) and called_name(node) == "cuda"
 
     def _helper_call(self, statement: Statement, call: cst.Call, module: cst.BaseExpression) -> None:
         """`model = network_to_half(model)`: what it gives back is the module."""
@@ -456,3 +454,8 @@ def _assigns_itself(node: cst.CSTNode, call: cst.Call, receiver: cst.BaseExpress
     if not isinstance(node, cst.Assign) or node.value is not call or len(node.targets) != 1:
         return False
     return source_key(node.targets[0].target) == source_key(receiver)
+
+
+def _is_on_gpu(node: cst.BaseExpression) -> bool:
+    """True for `net.cuda()`, which needs no second move."""
+    return isinstance(node, cst.Call) and called_name(node) == "cuda"

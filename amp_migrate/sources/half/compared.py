@@ -34,7 +34,7 @@ def in_float32_beside(
 
 
 def _is_compared(facts: Facts, variable: Variable, at: Statement, casts: list[tuple[Statement, cst.Call]]) -> bool:
-    own = [one for one, call in casts if any(load in variable.loads for load in _names(call))]
+    own = [one for one, call in casts if _root(call) in variable.loads]
     made = [one for one in reaching(variable, at) if one.statement is not None]
     anew = [one for one in variable.bindings if one.value is not None and variable.name not in names_in(one.value)]
     halves = {one for one, _ in casts}
@@ -42,10 +42,8 @@ def _is_compared(facts: Facts, variable: Variable, at: Statement, casts: list[tu
     return not is_in_half and any(one.statement in halves and one not in made for one in anew)
 
 
-def _names(call: cst.Call) -> Iterator[cst.Name]:
+def _root(node: cst.BaseExpression) -> cst.BaseExpression:
     """`model` of `model.cuda().half()`."""
-    node: cst.BaseExpression = call
     while isinstance(node, (cst.Call, cst.Attribute)):
         node = node.func if isinstance(node, cst.Call) else node.value
-    if isinstance(node, cst.Name):
-        yield node
+    return node

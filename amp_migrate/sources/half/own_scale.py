@@ -21,9 +21,8 @@ from amp_migrate.facts.tree import Class, Statement, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.native.lower import SCALE_NOW
+from amp_migrate.plan.purity import only_says
 from amp_migrate.plan.scaler.enabling import enclosing_guards
-
-_SAYS = ("log", "print", "info", "write", "record", "report", "scalar")
 
 
 @dataclasses.dataclass(eq=False)
@@ -82,12 +81,6 @@ def _stores(facts: Facts, exponent: cst.Attribute, owner: Class) -> Iterator[tup
         assert isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign))
         if own is not None and facts.objects.root_class(own) is root and node.value is not None:
             yield statement, node.value
-
-
-def only_says(statement: Statement) -> bool:
-    """True for a statement that does nothing but to log or print."""
-    call = statement.node.value if isinstance(statement.node, cst.Expr) else None
-    return isinstance(call, cst.Call) and any(word in called_name(call).lower() for word in _SAYS)
 
 
 class OwnScale:
@@ -185,4 +178,4 @@ class OwnScale:
         raise Refusal("AMP937", part, f"{self.name} is printed, and this file has no logarithm for it: import math")
 
 
-__all__ = ["OwnScale", "ScaledLoss", "only_says", "scaled_losses"]
+__all__ = ["OwnScale", "ScaledLoss", "scaled_losses"]

@@ -26,10 +26,11 @@ from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.native.lower import STEPPED
 from amp_migrate.plan.model import Guard, Lowering
+from amp_migrate.plan.purity import only_says
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.sources.half.helpers import all_below, without_use
 from amp_migrate.sources.half.own_models import follow_weights
-from amp_migrate.sources.half.own_scale import OwnScale, ScaledLoss, only_says, scaled_losses
+from amp_migrate.sources.half.own_scale import OwnScale, ScaledLoss, scaled_losses
 from amp_migrate.vocabulary import GRADIENT_CLIPS, HALF_TYPES
 
 _OF_HALF = re.compile(

@@ -12,7 +12,7 @@ from amp_migrate.facts.stores import Store
 _Object = TypeVar("_Object", bound=Hashable)
 
 
-class Kept(Generic[_Object]):
+class FieldStores(Generic[_Object]):
     """The stores to the fields of one name, by the objects that they are to.
 
     These may still be worked out while somebody asks: a store is filed once they `are_known`, and is looked at anew by
