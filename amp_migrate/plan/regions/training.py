@@ -440,9 +440,6 @@ class _Finder:
             for inner in sibling.descendants()
             if inner in needed
         ]
-        later = [inner for inner in others if inner.order > statement.order]
-        if others and not any(self.forwards.runs_model(inner) for inner in later):
-            return False  # no forward gets the casts
         mine = self.forwards.models_run(list(statement.descendants()))
         return (
             not mine
