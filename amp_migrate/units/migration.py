@@ -429,10 +429,11 @@ class _Units:
         self, programs: Mapping[Path, tuple[Path, ...]], outcomes: Mapping[str, Outcome]
     ) -> Finding | None:
         """Where a script that casts nothing trains by what another one has in half: it would train under autocast."""
-        forms = {one: {result.form for result in outcomes[self.workspace.shown(one)].results} for one in programs}
-        in_half = [one for one in programs if HALF in forms[one]]
-        for script in in_half:
-            for result in outcomes[self.workspace.shown(script)].results:
+        for script in programs:
+            outcome = outcomes.get(self.workspace.shown(script))  # none, where one before it prevents the migration
+            if outcome is None or HALF not in {result.form for result in outcome.results}:
+                continue
+            for result in outcome.results:
                 for name in changed_trainings(result.source, result.output):
                     users = self.index.users_of(name, real(result.path), Unit(programs[script], {}))
                     for user in (one for one in users if one in programs and not self._casts(one)):
