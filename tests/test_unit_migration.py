@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from amp_migrate import Result, migrate_project
+from amp_migrate.engine import Outcome
 from amp_migrate.files.imports import forget
 from amp_migrate.selection import PLAIN
+from amp_migrate.units import migration
+from amp_migrate.units.index import Unit
 from tests.unit_fixture import ROOT, read_tree
 
 IMPORTS = "import torch\nfrom apex import amp\n"
@@ -410,6 +413,20 @@ def test_a_model_that_libcst_cannot_parse_stops_its_training_and_says_nothing_of
     results = {Path(result.path).name: result for result in migrate_project(tmp_path)}
     found = {name: (result.status, [one.code for one in result.findings]) for name, result in results.items()}
     assert found == {"one.py": ("untouched", []), "two.py": ("error", ["AMP991"]), "train.py": ("left", ["AMP901"])}
+
+
+def test_a_bug_in_the_growth_of_a_unit_costs_no_other_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leads_on(units: migration._Units, unit: Unit, outcome: Outcome) -> bool:
+        if any(file.name == "two.py" for file in unit.files):
+            raise KeyError("nowhere")
+        return False
+
+    monkeypatch.setattr(migration._Units, "_leads_on", leads_on)
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text(IMPORTS + SETUP + LOOP)
+    found = {Path(result.path).name: result for result in migrate_project(tmp_path)}
+    assert states(found) == {"one.py": "migrated", "two.py": "error"}
+    assert [(one.code, one.message) for one in found["two.py"].findings] == [("AMP999", "KeyError: 'nowhere'")]
 
 
 def test_a_model_with_tabs_and_spaces_is_read_and_not_written(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ class _Units:
             self.workspace.workers.progress.reached(sum(sizes.values()))
             if any(other.attempt.changed and set(unit.files) <= set(other.unit.files) for other in done):
                 continue  # a larger unit that is migrated has grown over it
-            one = self._migrated(unit)
+            one = self._tried(unit)
             forget_modules()
             others = [other for other in done if one.attempt.contradicts(other.attempt)]
             if others:
@@ -167,6 +167,17 @@ class _Units:
             if not any(file in unit.files for unit in units):
                 units.append(self.index.unit_of(file))
         return units
+
+    def _tried(self, unit: Unit) -> _Done:
+        """What came of a unit. A bug of ours must not cost the user the others: it is a finding in this one."""
+        try:
+            return self._migrated(unit)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            broken = [
+                Result.broken(self.workspace.shown(file), self.index.source(file), message) for file in unit.files
+            ]
+            return _Done(unit, Attempt(tuple(broken), tuple(finding for one in broken for finding in one.findings)))
 
     def _migrated(self, unit: Unit) -> _Done:
         done = self._with_savers(self._with_context(self._with_half_inputs(self._with_models(self._grown(unit)))))
@@ -431,11 +442,10 @@ class _Units:
         """Where a script that casts nothing trains by what another one has in half: it would train under autocast."""
         in_float32 = [script for script in programs if not _CASTS.search(self.index.source(script))]
         for script, files in programs.items():
-            outcome = outcomes.get(self.workspace.shown(script))  # None for one that nobody tried any more
-            results = outcome.results if outcome is not None else []
-            if not any(result.form == HALF for result in results):
+            outcome = outcomes.get(self.workspace.shown(script))  # none, where one before it prevents the migration
+            if outcome is None or HALF not in {result.form for result in outcome.results}:
                 continue
-            for result in results:
+            for result in outcome.results:
                 for name in changed_trainings(result.source, result.output):
                     users = self.index.users_of(name, real(result.path), Unit(files, {}))
                     for user in (one for one in users if one in in_float32):

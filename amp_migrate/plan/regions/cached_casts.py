@@ -36,7 +36,11 @@ def keep_no_stale_casts(
     facts: Facts, forwards: Forwards, regions: list[AutocastRegion], reach: Reach
 ) -> Iterator[Finding]:
     """Note the regions that may not keep casts, and say so. `reach` is what runs in all of them."""
-    within = {function for function in reach.functions if _function_runs_both_ways(facts, function)}
+    within = {
+        function
+        for function in reach.functions
+        if _function_runs_both_ways(facts, function) or _helped_without_gradients(facts, forwards, function)
+    }
     for found in regions:
         behind = Reach(facts, forwards, [found.region]).functions if within else frozenset()
         if behind & within or _needs_no_cache(facts, forwards, found.region):
@@ -57,6 +61,22 @@ def _function_runs_both_ways(facts: Facts, function: Function) -> bool:
     tree = _parsed(facts, function)
     methods = function.owner.methods if function.owner is not None else ()
     return tree is not None and _runs_both_ways(tree, [one for one in methods if one not in _FORWARDS])
+
+
+def _helped_without_gradients(facts: Facts, forwards: Forwards, function: Function) -> bool:
+    """True for `labels = guess(model, x)` before `model(x)`, where `guess` is decorated with `torch.no_grad()`."""
+    inside = _statements(function)
+    for statement in inside:
+        helpers = [site.callee for site in facts.calls.in_statement(statement) if has_no_gradients(facts, site.callee)]
+        before = forwards.models_run([statement, *(one for helper in helpers for one in _statements(helper))])
+        later = [one for one in inside if one.order > statement.order]
+        if helpers and before & forwards.models_run(later):
+            return True
+    return False
+
+
+def _statements(function: Function) -> list[Statement]:
+    return [inner for statement in function.body.statements for inner in statement.descendants()]
 
 
 def _runs_both_ways_itself(facts: Facts, forwards: Forwards, region: Region, inside: list[Statement]) -> bool:
