@@ -21,7 +21,7 @@ from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import COMPANIONS, FP16_UTILS, HALF, PLAIN
 from amp_migrate.sources.gate import holds_native_amp, trains
-from amp_migrate.sources.lightning import SWITCH, may_be_run_by_lightning, trainer_in_float32
+from amp_migrate.sources.lightning import SWITCH, may_be_run_by_lightning, run_by, trainer_in_float32
 from amp_migrate.sources.screen import (
     imports_apex,
     line_of_apex_import,
@@ -282,7 +282,7 @@ def _of_lightning(path: str, source: bytes, options: Options) -> Result | None:
     line = trainer_in_float32(source)
     if line is None:
         return None
-    finding = Finding(path, line, "AMP960", f"Lightning runs this training; mixed precision there is {SWITCH}")
+    finding = Finding(path, line, "AMP960", run_by("Lightning", SWITCH))
     return Result(path, source, source, "left", (finding,), sites=1, form=PLAIN)
 
 

@@ -76,6 +76,11 @@ class Facts:
         """True where files that are not looked at here refer to a function."""
         return self.elsewhere.use_function(*self.name_of(function))
 
+    def made_by(self, node: cst.BaseExpression) -> list[str]:
+        """The full names of what is imported and makes what a node may mean: `search = Architect(net)`."""
+        calls = self.objects.calls_behind(node)
+        return [path for call in calls for path in self.names.imported_as(call.func)]
+
     def text(self, node: cst.CSTNode) -> str:
         """The source of a node, exactly as written."""
         return module_text(self.file_of(node).module).text(node)

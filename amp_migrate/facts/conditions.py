@@ -244,7 +244,7 @@ class Conditions:
     def _is_set_by_init(self, store: Store) -> bool:
         """True for `self.x = ...` as a plain statement of `__init__`: the attribute has that value and no other."""
         function = store.statement.function
-        receiver = function.parameters[0].name.value if function.is_method and function.parameters else None
+        receiver = function.receiver
         is_own = isinstance(store.base, cst.Name) and store.base.value == receiver
         return is_own and function.name == "__init__" and store.statement.block.owner is None
 

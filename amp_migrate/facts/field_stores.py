@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 import libcst as cst
@@ -30,12 +30,12 @@ class FieldStores(Generic[_Object]):
         self._objects = objects
         self._are_known = are_known
 
-    def by(self, one: _Object) -> Iterator[Store]:
+    def by(self, one: _Object) -> list[Store]:
         """The stores to the field of an object."""
-        found = list(self._filed.get(one, ()))
-        found += [store for store in list(self._waiting) if one in self._objects(store.base)]
+        waiting = list(self._waiting)  # what is asked below may file some of them
+        found = [*self._filed.get(one, ()), *(store for store in waiting if one in self._objects(store.base))]
         self._file()
-        yield from found
+        return found
 
     def _file(self) -> None:
         waiting = []

@@ -139,6 +139,11 @@ class Function:
         return self.owner is not None and not self.is_static
 
     @property
+    def receiver(self) -> str | None:
+        """What a method calls its instance (or its class): `self`. None for functions."""
+        return self.parameters[0].name.value if self.is_method and self.parameters else None
+
+    @property
     def is_of_network(self) -> bool:
         """True for the methods of a class with a `forward`."""
         return self.owner is not None and "forward" in self.owner.methods

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.model import LossScale
 
@@ -43,14 +43,10 @@ def _is_of_the_same_self(facts: Facts, attribute: cst.Attribute, at: Statement) 
     reader = facts.tree.function_of(attribute)
     if reader.owner is None or reader.owner is not at.function.owner or at.function.name == "__init__":
         return False
-    selves = {_first_name(reader), _first_name(at.function)}
+    selves = {reader.receiver, at.function.receiver}
     values = facts.objects.values_of(attribute)
     is_float = bool(values) and all(isinstance(literal_value(value), float) for value in values)
     return is_float and isinstance(attribute.value, cst.Name) and selves == {attribute.value.value}
-
-
-def _first_name(function: Function) -> str | None:
-    return function.parameters[0].name.value if function.is_method and function.parameters else None
 
 
 def float_text(facts: Facts, node: cst.BaseExpression) -> str:

@@ -75,7 +75,7 @@ class Roles:
     def _is_receiver(self, node: cst.BaseExpression) -> bool:
         """True for `self`. A network that trains its parts has losses and criteria beside them."""
         function = self.facts.tree.function_of(node)
-        first = function.parameters[0].name.value if function.is_method and function.parameters else None
+        first = function.receiver
         return isinstance(node, cst.Name) and node.value == first
 
     def is_whole_model(self, node: cst.BaseExpression) -> bool:

@@ -21,6 +21,11 @@ _TORCH = re.compile(rb"^[ \t]*(?:import|from)[ \t]+torch\b|\bLightningModule\b",
 _DECIDE = frozenset(("precision", "plugins", None))  # None: what `**settings` hold is not known
 
 
+def run_by(framework: str, switch: str) -> str:
+    """What is said of a training that a framework runs."""
+    return f"{framework} runs this training; mixed precision there is {switch}"
+
+
 def may_be_run_by_lightning(source: bytes) -> bool:
     """False for files that certainly make no Trainer of Lightning for torch code, and for those with native AMP."""
     if b"lightning" not in source or b"Trainer(" not in source or may_hold_native_amp(source):

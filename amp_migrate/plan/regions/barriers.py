@@ -49,9 +49,7 @@ class Barriers:
         names = self.facts.names.imported_as(call.func)
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         if isinstance(receiver, (cst.Name, cst.Attribute)):
-            made = [one.func for one in self.facts.objects.calls_behind(receiver)]
-            owners = [owner for maker in made for owner in self.facts.names.imported_as(maker)]
-            names += [self.facts.elsewhere.member(owner, called_name(call)) for owner in owners]
+            names += [self.facts.elsewhere.member(owner, called_name(call)) for owner in self.facts.made_by(receiver)]
         return any(self.facts.elsewhere.train(name) for name in names)
 
     def takes_gradient(self, statement: Statement) -> bool:

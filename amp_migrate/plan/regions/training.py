@@ -258,7 +258,7 @@ class _Finder:
 
     def _is_no_value(self, path: Path, function: Function) -> bool:
         """Models and instances are not values that flow from statement to statement."""
-        receiver = function.parameters[0].name.value if function.is_method and function.parameters else None
+        receiver = function.receiver
         if path == (receiver,):
             return True
         variable = self.facts.names.visible(path[0], function)

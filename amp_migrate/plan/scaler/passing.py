@@ -111,9 +111,7 @@ class Passing:
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         if receiver is None or self.facts.objects.exact_class(receiver) is not None:
             return None
-        makers = [one.func for one in self.facts.objects.calls_behind(receiver)]
-        paths = [path for maker in makers for path in self.facts.names.imported_as(maker)]
-        return next((shown(path) for path in paths if self.facts.elsewhere.is_there(path)), None)
+        return next(map(shown, filter(self.facts.elsewhere.is_there, self.facts.made_by(receiver))), None)
 
     def _takes_named(self, function: Function, starred: cst.Arg) -> bool:
         """True for `**settings`, beside which an argument can stand by its name: nothing in there has the name of a

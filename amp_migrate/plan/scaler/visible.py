@@ -108,7 +108,7 @@ class Visible:
             root = root.value
         if not isinstance(root, cst.Name):
             return False
-        own = function.is_method and bool(function.parameters) and function.parameters[0].name.value == root.value
+        own = function.receiver == root.value
         if own and field and not self._is_set(field, function, at):
             return False
         names = self.facts.names

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Literal
 
 import libcst as cst
@@ -141,7 +142,7 @@ class Devices:
     def _moves(self) -> Iterator[Move]:
         others = self._of_other_models()
         training = {loss.statement.function for loss in self.losses}
-        training |= {self.facts.tree.statement_of(call).function for call in self.optimizers.built}
+        training |= {home.function for home in self._homes}
         elsewhere = self.facts.calls.of_other_programs(training)
         for call, statement in self.facts.tree.every(cst.Call):
             if not self._belongs_to(statement, others) and statement.function not in elsewhere:
@@ -416,10 +417,14 @@ class Devices:
                         return param.name
         return None
 
+    @cached_property
+    def _homes(self) -> list[Statement]:
+        """The statements that build optimizers."""
+        return [self.facts.tree.statement_of(call) for call in self.optimizers.built]
+
     def _is_visible(self, node: cst.BaseExpression) -> bool:
         visible = Visible(self.facts)
-        homes = [self.facts.tree.statement_of(call) for call in self.optimizers.built]
-        return all(visible.express(node, home.function, home) is not None for home in homes)
+        return all(visible.express(node, home.function, home) is not None for home in self._homes)
 
     def _condition(self, decision: Decision, move: Move) -> Condition:
         """The flag where it is a name that the optimizer's function knows, else a test of the device."""
@@ -452,10 +457,9 @@ class Devices:
     def _is_string_by_default(self, device: cst.BaseExpression) -> bool:
         """True where the optimizer's function knows the device by a parameter `device="cpu"`, whatever callers give."""
         visible = Visible(self.facts)
-        homes = [self.facts.tree.statement_of(call) for call in self.optimizers.built]
         return any(
             param.name.value == visible.express(device, home.function, home)
-            for home in homes
+            for home in self._homes
             for param in home.function.parameters
             if isinstance(param.default, cst.SimpleString)
         )
@@ -483,9 +487,7 @@ class Devices:
         return [guard for guard in enclosing_guards(self.facts, moved) if not self._holds_training(guard)]
 
     def _holds_training(self, guard: Guard) -> bool:
-        inner = [loss.statement for loss in self.losses] + [
-            self.facts.tree.statement_of(call) for call in self.optimizers.built
-        ]
+        inner = [*(loss.statement for loss in self.losses), *self._homes]
         if any(statement.arm_of(guard.statement.node) == guard.arm for statement in inner):
             return True
         functions = {loss.statement.function for loss in self.losses}

@@ -10,6 +10,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
 from amp_migrate.sources.lightning import SWITCH as LIGHTNING
+from amp_migrate.sources.lightning import run_by
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
 
@@ -47,7 +48,7 @@ def owned_by_framework(facts: Facts, optimizers: Optimizers, losses: list[Loss])
                 dotted = facts.names.dotted(part)
                 for prefixes, name, switch in _SWITCHES if dotted is not None else ():
                     if dotted is not None and dotted.startswith(prefixes):
-                        return Refusal("AMP960", part, f"{name} runs this training; mixed precision there is {switch}")
+                        return Refusal("AMP960", part, run_by(name, switch))
     for loss in losses:
         receiver = facts.text(loss.loss).split(".")[-1].lower()
         given = [facts.text(arg.value) for arg in loss.arguments if arg.keyword is None]
