@@ -161,6 +161,11 @@ class Function:
             for decorator in self.node.decorators
         )
 
+    def descendants(self) -> Iterator[Statement]:
+        """Every statement of its body, in source order."""
+        for statement in self.body.statements:
+            yield from statement.descendants()
+
     def encloses(self, other: Function) -> bool:
         """True where `other` is this function or is defined inside it."""
         current: Function | None = other
@@ -381,12 +386,7 @@ class _ModuleTree:
 
     @cached_property
     def all_statements(self) -> list[Statement]:
-        return [
-            statement
-            for function in self.functions
-            for outer in function.body.statements
-            for statement in outer.descendants()
-        ]
+        return [statement for function in self.functions for statement in function.descendants()]
 
     @cached_property
     def by_kind(self) -> Mapping[type[cst.CSTNode], Sequence[tuple[cst.CSTNode, Statement]]]:

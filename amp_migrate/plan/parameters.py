@@ -109,8 +109,7 @@ class Parameters:
         return sorted(
             {
                 self.facts.text(part)
-                for statement in function.body.statements
-                for inner in statement.descendants()
+                for inner in function.descendants()
                 for part in self.facts.tree.expressions(inner)
                 if isinstance(part, cst.Attribute) and self._as_given(self.facts.objects.objects(part)) == models
             },

@@ -6,7 +6,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import own_reads, writes
-from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
+from amp_migrate.facts.tree import Function, called_name, names_in, walk
 
 _DEEPEST = 3  # functions that hand on what they are given
 _EXACT = frozenset("long int bool argmax argmin argsort item tolist size".split())
@@ -30,7 +30,7 @@ def _leads(facts: Facts, call: cst.Call, given: set[cst.Arg], depth: int) -> boo
 def _hands_on(facts: Facts, function: Function, names: set[str], depth: int) -> bool:
     """True where NumPy gets what a function computes of these parameters."""
     made = _made_of(function, names)
-    for statement in _statements(function):
+    for statement in function.descendants():
         for call in facts.tree.calls(statement):
             if called_name(call) == "numpy" and isinstance(call.func, cst.Attribute):
                 if _is_made(call.func.value, made) and not _is_exact(call.func.value):
@@ -46,7 +46,7 @@ def _made_of(function: Function, names: set[str]) -> set[str]:
     added = set(names)
     while added:
         made |= added
-        found = [one for one in _statements(function) if any(path[0] in made for path in own_reads(one))]
+        found = [one for one in function.descendants() if any(path[0] in made for path in own_reads(one))]
         added = {path[0] for one in found for path in writes(one)} - made
     return made
 
@@ -58,7 +58,3 @@ def _is_made(node: cst.BaseExpression, made: set[str]) -> bool:
 def _is_exact(node: cst.BaseExpression) -> bool:
     """True for numbers of classes and the like, which are the same of half values."""
     return any(isinstance(part, cst.Call) and called_name(part) in _EXACT for part in walk(node))
-
-
-def _statements(function: Function) -> list[Statement]:
-    return [inner for outer in function.body.statements for inner in outer.descendants()]

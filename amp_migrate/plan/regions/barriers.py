@@ -59,9 +59,7 @@ class Barriers:
     def function_blocks(self, function: Function) -> bool:
         if function not in self._functions:
             self._functions[function] = False
-            self._functions[function] = any(
-                self._own(inner) for statement in function.body.statements for inner in statement.descendants()
-            )
+            self._functions[function] = any(self._own(inner) for inner in function.descendants())
         return self._functions[function]
 
 

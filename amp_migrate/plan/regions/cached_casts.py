@@ -65,18 +65,14 @@ def _function_runs_both_ways(facts: Facts, function: Function) -> bool:
 
 def _helped_without_gradients(facts: Facts, forwards: Forwards, function: Function) -> bool:
     """True for `labels = guess(model, x)` before `model(x)`, where `guess` is decorated with `torch.no_grad()`."""
-    inside = _statements(function)
+    inside = list(function.descendants())
     for statement in inside:
         helpers = [site.callee for site in facts.calls.in_statement(statement) if has_no_gradients(facts, site.callee)]
-        before = forwards.models_run([statement, *(one for helper in helpers for one in _statements(helper))])
+        before = forwards.models_run([statement, *(one for helper in helpers for one in helper.descendants())])
         later = [one for one in inside if one.order > statement.order]
         if helpers and before & forwards.models_run(later):
             return True
     return False
-
-
-def _statements(function: Function) -> list[Statement]:
-    return [inner for statement in function.body.statements for inner in statement.descendants()]
 
 
 def _runs_both_ways_itself(facts: Facts, forwards: Forwards, region: Region, inside: list[Statement]) -> bool:

@@ -33,5 +33,5 @@ def _only_moves(facts: Facts, call: cst.Call, seen: frozenset[Function]) -> bool
         return called_name(call) in _MOVES
     if function in seen:
         return True
-    inside = [inner for outer in function.body.statements for inner in outer.descendants()]
+    inside = list(function.descendants())
     return all(_computes_nothing(facts, inner, seen | {function}) for inner in inside)

@@ -146,8 +146,9 @@ class Evaluation:
 
     def _trains(self, function: Function) -> bool:
         """True for a function that runs a model with gradients, too: the forward without them is a teacher's."""
-        inside = (inner for statement in function.body.statements for inner in statement.descendants())
-        return any(self.forwards.runs_model_here(one) and not self._has_no_gradients(one) for one in inside)
+        return any(
+            self.forwards.runs_model_here(one) and not self._has_no_gradients(one) for one in function.descendants()
+        )
 
     def _may_be_covered(self, statement: Statement, seen: set[Function]) -> bool:
         """True in a region, and in a function that a region runs, be it among others: a teacher's forward."""
@@ -172,8 +173,7 @@ class Evaluation:
         return False
 
     def _only_evaluates(self, function: Function) -> bool:
-        inside = (inner for statement in function.body.statements for inner in statement.descendants())
-        calls = {called_name(call) for inner in inside for call in self.facts.tree.calls(inner)}
+        calls = {called_name(call) for inner in function.descendants() for call in self.facts.tree.calls(inner)}
         return "eval" in calls and calls.isdisjoint(("backward", "step", "grad"))
 
     # -- one region -------------------------------------------------------------------------------------
@@ -345,6 +345,5 @@ def asks_anew(facts: Facts, function: Function, enabled: str) -> bool:
         for node in ast.walk(ast.parse(enabled, mode="eval"))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in params
     }
-    own = (inner for statement in function.body.statements for inner in statement.descendants())
-    parts = (part for statement in own for part in facts.tree.expressions(statement))
+    parts = (part for statement in function.descendants() for part in facts.tree.expressions(statement))
     return not asked <= {source_key(part) for part in parts if isinstance(part, cst.Attribute)}

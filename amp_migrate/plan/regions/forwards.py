@@ -92,7 +92,7 @@ class Forwards:
         return False
 
     def _calls_parameter(self, function: Function) -> bool:
-        statements = (inner for statement in function.body.statements for inner in statement.descendants())
+        statements = function.descendants()
         calls = (call for statement in statements for call in self.facts.tree.calls(statement))
         return any(isinstance(call.func, cst.Name) and self._is_held(call.func, ("param",)) for call in calls)
 
@@ -119,9 +119,7 @@ class Forwards:
         """True where a function of this file runs a model, itself or through others."""
         if function not in self._functions:
             self._functions[function] = False
-            self._functions[function] = any(
-                self.runs_model(inner) for statement in function.body.statements for inner in statement.descendants()
-            )
+            self._functions[function] = any(self.runs_model(inner) for inner in function.descendants())
         return self._functions[function]
 
     def _is_attribute_of_self(self, func: cst.Attribute, function: Function) -> bool:

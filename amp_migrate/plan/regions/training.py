@@ -234,12 +234,7 @@ class _Finder:
         """
         made = backward_slice(at, wanted, lambda path: False, self._reads_of).statements
         read = {*wanted, *(path for statement in made for path in own_reads(statement))}
-        before = [
-            inner
-            for statement in at.function.body.statements
-            for inner in statement.descendants()
-            if inner.order < at.order and not inner.blocks
-        ]
+        before = [inner for inner in at.function.descendants() if inner.order < at.order and not inner.blocks]
         keeping = [statement for statement in before if self._held(statement, read)]
         forwards = _of_this_round(keeping, at)
         held = [path for statement in forwards for path in self._held(statement, read)]
@@ -275,8 +270,7 @@ class _Finder:
         if function not in self._model_paths:
             self._model_paths[function] = {
                 found
-                for statement in function.body.statements
-                for inner in statement.descendants()
+                for inner in function.descendants()
                 for part in self.facts.tree.expressions(inner)
                 if isinstance(part, (cst.Attribute, cst.Subscript)) and self.roles.is_model(part)
                 if (found := path_of(part)) is not None
@@ -462,7 +456,7 @@ class _Finder:
             function = self.facts.objects.called_function(call)
             if function is None or has_no_gradients(self.facts, function):
                 return True
-            if any(is_no_grad(self.facts, inner) for one in function.body.statements for inner in one.descendants()):
+            if any(is_no_grad(self.facts, inner) for inner in function.descendants()):
                 return True
         return False
 

@@ -20,7 +20,7 @@ def check_complex_weights(context: Context) -> None:
     """Raises Refusal for a complex parameter of a module that runs under autocast."""
     for owner in context.reach.classes:
         for method in owner.methods.values():
-            for statement in (inner for one in method.body.statements for inner in one.descendants()):
+            for statement in method.descendants():
                 for call in context.facts.tree.calls(statement):
                     if called_name(call) == "Parameter" and any(_is_complex(part) for part in walk(call)):
                         message = f"{owner.name} has a complex parameter, whose gradient cannot be unscaled"

@@ -37,7 +37,7 @@ def check_users(facts: Facts, backwards: list[Backward], regions: list[Region]) 
 
 def recomputes(facts: Facts, backward: Function) -> bool:
     """True for the backward of a function that runs a forward once more, as checkpoints do."""
-    inner = [one for top in backward.body.statements for one in top.descendants()]
+    inner = list(backward.descendants())
     calls = [call for one in inner for call in facts.tree.calls(one)]
     names = {called_name(call) for call in calls}
     return "enable_grad" in names and bool(names & {"grad", "backward"})
@@ -47,7 +47,7 @@ def _cast(facts: Facts, method: Function, owner: Class) -> cst.CSTNode | None:
     """`x.half()` and `x.to(torch.float16)` in what a forward runs."""
     if method.owner is not None and method.owner is not owner and "forward" in method.owner.methods:
         return None  # another model, which has its turn
-    for statement in (inner for top in method.body.statements for inner in top.descendants()):
+    for statement in method.descendants():
         for part in facts.tree.expressions(statement):
             if isinstance(part, (cst.Name, cst.Attribute)) and facts.names.dotted(part) in HALF_TYPES:
                 return part

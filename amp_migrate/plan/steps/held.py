@@ -50,6 +50,6 @@ def _path_from_self(facts: Facts, step: Step) -> str:
 def _is_rebound(receiver: cst.BaseExpression, first: Statement, last: Statement) -> bool:
     """True where something between two statements may give the name of an object to another one."""
     names = names_in(receiver)
-    between = (one for one in first.function.body.statements for one in one.descendants())
+    between = first.function.descendants()
     written = (path for one in between if first.order <= one.order < last.order for path in writes(one))
     return any(names.intersection(path) for path in written)

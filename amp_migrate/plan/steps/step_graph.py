@@ -90,11 +90,7 @@ class StepGraph:
 
     def _has_loop(self) -> bool:
         """True for functions that loop over batches themselves; others are called once for each."""
-        return any(
-            inner.is_loop and self.holds_backward(inner)
-            for statement in self.root.body.statements
-            for inner in statement.descendants()
-        )
+        return any(inner.is_loop and self.holds_backward(inner) for inner in self.root.descendants())
 
     def holds_backward(self, statement: Statement) -> bool:
         """True where a scaled backward runs in the statement, its blocks or the functions that it calls."""

@@ -306,7 +306,7 @@ def tests_that_decide(events: Events, use: GradientUse) -> list[cst.BaseExpressi
     """
     made = {path[0] for path in writes(use.statement)}
     around = [outer for step in events.all_steps() for outer in step.statement.path()[:-1]]
-    own = (inner for one in use.statement.function.body.statements for inner in one.descendants())
+    own = use.statement.function.descendants()
     around += [one for one in own if any(isinstance(inner.node, _LEAVING) for inner in one.descendants())]
     tests = [one.node.test for one in dict.fromkeys(around) if isinstance(one.node, cst.If)]
     return [test for test in tests if names_in(test) & made]

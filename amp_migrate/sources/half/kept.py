@@ -79,8 +79,7 @@ class Kept:
         """True where a `return` stands between two statements of one function."""
         return any(
             isinstance(inner.node, (cst.Return, cst.Break, cst.Continue)) and first.order < inner.order < last.order
-            for sibling in last.function.body.statements
-            for inner in sibling.descendants()
+            for inner in last.function.descendants()
         )
 
     def _may_follow(self, statement: Statement) -> bool:
@@ -88,8 +87,7 @@ class Kept:
         loops = [outer for outer in statement.path()[:-1] if outer.is_loop]
         return any(
             (inner.order > statement.order or any(inner.inside(loop) for loop in loops)) and self._trains_at(inner)
-            for sibling in statement.function.body.statements
-            for inner in sibling.descendants()
+            for inner in statement.function.descendants()
         )
 
     def _trains_at(self, statement: Statement) -> bool:

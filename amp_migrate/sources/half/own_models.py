@@ -54,7 +54,7 @@ def follow_weights(facts: Facts, converting: Collection[str], lowering: Lowering
 def _choices(facts: Facts, owner: Class) -> Iterator[tuple[Statement, str, cst.IfExp]]:
     """`self.dtype = torch.float16 if use_fp16 else torch.float32`, in the methods of a model."""
     for method in owner.methods.values() if "forward" in owner.methods else ():
-        for statement in (inner for top in method.body.statements for inner in top.descendants()):
+        for statement in method.descendants():
             node = statement.node
             if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.IfExp) or len(node.targets) != 1:
                 continue
@@ -86,6 +86,6 @@ def _calls_super(method: Function) -> bool:
 def _end(method: Function) -> Statement:
     """Its last statement. Raises Refusal where nothing can follow it."""
     last = method.body.statements[-1]
-    if any(isinstance(inner.node, cst.Return) for top in method.body.statements for inner in top.descendants()):
+    if any(isinstance(inner.node, cst.Return) for inner in method.descendants()):
         raise Refusal("AMP935", last.node, f"{method.name} returns, so that the type cannot be set at its end")
     return last

@@ -276,7 +276,7 @@ class OwnTrainer:
                 yield one
                 if isinstance(one.node, cst.Return):
                     for site in self.facts.calls.in_statement(one):
-                        yield from (inner for own in site.callee.body.statements for inner in own.descendants())
+                        yield from site.callee.descendants()
 
     # -- notes ------------------------------------------------------------------------------------------
 

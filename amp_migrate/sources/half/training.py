@@ -153,7 +153,7 @@ class Training:
         """Those stepped in the function of a backward; all of them, where they are stepped elsewhere."""
         stepped = {
             one
-            for inner in (inner for statement in function.body.statements for inner in statement.descendants())
+            for inner in function.descendants()
             for part in self.facts.tree.expressions(inner)
             if isinstance(part, cst.Call) and called_name(part) == "step" and isinstance(part.func, cst.Attribute)
             for one in self.facts.objects.objects(part.func.value)

@@ -317,8 +317,7 @@ class Devices:
             return "unknown"
         returned = [
             inner.node.value
-            for statement in function.body.statements
-            for inner in statement.descendants()
+            for inner in function.descendants()
             if isinstance(inner.node, cst.Return) and inner.node.value is not None
         ]
         return self._together([self._place(value) for value in returned], None)

@@ -155,8 +155,7 @@ class Behind:
         self.trained = optimizers.models
         self._model_paths = {
             path_of(part.func)
-            for statement in one.statement.function.body.statements
-            for inner in statement.descendants()
+            for inner in one.statement.function.descendants()
             for part in facts.tree.expressions(inner)
             if isinstance(part, cst.Call) and facts.objects.may_be(part.func, self.trained)
         }
