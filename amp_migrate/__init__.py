@@ -9,14 +9,25 @@ r"""Migrate PyTorch training scripts from NVIDIA Apex AMP to native automatic mi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from os import PathLike
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from amp_migrate.findings import Finding
-from amp_migrate.options import Options
-from amp_migrate.result import Result
+if TYPE_CHECKING:
+    from amp_migrate.findings import Finding
+    from amp_migrate.options import Options
+    from amp_migrate.result import Result
 
 __version__ = "0.1.0"
+
+_MODULES = {"Finding": "findings", "Options": "options", "Result": "result"}
+
+
+def __getattr__(name: str) -> Any:
+    """The classes, imported when they are asked for: `amp-migrate --version` needs none."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def migrate_source(source: bytes, options: Options | None = None) -> Result:
@@ -26,6 +37,7 @@ def migrate_source(source: bytes, options: Options | None = None) -> Result:
     ends and byte order mark. Nothing is read from disk and nothing is written. Never raises for bad input:
     see `Result.status` and `Result.findings`.
     """
+    from amp_migrate.options import Options
     from amp_migrate.project import migrate_source as migrate_one
 
     return migrate_one(source, options or Options())
@@ -39,6 +51,9 @@ def migrate_project(
     Folders are searched as git would (ignored files and virtual environments left out). Raises
     FileNotFoundError for a path that does not exist.
     """
+    from pathlib import Path
+
+    from amp_migrate.options import Options
     from amp_migrate.project import migrate_paths
 
     named = [paths] if isinstance(paths, (str, PathLike)) else paths

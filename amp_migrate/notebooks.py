@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from amp_migrate.files.notebook import Notebook, NotebookError
 from amp_migrate.findings import Finding
 from amp_migrate.result import Result
+
+if TYPE_CHECKING:  # a tree without notebooks does not wait for what reads them
+    from amp_migrate.files.notebook import Notebook
 
 # A notebook without any of these holds no source form, and is not read any further.
 _WORDS = (b"apex", b"backward", b"autocast", b"GradScaler")
@@ -28,6 +31,8 @@ class Notebooks:
         self._raw[file] = raw
         if not any(word in raw for word in _WORDS):
             return b""
+        from amp_migrate.files.notebook import Notebook, NotebookError
+
         try:
             self._read[file] = Notebook(raw)
         except NotebookError as error:
@@ -46,6 +51,8 @@ class Notebooks:
             return dataclasses.replace(whole, status="error", findings=(finding,))
         if file not in self._read:
             return whole
+        from amp_migrate.files.notebook import NotebookError
+
         notebook = self._read[file]
         try:
             output = notebook.with_script(result.output) if result.changed else raw

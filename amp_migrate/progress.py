@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from contextlib import suppress
@@ -56,6 +55,8 @@ class Bar(Progress):
 
     def _fits(self) -> bool:
         """A bar that goes on in the next row would be drawn below itself, again and again."""
+        import shutil  # with all its compression, for nothing where no bar is drawn
+
         columns = shutil.get_terminal_size().columns
         with suppress(OSError):  # standard error is a terminal: standard output may be a file
             columns = os.get_terminal_size(sys.stderr.fileno()).columns or columns

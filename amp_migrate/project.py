@@ -10,32 +10,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from amp_migrate.files.discover import find_files
-from amp_migrate.files.neighbours import local_modules
 from amp_migrate.files.read import read_if_there, read_regular
 from amp_migrate.findings import Finding
-from amp_migrate.marks import marked
 from amp_migrate.notebooks import Notebooks
 from amp_migrate.options import Options
 from amp_migrate.processes import Workers
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import COMPANIONS, FP16_UTILS, HALF, PLAIN
-from amp_migrate.sources.gate import holds_native_amp, trains
+from amp_migrate.sources.gate import holds_apex_amp, holds_native_amp, imports_apex, trains
 from amp_migrate.sources.lightning import SWITCH, may_be_run_by_lightning, run_by, trainer_in_float32
 from amp_migrate.sources.screen import (
-    imports_apex,
     line_of_apex_import,
-    may_hold_apex_amp,
     may_train_for_another,
     names_of,
     speaks_of_gpu,
 )
-from amp_migrate.units.tie import APEX_AMP, TRAINING
 from amp_migrate.units.workspace import Workspace, in_words
 from amp_migrate.wishes import as_wished
 
-# What ties units together, with the bytes without which a file is in none; in the order of precedence (rule H1).
-_TIES = ((APEX_AMP, may_hold_apex_amp), (TRAINING, trains))
+# What a file may hold that ties a unit together, in the order of precedence (rule H1).
+_TIES = (holds_apex_amp, trains)
 
 
 def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | None = None) -> Iterator[Result]:
@@ -74,7 +69,13 @@ def _results(named: list[Path], contents: Mapping[Path, bytes], options: Options
         workers.progress.end()
     results = [done.get(file) or _untouched(str(file), source) for file, source in sources.items()]
     for file, result in zip(sources, as_wished(results, options), strict=True):
-        yield notebooks.result(file, marked(result) if options.partial else result)
+        yield notebooks.result(file, _marked(result) if options.partial else result)
+
+
+def _marked(result: Result) -> Result:
+    from amp_migrate.marks import marked  # few ask for it
+
+    return marked(result)
 
 
 def _trains_in_utf16(content: bytes) -> bool:
@@ -82,7 +83,7 @@ def _trains_in_utf16(content: bytes) -> bool:
     if not content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return False
     text = content.decode("utf-16", errors="replace").encode()
-    return any(may_hold(text) for _, may_hold in _TIES)
+    return any(may_hold(text) for may_hold in _TIES)
 
 
 def _is_excluded(file: Path, options: Options) -> bool:
@@ -93,9 +94,10 @@ def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[
     """What else speaks of Apex in the folders that were migrated, and what admits a torch without native AMP:
     requirements, installation, documents.
     """
-    outputs = {os.path.realpath(result.path): result for result in results}
-    if not any(result.changed for result in outputs.values()):
+    outcomes = list(results)
+    if not any(result.changed for result in outcomes):
         return []
+    outputs = {os.path.realpath(result.path): result for result in outcomes}
     from amp_migrate.files.mentions import mentions  # not for those who have nothing to migrate
 
     found = [finding for folder in folders for finding in mentions(folder, _still_imports_apex(folder, outputs))]
@@ -136,6 +138,8 @@ def migrate_program(script: Path, source: bytes, options: Options) -> list[Resul
 
     The paths of the results are absolute.
     """
+    from amp_migrate.files.neighbours import local_modules
+
     named = Path(os.path.abspath(script))
     sources = {named: source} | {Path(os.path.abspath(file)): found for file, found in local_modules(named, source)}
     return list(_migrated(Workspace([named], sources, options.torch), options, whole_units=True).values())
@@ -144,7 +148,7 @@ def migrate_program(script: Path, source: bytes, options: Options) -> list[Resul
 def migrate_source(source: bytes, options: Options) -> Result:
     """Migrate the content of one file, about whose place and neighbours nothing is known."""
     result = _untouched("-", source)
-    if any(may_hold(source) for _, may_hold in _TIES):
+    if any(may_hold(source) for may_hold in _TIES):
         from amp_migrate.engine import migrate
         from amp_migrate.facts.elsewhere import Nowhere
         from amp_migrate.reading import Input
@@ -180,15 +184,17 @@ def _migrated(workspace: Workspace, options: Options, *, whole_units: bool = Fal
 def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict[Path, Result]:
     """The first stage: the results of all files that may hold a source form."""
     found: dict[Path, Result] = {}
-    for tie, may_hold in _TIES:
+    for may_hold in _TIES:
         taken = frozenset(path for result in found.values() if result.status != "untouched" for path in result.members)
         seeds = [file for file, source in workspace.sources.items() if str(file) not in taken and may_hold(source)]
-        if tie is TRAINING:
+        if may_hold is trains:
             seeds += [file for file in _trained_by_others(workspace.sources) if str(file) not in taken]
         if seeds:
             # LibCST takes 0.2 seconds to import: a tree without a candidate never pays for it.
             from amp_migrate.units.migration import migrate_units
+            from amp_migrate.units.tie import APEX_AMP, TRAINING
 
+            tie = TRAINING if may_hold is trains else APEX_AMP
             results = migrate_units(workspace, seeds, options, tie, taken, whole_units=whole_units)
             if tie is not TRAINING:
                 results = _without_other_forms(results)

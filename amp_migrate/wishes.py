@@ -47,6 +47,8 @@ class _Wishes:
     def shown(self) -> Result:
         """The result with the findings that are wanted."""
         findings = tuple(one for one in self.result.findings if self._shows(one.line, one.code))
+        if findings == self.result.findings:
+            return self.result
         return dataclasses.replace(self.result, findings=findings, ignored=len(self.result.findings) - len(findings))
 
     def _shows(self, line: int, code: str) -> bool:

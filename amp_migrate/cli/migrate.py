@@ -18,10 +18,8 @@ from amp_migrate.options import Api, Dtype, Options
 from amp_migrate.processes import Workers, usable_cpus
 from amp_migrate.progress import Bar, Progress
 from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin
-from amp_migrate.report.diff import coloured, unified_diff
 from amp_migrate.report.formats import FORMATS, rendered
 from amp_migrate.report.model import Report
-from amp_migrate.report.parts import diff_for_people
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
 from amp_migrate.selection import Selection, wrong_with
@@ -294,6 +292,9 @@ def _print_output(results: list[Result]) -> None:
 
 def _show(result: Result, diffs: BinaryIO) -> None:
     """To a terminal as people read it, to everything else as `git apply` takes it."""
+    from amp_migrate.report.diff import coloured, unified_diff
+    from amp_migrate.report.parts import diff_for_people
+
     if diffs.isatty():
         diff = diff_for_people(result)
         plain = bool(os.environ.get("NO_COLOR"))  # https://no-color.org

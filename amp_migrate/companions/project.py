@@ -62,7 +62,9 @@ def _stage(
 ) -> Stage:
     result = results[path]
     file, index = real(result.path), workspace.index()
-    needing = [one for one in index.used_with(Unit((file,), {}), IMPORTS_APEX).files if one in refused]
+    # What a file uses can be the whole of a large package: it is not asked where nothing is left.
+    using = index.used_with(Unit((file,), {}), IMPORTS_APEX).files if refused else ()
+    needing = [one for one in using if one in refused]
     users = {name: index.naming(name, file) for name in _names_of_apex(result.output)}
     surroundings = Surroundings(
         workspace.oldest_torch(file),

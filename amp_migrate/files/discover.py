@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 _SKIPPED = frozenset(
@@ -22,10 +24,12 @@ def find_files(paths: Iterable[Path], *, and_notebooks: bool = False) -> list[Pa
     there.
     """
     found: dict[str, Path] = {}
+    real_folder = cache(os.path.realpath)  # it asks for every part of a path: once for each folder, not for each file
     for path in paths:
         if os.path.isdir(path):
             for file in _in_folder(path, (".py", ".ipynb") if and_notebooks else (".py",)):
-                real = os.path.realpath(file)
+                is_link = file.is_symlink()
+                real = os.path.realpath(file) if is_link else os.path.join(real_folder(file.parent), file.name)
                 if real not in found or found[real].is_symlink():
                     found[real] = file  # rather the file than a link to it
         elif os.path.exists(path):
@@ -43,8 +47,17 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 def _in_folder(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     for file in files_below(folder):
-        if file.suffix in suffixes and os.path.isfile(file) and not (file.is_symlink() and _leaves(file, folder)):
+        if file.suffix in suffixes and _is_of(folder, file):
             yield file
+
+
+def _is_of(folder: Path, file: Path) -> bool:
+    """True for a file, and for a link to one inside of the folder that was asked for."""
+    try:
+        kind = os.lstat(file).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(kind) or (stat.S_ISLNK(kind) and os.path.isfile(file) and not _leaves(file, folder))
 
 
 def _listed_by_git(folder: Path) -> list[Path]:

@@ -8,14 +8,31 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from amp_migrate.sources.screen import IS_FP16_UTILS, NATIVE_NAMES, may_hold_native_amp, may_train
+from amp_migrate.sources.screen import (
+    NATIVE_NAMES,
+    may_hold_apex_amp,
+    may_hold_native_amp,
+    may_import_apex,
+    may_train,
+    may_use_fp16_utils,
+)
 
 _NATIVE = frozenset((*NATIVE_NAMES, "amp"))
 
 
 def trains(source: bytes) -> bool:
     """False for a file with neither a call of `backward` nor a word of apex.fp16_utils, and as `may_train` says."""
-    return may_train(source) and (IS_FP16_UTILS.search(source) is not None or _holds(source, _is_backward))
+    return may_train(source) and (may_use_fp16_utils(source) or _holds(source, _is_backward))
+
+
+def imports_apex(source: bytes) -> bool:
+    """False for a file without an import of apex outside of texts and comments ("the way from apex to base")."""
+    return may_import_apex(source) and _holds(source, _is_import_of_apex)
+
+
+def holds_apex_amp(source: bytes) -> bool:
+    """False for a file that certainly uses no apex.amp."""
+    return may_hold_apex_amp(source) and imports_apex(source)
 
 
 def holds_native_amp(source: bytes) -> bool:
@@ -33,6 +50,15 @@ def _holds(source: bytes, wanted: Callable[[ast.AST], bool]) -> bool:
 
 def _is_backward(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
+
+
+def _is_import_of_apex(node: ast.AST) -> bool:
+    """True, too, for `from .compat import apex` and `import_module("apex.amp")`."""
+    if isinstance(node, ast.ImportFrom) and "apex" in (node.module or "").split("."):
+        return True
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return any("apex" in alias.name.split(".") for alias in node.names)
+    return isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func)
 
 
 def _is_native(node: ast.AST) -> bool:

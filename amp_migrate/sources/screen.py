@@ -17,13 +17,13 @@ _BACKWARD = re.compile(rb"\.backward\s*\(")
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
 _NATIVE = re.compile(rb"^[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|GradScaler\()", re.MULTILINE)
 _DEFINED = re.compile(rb"^(?:class|def)[ \t]+(\w+)", re.MULTILINE)
-IS_FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
+_FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
 HALF_MODEL = re.compile(rb"\.half\(\)|\bnetwork_to_half\b|\bFP16(?:Model|_Module)\b")
 NATIVE_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _NATIVE_AMP = re.compile(rb"\b(?:%s)\b" % "|".join(NATIVE_NAMES).encode())
 
 
-def imports_apex(source: bytes) -> bool:
+def may_import_apex(source: bytes) -> bool:
     """False only for files that certainly import nothing of apex."""
     return b"apex" in source and IMPORTS_APEX.search(source) is not None
 
@@ -37,9 +37,14 @@ def line_of_apex_import(source: bytes) -> int | None:
 def may_train(source: bytes) -> bool:
     """False for files with neither apex.fp16_utils nor a backward, without a word of a GPU, or with native AMP."""
     trains = b"backward" in source and _BACKWARD.search(source) is not None
-    if not trains and (b"fp16" not in source.lower() or IS_FP16_UTILS.search(source) is None):
+    if not trains and not may_use_fp16_utils(source):
         return False
     return _GPU.search(source) is not None and _NATIVE.search(source) is None
+
+
+def may_use_fp16_utils(source: bytes) -> bool:
+    """False only for files that certainly use nothing of apex.fp16_utils, nor a copy of its optimizer."""
+    return (b"fp16_utils" in source or b"FP16_Optimizer" in source) and _FP16_UTILS.search(source) is not None
 
 
 def may_train_for_another(source: bytes) -> bool:
@@ -73,4 +78,4 @@ def may_hold_native_amp(source: bytes) -> bool:
 
 def may_hold_apex_amp(source: bytes) -> bool:
     """False only for files that certainly use no apex.amp."""
-    return b"amp" in source and imports_apex(source)
+    return b"amp" in source and may_import_apex(source)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amp_migrate.processes import Workers
-from amp_migrate.units.tie import APEX_AMP, Tie
 
 if TYPE_CHECKING:
     from amp_migrate.units.index import Index
+    from amp_migrate.units.tie import Tie
 
 
 class Workspace:
@@ -36,11 +36,15 @@ class Workspace:
         self._named = named
         self._indexes: dict[str, Index] = {}
 
-    def index(self, tie: Tie = APEX_AMP) -> Index:
-        """The units of the project by what ties them; raises FileNotFoundError for a named path that is gone."""
-        if tie.title not in self._indexes:
-            from amp_migrate.units.index import Index
+    def index(self, tie: Tie | None = None) -> Index:
+        """The units of the project by what ties them, else by apex.amp; raises FileNotFoundError for a path that is
+        gone.
+        """
+        from amp_migrate.units.index import Index
+        from amp_migrate.units.tie import APEX_AMP
 
+        tie = tie or APEX_AMP
+        if tie.title not in self._indexes:
             self._indexes[tie.title] = Index(self._universe, self._contents, in_words, tie)
         return self._indexes[tie.title]
 
