@@ -14,9 +14,12 @@ def _imported(code: str) -> set[str]:
     return set(output.split())
 
 
-def test_nothing_to_do_costs_no_libcst():
+@pytest.mark.parametrize(
+    "source", ["import torch", "amp = 1  # the way from apex to base", "text = 'import apex.amp, by hand'"]
+)
+def test_nothing_to_do_costs_no_libcst(source):
     modules = _imported(
-        "from amp_migrate import migrate_source\nmigrate_source(b'import torch')\nimport amp_migrate.cli"
+        f"from amp_migrate import migrate_source\nmigrate_source({source.encode()})\nimport amp_migrate.cli"
     )
     assert "amp_migrate.cli" in modules
     assert not modules & {"libcst", "torch"}
