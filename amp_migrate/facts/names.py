@@ -14,6 +14,9 @@ from amp_migrate.facts.source_file import SourceFile
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, children
 from amp_migrate.facts.variables import Binding, BindingKind, Scope, Variable
 
+# Most expressions are made of these, which bind nothing and open no scope.
+_TRANSPARENT = frozenset((cst.Call, cst.AssignTarget, cst.Element, cst.Integer, cst.Float, cst.SimpleString))
+
 
 class Names:
     """The variable behind every name of the files of a unit."""
@@ -60,11 +63,13 @@ class Names:
 
     def dotted(self, node: cst.CSTNode) -> str | None:
         """The full resolved name of an imported thing: `nn.Linear` -> `torch.nn.Linear`."""
-        if not isinstance(node, (cst.Name, cst.Attribute)):
+        if type(node) is not cst.Name and type(node) is not cst.Attribute:
             return None
-        if node not in self._dotted:
-            self._dotted[node] = self._resolved(node)
-        return self._dotted[node]
+        try:
+            return self._dotted[node]
+        except KeyError:
+            found = self._dotted[node] = self._resolved(node)
+            return found
 
     def _resolved(self, node: cst.Name | cst.Attribute) -> str | None:
         if isinstance(node, cst.Name):
@@ -120,7 +125,7 @@ class Names:
 
     def definition(self, node: cst.BaseExpression) -> Variable | None:
         """The variable that a name finally means, or an attribute of a module: where it is not just imported."""
-        if isinstance(node, cst.Attribute):
+        if type(node) is cst.Attribute:
             path = self.dotted(node)
             return self.variable_behind(path) if path is not None else None
         variable = self.variable_at(node)
@@ -322,11 +327,14 @@ class Names:
 
     def _visit_expression(self, node: cst.CSTNode, scope: Scope, statement: Statement) -> None:
         """Queue the reads below `node`; comprehensions and lambdas open scopes of their own."""
-        if isinstance(node, cst.Name):
+        if type(node) is cst.Name:
             if node not in self._stores:
                 self._pending.append((node, _scope_of_read(node, scope, statement)))
-        elif isinstance(node, (cst.Attribute, cst.Arg)):
+        elif type(node) is cst.Attribute or type(node) is cst.Arg:
             self._visit_expression(node.value, scope, statement)
+        elif type(node) in _TRANSPARENT:
+            for child in children(node):
+                self._visit_expression(child, scope, statement)
         elif isinstance(node, cst.Param):
             for part in (node.default, node.annotation):
                 if part is not None:

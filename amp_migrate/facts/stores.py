@@ -33,9 +33,9 @@ class Stores:
         for statement in tree.all_statements():
             self._collect(statement)
         for part in tree.parents:
-            if isinstance(part, cst.Attribute):
+            if type(part) is cst.Attribute:
                 self._readers.setdefault(part.attr.value, []).append(part.value)
-            elif isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+            elif type(part) is cst.Call and isinstance(part.func, cst.Attribute):
                 if part.func.attr.value == "append" and len(part.args) == 1:
                     self._add(ANY, Store(part.func.value, part.args[0].value, (), tree.statement_of(part)))
 

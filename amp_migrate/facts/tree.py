@@ -38,15 +38,17 @@ def _syntax_fields(cls: type[cst.CSTNode]) -> tuple[str, ...]:
     )
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The syntactic children of `node`, whitespace and punctuation left out."""
+    found: list[cst.CSTNode] = []
     for name in _syntax_fields(type(node)):
         value = getattr(node, name)
         kind = type(value)
         if kind is tuple or kind is list:
-            yield from value
+            found.extend(value)
         elif kind not in _NO_NODES:  # asking for the abstract class CSTNode would cost a third of every analysis
-            yield value
+            found.append(value)
+    return found
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -55,7 +57,7 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(list(children(current))))
+        stack.extend(reversed(children(current)))
 
 
 def names_in(node: cst.CSTNode) -> set[str]:
@@ -310,9 +312,9 @@ class Tree:
     def is_label(self, node: cst.CSTNode) -> bool:
         """True for the name of an attribute and the keyword of an argument: no expressions of their own."""
         parent = self.parents.get(node)
-        if isinstance(parent, cst.Attribute):
+        if type(parent) is cst.Attribute:  # faster than isinstance, which asks LibCST's abstract classes
             return parent.attr is node
-        return isinstance(parent, cst.Arg) and parent.keyword is node
+        return type(parent) is cst.Arg and parent.keyword is node
 
     def owner_of(self, block: Block) -> Statement | None:
         """The statement that a block belongs to: the `def` for the body of a function, None for the module."""

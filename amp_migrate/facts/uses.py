@@ -28,7 +28,7 @@ class Uses:
         for variable in names.all_variables():
             self._reads.setdefault(names.source(variable), []).extend(variable.loads)
         for part in tree.parents:
-            if isinstance(part, cst.Attribute) and (definition := names.definition(part)) is not None:
+            if type(part) is cst.Attribute and (definition := names.definition(part)) is not None:
                 self._reads.setdefault(definition, []).append(part)
 
     def values(self) -> Iterator[tuple[Function, cst.BaseExpression]]:
@@ -39,7 +39,7 @@ class Uses:
                 if function is not None and function.owner is None and not self._is_called(read, function, set()):
                     yield function, read
         for part in self.tree.parents:
-            if isinstance(part, (cst.Call, cst.Subscript)):
+            if type(part) is cst.Call or type(part) is cst.Subscript:
                 yield from ((function, part) for function in self._looked_up(part))
 
     def _is_called(self, value: cst.BaseExpression, function: Function, seen: set[Variable]) -> bool:

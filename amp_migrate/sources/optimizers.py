@@ -58,9 +58,9 @@ def _stepped(facts: Facts) -> ObjectSet:
 
 def _makes_one_of(facts: Facts, call: cst.Call, stepped: ObjectSet) -> bool:
     """True for a call of an optimizer's class: what it makes is stepped, and it is given parameters."""
-    if not call.args or not _is_optimizer_class(facts, call):
+    if not call.args or facts.objects.objects(call).isdisjoint(stepped):
         return False
-    return bool(facts.objects.objects(call) & stepped)
+    return _is_optimizer_class(facts, call)
 
 
 def _is_optimizer_class(facts: Facts, call: cst.Call) -> bool:

@@ -33,6 +33,7 @@ _GRADIENT_WORDS = frozenset(
 )
 _BUILTINS = frozenset("sum filter chain print zip enumerate map len list tuple sorted next iter set dict".split())
 _NEUTRAL_METHODS = frozenset("step zero_grad state_dict load_state_dict add_param_group synchronize".split())
+_TELLING = frozenset((cst.Attribute, cst.Yield, cst.Call))  # the classes of nodes that can be a use
 _LOGS = frozenset("add_scalar add_scalars add_histogram".split())  # SummaryWriter's: they get values
 
 
@@ -193,7 +194,8 @@ class _Collector:
         """The gradient use of a statement, the most telling one where there are several."""
         if statement in self.found.removed:
             return None  # `optimizer.update_master_grads()`
-        uses = [use for part in self.facts.tree.expressions(statement) if (use := self._use_at(part, statement))]
+        parts = (part for part in self.facts.tree.expressions(statement) if type(part) in _TELLING)
+        uses = [use for part in parts if (use := self._use_at(part, statement))]
         if any(statement.inside(block) and statement is not block for block in self._scaled_blocks):
             # Apex had not unscaled yet either.
             uses = [use for use in uses if use.kind == "clip"]

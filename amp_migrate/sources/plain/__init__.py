@@ -12,6 +12,8 @@ without a GPU is none of our business.
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
@@ -27,6 +29,7 @@ from amp_migrate.sources.plain.optimizers import Optimizers
 from amp_migrate.sources.plain.shared_parameters import shared_parameters
 from amp_migrate.sources.states import add_states
 
+_WORDS = re.compile(r"half|float16|Half")  # one of them stands in every choice of a precision
 _HALF = ("torch.half", "torch.float16", "torch.bfloat16", "torch.HalfTensor", "torch.cuda.HalfTensor")
 
 
@@ -89,6 +92,8 @@ def _setups(facts: Facts, optimizers: Optimizers) -> list[Setup]:
 
 def _chosen_precision(facts: Facts) -> cst.CSTNode | None:
     """Half or bfloat16 by hand, anywhere but in self-tests; what the training itself casts is another source form."""
+    if not facts.says(_WORDS):
+        return None
     statements = (one for one in facts.tree.all_statements() if not any(map(one.inside, facts.self_tests)))
     parts = (part for statement in statements for part in facts.tree.expressions(statement))
     return next((part for part in parts if _is_half(facts, part)), None)

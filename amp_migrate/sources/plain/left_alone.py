@@ -258,13 +258,17 @@ class _Finder:
     def double(self) -> Refusal | None:
         for call, _ in self.facts.tree.every(cst.Call):
             name = called_name(call)
-            asked = any(self._is_double(arg.value) for arg in call.args)
-            if name in ("set_default_dtype", "set_default_tensor_type") and asked:
+            if name in ("set_default_dtype", "set_default_tensor_type") and self._asks_for_double(call):
                 return Refusal("AMP954", call, f"{self.facts.text(call)} makes everything float64")
-            if isinstance(call.func, cst.Attribute) and (name == "double" or (name in ("to", "type") and asked)):
+            if not isinstance(call.func, cst.Attribute):
+                continue
+            if name == "double" or (name in ("to", "type") and self._asks_for_double(call)):
                 if self.facts.objects.may_be(call.func.value, self.optimizers.models):
                     return Refusal("AMP954", call, f"{self.facts.text(call)} trains in float64")
         return None
+
+    def _asks_for_double(self, call: cst.Call) -> bool:
+        return any(self._is_double(arg.value) for arg in call.args)
 
     def _is_double(self, node: cst.BaseExpression) -> bool:
         values = [node, *self.facts.objects.values_of(node)]

@@ -156,8 +156,8 @@ class Behind:
         self._model_paths = {
             path_of(part.func)
             for inner in one.statement.function.descendants()
-            for part in facts.tree.expressions(inner)
-            if isinstance(part, cst.Call) and facts.objects.may_be(part.func, self.trained)
+            for part in facts.tree.calls(inner)
+            if facts.objects.may_be(part.func, self.trained)
         }
 
     def models(self) -> ObjectSet | None:
