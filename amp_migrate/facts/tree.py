@@ -60,6 +60,14 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         stack.extend(reversed(children(current)))
 
 
+def by_function(statements: Iterable[Statement]) -> dict[Function, list[Statement]]:
+    """The statements of each function."""
+    found: dict[Function, list[Statement]] = {}
+    for statement in statements:
+        found.setdefault(statement.function, []).append(statement)
+    return found
+
+
 def names_in(node: cst.CSTNode) -> set[str]:
     """The plain names below `node`."""
     return {part.value for part in walk(node) if isinstance(part, cst.Name)}

@@ -1,0 +1,96 @@
+"""The condition that a region of autocast is enabled by, where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import conjunction
+from amp_migrate.facts.paths import is_dead
+from amp_migrate.facts.tree import by_function
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.enabled_text import EnabledText, Unknown
+from amp_migrate.plan.half_inputs import cast_outside, check_half_inputs
+from amp_migrate.plan.regions.evaluation import Evaluation, asks_anew
+from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.scaler.before_setup import reached_without_setup, runs_before_setup
+from amp_migrate.plan.scaler.enabling import enclosing_guards
+from amp_migrate.plan.training_plan import AutocastRegion, TrainingPlan
+
+
+class Enabled:
+    """Regions with their conditions; `decide` answers tests in the program where mixed precision is on."""
+
+    def __init__(
+        self, facts: Facts, plan: TrainingPlan, text: EnabledText, decide: Callable[[cst.BaseExpression], bool | None]
+    ) -> None:
+        self.facts = facts
+        self.found = plan.found
+        self.plan = plan
+        self.text = text
+        self.decide = decide
+
+    def training(self, region: Region) -> AutocastRegion:
+        """A region of the training under its condition. Raises Refusal where that is not known there."""
+        plan = self.plan
+        gone = {collapse.statement for collapse in plan.collapses}
+        guards = [guard for guard in enclosing_guards(self.facts, region.first) if guard.statement not in gone]
+        known = conjunction([guard.formula for guard in guards])
+        if plan.enabling.parts and self.facts.conditions.implies(known, plan.enabling.formula):
+            return AutocastRegion(region, None)
+        scaler = plan.scaler_for(region.function)
+        if scaler is not None and not scaler.binding.is_set_early:
+            if runs_before_setup(self.facts, self.found, region.first, self.decide):
+                scaler = None  # not created yet
+        found = self.text.for_region(region.function, scaler)
+        if isinstance(found, Unknown):
+            raise Refusal(
+                "AMP914", region.first.node, "the condition for mixed precision is not known where the forward runs"
+            )
+        return AutocastRegion(region, found)
+
+    def evaluate(self, forwards: Forwards, shared: list[Region]) -> None:
+        """Forwards without gradients, where the condition is in scope; the others stay in float32. Some are `shared`
+        with other trainings, and wrapped already.
+        """
+        plan, text, decide = self.plan, self.text, self.decide
+        covered = [*shared, *(found.region for found in plan.regions)]
+        evaluation = Evaluation(self.facts, self.found, forwards, covered)
+        evaluation.find(inference=not self.found.backwards)
+        # What never set mixed precision up was in float32, as it is now.
+        elsewhere = self.facts.calls.of_other_programs({setup.statement.function for setup in self.found.setups})
+        left = {one: why for one, why in evaluation.left.items() if one.function not in elsewhere}
+        firsts = [found.region.first for found in evaluation.regions]
+        never_set_up = reached_without_setup(self.facts, self.found, firsts, decide)
+        for found in evaluation.regions:
+            if is_dead(found.region.first, decide):
+                continue
+            if found.region.first in never_set_up:
+                left[found.region.first] = "mixed precision may not be set up there"
+                continue
+            scaler = plan.scaler_for(found.region.function)
+            early = scaler if scaler is not None and scaler.binding.is_set_early else None
+            enabled = text.for_region(found.region.function, early)
+            asks = isinstance(enabled, str) and asks_anew(self.facts, found.region.function, enabled)
+            if asks and self.facts.is_used_outside(found.region.function):
+                left[found.region.first] = "other files call it with options of their own"
+            elif isinstance(enabled, str) or enabled is None:
+                plan.regions.append(AutocastRegion(found.region, enabled, evaluation=True))
+                plan.floats.extend(found.floats)
+            else:
+                left[found.region.first] = "the condition of mixed precision is not known there"
+        outside = cast_outside(self.facts, [found.region for found in plan.regions], forwards)
+        check_half_inputs(self.facts, self.found, [*left, *outside])
+        if not plan.regions and not left:
+            for setup in self.found.setups:
+                message = "no forward of this model is in this file: wherever it runs, it is in float32 now"
+                plan.findings.append(self.facts.finding(setup.call, "AMP106", message))
+        for function, statements in by_function(left).items():
+            count = len(statements)
+            what = "a forward without gradients stays" if count == 1 else f"{count} forwards without gradients stay"
+            why = ", ".join(dict.fromkeys(left[statement] for statement in statements))
+            message = f"{what} in float32 in {function.name}: {why}"
+            plan.findings.append(self.facts.finding(statements[0].node, "AMP106", message))

@@ -1,0 +1,180 @@
+"""The code that the regions of a training lead to: read, refused where it cannot survive autocast, and repaired."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.elsewhere import shown
+from amp_migrate.facts.variables import Variable
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.regions.arrays import halves_for_numpy
+from amp_migrate.plan.regions.bce import plan_bce
+from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.logits import Logits, plan_logits
+from amp_migrate.plan.regions.sums_after import halves_summed_after
+from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.functions import guard_functions
+from amp_migrate.plan.safety.kept_casts import check_models, check_users
+from amp_migrate.plan.safety.precision import Precisions
+from amp_migrate.plan.safety.reach import Reach
+from amp_migrate.plan.safety.repairs import Safety
+from amp_migrate.plan.safety.scan import match_mixed_types, scan
+from amp_migrate.plan.safety.sums import summed_losses
+from amp_migrate.plan.training_plan import TrainingPlan
+
+
+class Reached:
+    """What the regions of a plan lead to. Its repairs are written into the plan; it raises Refusal."""
+
+    def __init__(self, facts: Facts, plan: TrainingPlan, forwards: Forwards, regions: list[Region]) -> None:
+        self.facts = facts
+        self.found = plan.found
+        self.plan = plan
+        self.forwards = forwards
+        self.regions = regions
+        self.reach = Reach(facts, forwards, regions)
+
+    def make_safe(self) -> None:
+        """Everything that runs under autocast."""
+        plan, found = self.plan, self.found
+        plan.logits = Logits() if found.is_proven else plan_logits(self.facts)
+        if found.is_proven:
+            self._check_losses_are_read()
+        plan.bce = plan_bce(self.facts, self.forwards, self.regions, self.reach.statements, plan.logits.criteria)
+        if plan.bce:  # regions have become shorter
+            self.reach = Reach(self.facts, self.forwards, self.regions)
+        self._repair()
+
+    def keep_results(self, dtype: str) -> None:
+        """What regions hand to code that runs without autocast, evaluations included."""
+        self._keep_arrays(dtype)
+        self._keep_sums()
+
+    def _repair(self) -> None:
+        """Repair what autocast breaks in the code that regions lead to, which depends on how much of it was in half."""
+        plan, reach = self.plan, self.reach
+        if not self.found.is_proven:
+            self._add_models()
+            plan.safety = scan(self.facts, reach, plan.bce, self.found.backwards)
+            plan.findings += plan.safety.findings
+            self._check_is_read()
+            self._check_callers(plan.roles)
+            self._check_sigmoids()
+        elif self.regions and not all(setup.level in ("O0", "O1") for setup in self.found.setups):
+            self._add_models()
+            self._check_mixing_is_read()
+            match_mixed_types(self.facts, reach, plan.safety)
+            plan.findings += plan.safety.findings
+        if self.found.casts_models:
+            plan.safety = Safety(unread=reach.unread)
+            self._check_is_read()
+            check_users(self.facts, self.found.backwards, self.regions)
+            check_models(self.facts, reach)
+            guard_functions(Context(self.facts, reach, Precisions(self.facts, plan.safety), plan.safety), again=True)
+        if not self.found.is_scaled:
+            plan.findings += summed_losses(self.facts, reach, self.found.backwards)
+
+    def _add_models(self) -> None:
+        for setup in self.found.setups:
+            for model in setup.models:
+                self.reach.add_model(model, setup.call)
+
+    def _keep_arrays(self, dtype: str) -> None:
+        """What NumPy is given; other forms gave it half before, but bfloat16 is none of its types."""
+        if self.found.is_proven and dtype != "bfloat16":
+            return
+        precisions = Precisions(self.facts, self.plan.safety)
+        losses = self.found.backwards
+        asks_models = self.found.casts_models or not (self.found.is_proven and self.found.is_scaled)
+        reached = self.reach.statements if asks_models else []
+        for node in halves_for_numpy(self.facts, self.forwards, self.regions, precisions, reached, losses):
+            if node not in self.plan.floats:
+                self.plan.safety.keep_float32(node)
+
+    def _keep_sums(self) -> None:
+        """What is summed after a region; other forms summed half before."""
+        if self.found.is_proven:
+            return
+        precisions = Precisions(self.facts, self.plan.safety)
+        inside = {statement.function for statement in self.reach.statements}
+        for node in halves_summed_after(self.facts, self.forwards, self.regions, precisions, inside):
+            if node not in self.plan.floats:
+                self.plan.safety.keep_float32(node)
+
+    def _check_is_read(self) -> None:
+        """Other forms prove that their models survive half, those of a plain loop have to be read (rule H4)."""
+        _refuse_unread(self.plan.safety.unread, "runs under autocast, and its file is not among those looked at")
+
+    def _check_losses_are_read(self) -> None:
+        """A binary cross entropy raises under autocast: its file belongs to the unit (rule E4)."""
+        unread = {name: call for name, call in self.reach.unread.items() if self.facts.elsewhere.compute_bce(name)}
+        _refuse_unread(unread, "computes a binary cross entropy under autocast, and its file is not at hand")
+
+    def _check_mixing_is_read(self) -> None:
+        """A model of half weights had one type throughout: where it writes by index, its file belongs to the unit."""
+        unread = {name: call for name, call in self.reach.unread.items() if self.facts.elsewhere.want_one_dtype(name)}
+        _refuse_unread(unread, "writes by index what may be half beside float32 now, and its file is not at hand")
+
+    def _check_callers(self, roles: Roles) -> None:
+        """What a plain loop runs under autocast has to be made in the unit, or its code would go unread (rule H4)."""
+        for call, _ in self.reach.calls():
+            if roles.is_forward(call) and self._is_from_unknown_caller(call.func):
+                text = self.facts.text(call.func)
+                raise Refusal("AMP951", call, f"{text} comes from a caller that is not known")
+            maker = self._maker_out_of_sight(call.func) if roles.is_forward(call) else None
+            if maker is not None:
+                text, made = self.facts.text(call.func), self.facts.text(maker)
+                raise Refusal("AMP951", call, f"{text} is made by {made}, which comes from a caller that is not known")
+        if self.reach.hidden:
+            text = self.facts.text(self.reach.hidden[0])
+            raise Refusal("AMP951", self.reach.hidden[0], f"what {text} means is known when the script runs only")
+
+    def _is_from_unknown_caller(self, node: cst.BaseExpression, passed_on: frozenset[Variable] = frozenset()) -> bool:
+        """True for a model that nothing in the unit makes: only a parameter holds it, which no call may give, or which
+        such a parameter is handed on to (`super().__init__(model)`).
+        """
+        sources = [one.source for one in self.facts.objects.objects(node)]
+        return bool(sources) and all(
+            one.kind == "parameter"
+            and isinstance(one.origin, Variable)
+            and (
+                one.origin in passed_on
+                or all(
+                    self._is_from_unknown_caller(given, passed_on | {one.origin})
+                    for given in self.reach.possibly_given(one.origin)
+                )
+            )
+            for one in sources
+        )
+
+    def _maker_out_of_sight(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """`experiment.builder.build` for a model that only such a method makes, of what nothing in the unit gives; or
+        `make`, which is given itself.
+        """
+        sources = [one.source for one in self.facts.objects.objects(node)]
+        makers = [one.origin.func for one in sources if one.kind == "call" and isinstance(one.origin, cst.Call)]
+        out_of_sight = [
+            maker
+            for maker in makers
+            if isinstance(maker, (cst.Name, cst.Attribute))
+            if self._is_from_unknown_caller(maker.value if isinstance(maker, cst.Attribute) else maker)
+        ]
+        return out_of_sight[0] if out_of_sight and len(out_of_sight) == len(sources) else None
+
+    def _check_sigmoids(self) -> None:
+        """Other forms prove that the training survives half probabilities, a plain loop does not (rules E4, H4)."""
+        for site in self.plan.bce:
+            if not site.sigmoid_in_sight:
+                text = self.facts.text(site.call.args[0].value if site.call.args else site.call)
+                message = f"the sigmoid that makes {text} is not in sight, or half precision comes after it"
+                raise Refusal("AMP967", site.call, message)
+
+
+def _refuse_unread(unread: dict[str, cst.CSTNode], what: str) -> None:
+    """A refusal for the first of some names of other files; with them all, their files may join the unit."""
+    if unread:
+        name = min(unread)
+        raise Refusal("AMP970", unread[name], f"{shown(name)} {what}", tuple(unread))
