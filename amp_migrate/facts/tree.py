@@ -541,3 +541,14 @@ def _own_parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 def bare(node: cst.BaseExpression) -> cst.BaseExpression:
     """An expression without parentheses around the whole of it: `a + b` of `(a + b).backward()`."""
     return node.with_changes(lpar=[], rpar=[]) if node.lpar and not isinstance(node, cst.Tuple) else node
+
+
+def lowest_block(statements: list[Statement]) -> Block:
+    """The innermost block of a function that holds all of the statements."""
+    trails = [statement.path() for statement in statements]
+    block = trails[0][0].block
+    for level in zip(*trails, strict=False):
+        if any(statement.block is not level[0].block for statement in level):
+            break
+        block = level[0].block
+    return block

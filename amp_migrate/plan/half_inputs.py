@@ -15,8 +15,8 @@ from amp_migrate.facts.tree import Function, Statement, called_name, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.tensors import leaves_torch
-from amp_migrate.plan.regions.training import Region
 
 
 def cast_outside(facts: Facts, regions: list[Region], forwards: Forwards) -> Iterator[Statement]:

@@ -27,7 +27,8 @@ from amp_migrate.plan.regions.enabled import Enabled
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.given_to_models import check_given_to_models
 from amp_migrate.plan.regions.leaving import halves_leaving
-from amp_migrate.plan.regions.training import Region, find_regions
+from amp_migrate.plan.regions.region import Region
+from amp_migrate.plan.regions.training import find_regions
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.safety.reached import Reached
 from amp_migrate.plan.scaler.carried import Hung, find_hung

@@ -13,7 +13,7 @@ from amp_migrate.plan.model import LossScale, Recognition, Setup
 from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.regions.logits import Logits
-from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.scaler.binding import Binding

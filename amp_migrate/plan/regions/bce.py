@@ -22,8 +22,8 @@ from amp_migrate.facts.dataflow import Path, writes
 from amp_migrate.facts.tree import Statement, argument_value, called_name, names_in, walk
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.sigmoids import Sigmoids
-from amp_migrate.plan.regions.training import Region
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
 
 _SHAPES = frozenset("view reshape flatten squeeze unsqueeze permute transpose contiguous expand".split())

@@ -23,7 +23,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import JUMPS, Function, Statement
 from amp_migrate.findings import Finding
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
-from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.training_plan import AutocastRegion
 

@@ -15,7 +15,7 @@ from amp_migrate.plan.enabled_text import EnabledText, Unknown
 from amp_migrate.plan.half_inputs import cast_outside, check_half_inputs
 from amp_migrate.plan.regions.evaluation import Evaluation, asks_anew
 from amp_migrate.plan.regions.forwards import Forwards
-from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.scaler.before_setup import reached_without_setup, runs_before_setup
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.training_plan import AutocastRegion, TrainingPlan

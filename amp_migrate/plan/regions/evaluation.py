@@ -27,8 +27,8 @@ from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.leaving import loads_after, what_follows
+from amp_migrate.plan.regions.region import Region, has_no_casts
 from amp_migrate.plan.regions.tensors import IN_FLOAT32, Tensors, plain_names
-from amp_migrate.plan.regions.training import Region, has_no_casts
 
 
 @dataclasses.dataclass(eq=False)

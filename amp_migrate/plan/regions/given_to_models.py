@@ -17,7 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.leaving import half_names, loads_after
-from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.regions.region import Region
 
 
 def check_given_to_models(facts: Facts, forwards: Forwards, regions: list[Region]) -> None:

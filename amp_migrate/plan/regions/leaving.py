@@ -22,8 +22,8 @@ from amp_migrate.facts.tree import Class, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_parts import aliases, elements
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.tensors import Tensors
-from amp_migrate.plan.regions.training import Region
 
 _PASS_ON = frozenset(
     "detach data view reshape squeeze unsqueeze permute transpose t T contiguous clone flatten".split()

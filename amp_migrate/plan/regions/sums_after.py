@@ -21,7 +21,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.leaving import half_names, loads_after
-from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.safety.precision import Precision, Precisions, tensor_operand
 
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)

@@ -8,7 +8,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Class, Function, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
-from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.vocabulary import HALF_TYPES
 

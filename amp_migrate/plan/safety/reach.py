@@ -19,8 +19,8 @@ from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.tensors import TENSOR_METHODS
-from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.safety.namespaces import Meant, meant_by
 from amp_migrate.plan.safety.open_makers import calls_open, is_instantiated, is_open, modules_defined, modules_imported
 from amp_migrate.plan.safety.registries import imported, is_out_of_sight, registering

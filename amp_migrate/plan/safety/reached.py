@@ -12,8 +12,8 @@ from amp_migrate.plan.regions.arrays import halves_for_numpy
 from amp_migrate.plan.regions.bce import plan_bce
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.logits import Logits, plan_logits
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.sums_after import halves_summed_after
-from amp_migrate.plan.regions.training import Region
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.functions import guard_functions

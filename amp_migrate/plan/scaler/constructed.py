@@ -15,8 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Class, Function, Statement
-from amp_migrate.plan.regions.training import lowest_block
+from amp_migrate.facts.tree import Class, Function, Statement, lowest_block
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Binding, Creation
 from amp_migrate.plan.scaler.carried import Carrier

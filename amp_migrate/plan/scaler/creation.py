@@ -9,10 +9,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction
-from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, names_in
+from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, lowest_block, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Setup
-from amp_migrate.plan.regions.training import lowest_block
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Creation, Users
 from amp_migrate.plan.scaler.enabling import Enabling, enclosing_guards

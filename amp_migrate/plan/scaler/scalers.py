@@ -14,7 +14,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
 from amp_migrate.plan.free_names import free_name
 from amp_migrate.plan.model import LossScale, Recognition
-from amp_migrate.plan.regions.training import Region
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.asked_models import AskedModels
 from amp_migrate.plan.scaler.binder import Binder

@@ -1,0 +1,47 @@
+"""What is done with a loss after it is made, which autocast does not touch: `loss = loss.mean() / k`."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts.tree import Statement, called_name
+
+
+def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool:
+    """True for arithmetic that autocast does not touch: `loss = loss / k`, `loss = loss.mean()`.
+
+    Of a compound statement only what is needed for the loss counts.
+    """
+    node = statement.node
+    if isinstance(node, (cst.If, cst.With)):
+        parts = [inner for inner in statement.descendants() if inner in needed]
+        return bool(parts) and all(is_trailing_arithmetic(inner, needed) for inner in parts)
+    if isinstance(node, cst.AugAssign):
+        return _is_arithmetic(node.value)
+    if isinstance(node, cst.Assign):
+        return not isinstance(node.value, (cst.Name, cst.Attribute, cst.Subscript)) and _is_arithmetic(node.value)
+    return False
+
+
+def _is_setting(node: cst.Call) -> bool:
+    """True for `config.get("weight", 1)`."""
+    return called_name(node) == "get" and bool(node.args) and isinstance(node.args[0].value, cst.SimpleString)
+
+
+def _is_arithmetic(node: cst.BaseExpression) -> bool:
+    if isinstance(node, (cst.Name, cst.BaseNumber, cst.SimpleString)):
+        return True
+    if isinstance(node, (cst.Attribute, cst.Subscript)):
+        return _is_arithmetic(node.value)
+    if isinstance(node, cst.BinaryOperation):
+        plain = isinstance(node.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide))
+        return plain and _is_arithmetic(node.left) and _is_arithmetic(node.right)
+    if isinstance(node, cst.UnaryOperation):
+        return isinstance(node.operator, (cst.Minus, cst.Plus)) and _is_arithmetic(node.expression)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        values = (node.func.value, *(arg.value for arg in node.args))
+        plain = node.func.attr.value in ("mean", "item", "detach") or _is_setting(node)
+        return plain and all(_is_arithmetic(value) for value in values)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
+        return node.func.value in ("len", "float", "int") and len(node.args) == 1
+    return False
