@@ -85,11 +85,26 @@ def test_what_is_only_large_is_migrated(script, more):
     assert script.read_bytes().endswith(more)
 
 
-@pytest.mark.parametrize("word", [b"", b"from apex import amp\n", b"loss.backward()  # on cuda\n"])
-def test_five_megabytes_of_generated_code(tmp_path, word):
-    line = b"TABLE_%06d = [%s]\n"
-    lines = [line % (number, b", ".join(b"%d" % (number * k) for k in range(6))) for number in range(100_000)]
-    source = word + b"".join(lines) if word != b"from apex import amp\n" else word + SCRIPT + b"".join(lines[:2000])
+def _tables(count: int, width: int) -> bytes:
+    """As many lines, of as many numbers each, as some program may have written them."""
+    numbers = ", ".join(str(k * 7919) for k in range(width))
+    return b"".join(b"TABLE_%06d = [%s]\n" % (number, numbers.encode()) for number in range(count))
+
+
+def _text(count: int) -> bytes:
+    """As many lines with a long text each: what LibCST has few nodes for."""
+    return b"".join(b"PAGE_%06d = b'%s'\n" % (number, b"ab" * 250) for number in range(count))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(_tables(100_000, 6), id="numbers"),
+        pytest.param(b"from apex import amp\n" + SCRIPT + _tables(2000, 6) + _text(10_000), id="Apex"),
+        pytest.param(b"loss.backward()  # on cuda\n" + _tables(2000, 6) + _text(10_000), id="a plain loop"),
+    ],
+)
+def test_five_megabytes_of_generated_code(tmp_path, source):
     (tmp_path / "train.py").write_bytes(source)
     command = [sys.executable, "-m", "amp_migrate", "train.py", "--write"]
     root = str(Path(__file__).parent.parent)
@@ -97,7 +112,7 @@ def test_five_megabytes_of_generated_code(tmp_path, word):
         command, cwd=tmp_path, capture_output=True, timeout=500, env={"PYTHONPATH": root}, check=False
     )
     assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
-    assert (tmp_path / "train.py").read_bytes().endswith(lines[1999 if word.startswith(b"from") else -1])
+    assert (tmp_path / "train.py").read_bytes()[-1000:] == source[-1000:]
 
 
 @pytest.mark.parametrize(

@@ -70,13 +70,14 @@ def test_what_the_work_raises_is_raised_here(count: int):
 
 
 def test_two_processes_come_to_the_same_results(tmp_path):
-    """All units of files, and the plain fixtures as scripts of one folder."""
-    shutil.copytree(FIXTURES / "units", tmp_path / "units")
-    for fixture in sorted((FIXTURES / "plain").iterdir()):
+    """Every fifth of the units of files, and of the plain fixtures as scripts of one folder."""
+    for unit in sorted((FIXTURES / "units").iterdir())[::5]:
+        shutil.copytree(unit, tmp_path / "units" / unit.name)
+    for fixture in sorted((FIXTURES / "plain").iterdir())[::5]:
         shutil.copy(fixture / "before.py", tmp_path / f"{fixture.name}.py")
     alone = list(migrate_paths([tmp_path], Options(), Workers(1)))
     together = list(migrate_paths([tmp_path], Options(), Workers(2)))
-    assert sum(result.changed for result in alone) > 100
+    assert sum(result.changed for result in alone) > 20
     assert together == alone
 
 

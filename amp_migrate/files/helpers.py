@@ -391,14 +391,22 @@ def _parsed(file: Path) -> ast.Module:
 def _imported_from(file: Path, name: str) -> Iterator[tuple[Path, str]]:
     """Where a module has a name from that it does not define; of `Class.method`, the class."""
     first, dot, method = name.partition(".")
-    for node in _parsed(file).body:
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if alias.name == "*" or first == (alias.asname or alias.name):
-                    module = canonical(file, "." * node.level + (node.module or ""))
-                    place = split(member(module, first if alias.name == "*" else alias.name) + dot + method)
-                    if place is not None:
-                        yield place
+    for module, theirs, ours in _names_imported(file):
+        if theirs == "*" or first == ours:
+            place = split(member(module, first if theirs == "*" else theirs) + dot + method)
+            if place is not None:
+                yield place
+
+
+@cache
+def _names_imported(file: Path) -> tuple[tuple[str, str, str], ...]:
+    """What a module imports from others: the module, the name there (`*` for all of them), and the name here."""
+    return tuple(
+        (canonical(file, "." * node.level + (node.module or "")), alias.name, alias.asname or alias.name)
+        for node in _parsed(file).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    )
 
 
 @cache

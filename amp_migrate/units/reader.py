@@ -43,9 +43,9 @@ class Names:
 
 def read_definition(node: ast.AST, names: Names, tie: Tie) -> Definition:
     """Read one definition; of a module only what is not in its functions and classes."""
-    reader = _Reader(names, tie, is_module=isinstance(node, ast.Module))
-    reader.visit(node)
     is_variable = isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
+    reader = _Reader(names, tie, is_module=isinstance(node, ast.Module), is_variable=is_variable)
+    reader.visit(node)
     return Definition(
         frozenset(reader.references),
         frozenset(reader.bases),
@@ -62,7 +62,7 @@ def read_definition(node: ast.AST, names: Names, tie: Tie) -> Definition:
 
 
 class _Reader(ast.NodeVisitor):
-    def __init__(self, names: Names, tie: Tie, *, is_module: bool) -> None:
+    def __init__(self, names: Names, tie: Tie, *, is_module: bool, is_variable: bool) -> None:
         self.names = names
         self.tie = tie
         self.references: set[str] = set()
@@ -74,6 +74,7 @@ class _Reader(ast.NodeVisitor):
         self.looks_up = False
         self._looked_up: set[str] = set()  # the variables that hold what was
         self._is_module = is_module
+        self._is_variable = is_variable
         self._scopes: list[tuple[dict[str, set[str]], set[str]]] = []
         self._parameters: set[str] = set()
         self._methods: set[str] = set()
@@ -157,7 +158,8 @@ class _Reader(ast.NodeVisitor):
             self.visit(node.value)
 
     def visit_Name(self, node: ast.Name) -> None:
-        self._refer([node.id])
+        if isinstance(node.ctx, ast.Load) or not self._is_variable:  # what `a, b = f()` makes is not what it uses
+            self._refer([node.id])
 
     def _visit_function(self, node: _Function) -> None:
         if self._is_module:

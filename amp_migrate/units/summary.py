@@ -53,11 +53,13 @@ def summarise(file: Path, source: bytes, tie: Tie) -> Summary:
     parts = [*_parts(statements), (MODULE, tree)]
     names = Names(file, module_name(file), imports, {name for name, _ in parts}, bool(stars))
     flags = {id(node) for block in statements if isinstance(block, ast.Try) for node in _flags(block, tie)}
+    nodes = {id(node): node for _, node in parts}
+    read = {key: read_definition(node, names, tie) for key, node in nodes.items()}
+    for key in flags & read.keys():
+        read[key] = dataclasses.replace(read[key], uses_handle=True, holds_handle=True)
     definitions: dict[str, Definition] = {}
     for name, node in parts:
-        found = read_definition(node, names, tie)
-        if id(node) in flags:
-            found = dataclasses.replace(found, uses_handle=True, holds_handle=True)
+        found = read[id(node)]
         definitions[name] = definitions[name] | found if name in definitions else found
     exports = {name: frozenset(canonical(file, dotted) for dotted in found) for name, found in imports.items()}
     return Summary(definitions, exports, tuple(canonical(file, star) for star in stars))
