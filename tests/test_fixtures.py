@@ -47,16 +47,15 @@ def _still_there(fixture: Fixture) -> set[str]:
     return kept | ({"AMP401"} if "AMP104" in codes else set())
 
 
-@every_fixture
-def test_windows_line_ends(fixture: Fixture):
-    result = fixture.migrate(fixture.before.replace(b"\n", b"\r\n"))
-    assert result.output == fixture.expected.replace(b"\n", b"\r\n")
+@every_migration
+def test_windows_file(fixture: Fixture):
+    """A byte order mark, and Windows line ends."""
+    result = fixture.migrate(_of_windows(fixture.before))
+    assert result.output == _of_windows(fixture.expected)
 
 
-@every_fixture
-def test_byte_order_mark(fixture: Fixture):
-    result = fixture.migrate(codecs.BOM_UTF8 + fixture.before)
-    assert result.output == codecs.BOM_UTF8 + fixture.expected
+def _of_windows(content: bytes) -> bytes:
+    return codecs.BOM_UTF8 + content.replace(b"\n", b"\r\n")
 
 
 @every_migration

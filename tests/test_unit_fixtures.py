@@ -53,7 +53,7 @@ def test_second_run_changes_nothing(fixture: UnitFixture, tmp_path: Path):
     assert {(result.status, result.findings) for result in migrated} == {("untouched", ())}
 
 
-@every_fixture
+@every_migration
 def test_windows_line_ends(fixture: UnitFixture, tmp_path: Path):
     results = fixture.migrate(tmp_path, _with_windows_line_ends(fixture.before))
     assert _outputs(results, tmp_path) == _scripts(_with_windows_line_ends(fixture.expected))

@@ -6,6 +6,7 @@ its exit status.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -25,6 +26,7 @@ _leave = os._exit  # a run replaces it
 def main() -> None:
     """Serve until standard input is closed."""
     _say({"torch": torch.__version__, "cuda": torch.cuda.is_available()})
+    gc.freeze()  # a collection in a run would look at all of torch, and copy its pages
     for line in sys.stdin:
         spec = Spec.loads(line)
         process = os.fork()
