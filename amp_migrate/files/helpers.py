@@ -159,18 +159,31 @@ def _holds_bool(file: Path, name: str, seen: set[tuple[Path, str]]) -> bool:
     if (file, name) in seen:
         return False
     seen.add((file, name))
-    module = _parsed(file)
-    names = (node for node in ast.walk(module) if isinstance(node, ast.Name) and node.id == name)
-    bound = [node for node in names if not isinstance(node.ctx, ast.Load)]
-    if not bound:
+    bound = _bound(file).get(name)
+    if bound is None:
         return any(_holds_bool(*place, seen) for place in _imported_from(file, name))
-    given = {
+    return bound <= _given_bool(file)
+
+
+@cache
+def _bound(file: Path) -> dict[str, set[ast.Name]]:
+    """Where a file binds or deletes names, in functions as well."""
+    found: dict[str, set[ast.Name]] = {}
+    for node in ast.walk(_parsed(file)):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.setdefault(node.id, set()).add(node)
+    return found
+
+
+@cache
+def _given_bool(file: Path) -> frozenset[ast.expr]:
+    """The targets of all assignments of True and False in a file."""
+    return frozenset(
         target
-        for node in ast.walk(module)
+        for node in ast.walk(_parsed(file))
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_literal_bool(node.value)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-    }
-    return all(node in given for node in bound)
+    )
 
 
 def _is_literal_bool(node: ast.expr | None) -> bool:

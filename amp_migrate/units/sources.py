@@ -27,6 +27,9 @@ class Node(NamedTuple):
     name: str
 
 
+_Names = dict[Node, list[str]]
+
+
 class Sources:
     """The universe: the files, by their resolved paths, in the order of these."""
 
@@ -37,6 +40,7 @@ class Sources:
         self.tie = tie
         self._summaries: dict[Path, Summary] = {}
         self._referring: dict[tuple[Node, bool], list[Node]] = {}
+        self._by_reference: dict[tuple[Path, bool], tuple[_Names, _Names]] = {}
         self._nodes_of: dict[frozenset[str], frozenset[Node]] = {}
 
     @property
@@ -118,16 +122,29 @@ class Sources:
             wanted.add(Node(node.file, ""))
         for file in self._mentioning(node):
             summary = self.summary(file)
-            for name, definition in summary.definitions.items():
-                said = definition.references | definition.annotations if loosely else definition.references
-                if wanted & self._nodes(said):
-                    yield Node(file, name)
-            for name, origins in summary.exports.items():
-                if node in self._nodes(origins):
-                    yield Node(file, name)
+            definitions, exports = self._referring_in(file, loosely=loosely)
+            found = {name for one in wanted for name in definitions.get(one, ())}
+            yield from (Node(file, name) for name in summary.definitions if found and name in found)
+            yield from (Node(file, name) for name in exports.get(node, ()))
             if node.name not in summary.definitions and node.name not in summary.exports:
                 if Node(node.file, "") in self._nodes(frozenset(summary.stars)):
                     yield Node(file, node.name)
+
+    def _referring_in(self, file: Path, *, loosely: bool) -> tuple[_Names, _Names]:
+        """The definitions of a file, and its imported names, by what they refer to."""
+        if (file, loosely) not in self._by_reference:
+            summary = self.summary(file)
+            definitions: _Names = {}
+            for name, definition in summary.definitions.items():
+                said = definition.references | definition.annotations if loosely else definition.references
+                for one in self._nodes(said):
+                    definitions.setdefault(one, []).append(name)
+            exports: _Names = {}
+            for name, origins in summary.exports.items():
+                for one in self._nodes(origins):
+                    exports.setdefault(one, []).append(name)
+            self._by_reference[file, loosely] = definitions, exports
+        return self._by_reference[file, loosely]
 
     def mentions(self, file: Path, name: str) -> bool:
         """True where a name stands in the bytes of a file."""
@@ -138,7 +155,8 @@ class Sources:
         module = Path(module_name(node.file)).name
         by_module = self._holding_word(module)
         if node.file.name == "__init__.py":
-            by_module = by_module | {file for file in self.files if node.file.parent in file.parents}
+            below = os.path.join(node.file.parent, "")
+            by_module = by_module | {file for file in self.files if str(file).startswith(below)}
         return sorted(by_module & (self._holding_word(node.name) | self._indirect) | {node.file})
 
     def _holding_word(self, word: str) -> set[Path]:
