@@ -7,6 +7,7 @@ import stat
 import subprocess
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 _SKIPPED = frozenset(
@@ -41,8 +42,7 @@ def find_files(paths: Iterable[Path], *, and_notebooks: bool = False) -> list[Pa
 
 def files_below(folder: Path) -> Iterator[Path]:
     """The files of a folder that belong to its project, whatever their kind, in the order of their paths."""
-    listed = _listed_by_git(folder)
-    yield from sorted(listed or _walk(folder))  # a folder that git ignores was asked for by name
+    yield from _listed_by_git(folder) or sorted(_walk(folder))  # a folder that git ignores was asked for by name
 
 
 def _in_folder(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
@@ -61,16 +61,20 @@ def _is_of(folder: Path, file: Path) -> bool:
 
 
 def _listed_by_git(folder: Path) -> list[Path]:
-    """What git would commit below a folder; nothing outside of a work tree or without git."""
+    """What git would commit below a folder, in the order of paths; nothing outside of a work tree or without git."""
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."]
     try:
         output = subprocess.run(command, capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return []
-    names = [os.fsdecode(name) for name in output.split(b"\0") if name]
-    parents = {parent for name in names for parent in Path(name).parents} - {Path()}
-    environments = {parent for parent in parents if _is_environment(folder / parent)}
-    return [folder / name for name in names if not environments & set(Path(name).parents)]
+    names = sorted((os.fsdecode(name) for name in output.split(b"\0") if name), key=lambda name: name.split("/"))
+    is_environment = cache(lambda below: _is_environment(folder / below))
+    return [folder / name for name in names if not any(map(is_environment, _folders_of(name)))]
+
+
+def _folders_of(name: str) -> Iterator[str]:
+    """The folders of `a/b/file.py`: `a` and `a/b`."""
+    return accumulate(name.split("/")[:-1], "{}/{}".format)
 
 
 def _walk(folder: Path) -> Iterator[Path]:
