@@ -60,10 +60,8 @@ class Helpers:
 
     def source_of(self, resolved: str) -> bytes | None:
         """The file that defines the function, class or variable, None where it is not found."""
-        for file, _ in _definitions(resolved):
-            return read_if_there(file)
-        assigning = _assigning(resolved)
-        return read_if_there(assigning) if assigning is not None else None
+        file = _file_of(resolved)
+        return read_if_there(file) if file is not None else None
 
     def package_behind(self, module: str, name: str) -> str | None:
         """What a star import of a module hands on of a package that it imports itself: its `torch`, its `nn`."""
@@ -234,6 +232,14 @@ def _in_module(file: Path, node: ast.Attribute) -> tuple[Path, str] | None:
     """Where `losses.overlap` is defined, of a module that a file imports."""
     resolved = _imported_member(file, node)
     return split(resolved) if resolved is not None else None
+
+
+@cache
+def _file_of(resolved: str) -> Path | None:
+    """The file that defines a function or class, or gives a variable its value."""
+    for file, _ in _definitions(resolved):
+        return file
+    return _assigning(resolved)
 
 
 def _assigning(resolved: str) -> Path | None:
