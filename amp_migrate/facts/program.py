@@ -10,7 +10,7 @@ attribute or in a text. Where it looks things up by names that are put together,
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import libcst as cst
 
@@ -23,12 +23,11 @@ _LOOKS_UP = frozenset("globals locals vars eval exec __dict__ __import__ import_
 Definition = cst.FunctionDef | cst.ClassDef
 
 
-def self_tests(tree: Tree, names: Names, used: Collection[Function] = ()) -> list[Statement]:
-    """The `if __name__ == "__main__":` of files that other files of the unit import, and of those that are `used`."""
-    helpers = _imported(tree, names).union(used)
-    return [
-        statement for root in tree.roots if root in helpers for statement in root.body.statements if _is_main(statement)
-    ]
+def self_tests(tree: Tree, names: Names, is_used: Callable[[Function], bool] = lambda root: False) -> list[Statement]:
+    """The `if __name__ == "__main__":` of files that other files of the unit import, or that are used by others."""
+    helpers = _imported(tree, names)
+    found = [(root, statement) for root in tree.roots for statement in root.body.statements if _is_main(statement)]
+    return [statement for root, statement in found if root in helpers or is_used(root)]
 
 
 def never_mentioned(tree: Tree, names: Names, tests: Collection[Statement]) -> list[Statement]:

@@ -27,8 +27,7 @@ def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused
 
     A function that nothing mentions may still be a part of the training where another file has the rest of it.
     """
-    used = {one.root for one in facts.tree.functions if one.parent is one.root and facts.is_used_outside(one)}
-    tests = self_tests(facts.tree, facts.names, used)
+    tests = self_tests(facts.tree, facts.names, lambda root: _is_used(facts, root))
     own = {one.node for one in tests}
     hidden = {*own, *(one.node for one in never_mentioned(facts.tree, facts.names, tests))}
     place = facts.tree.statement_of(refused)
@@ -41,6 +40,10 @@ def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused
     if training and not any(found.is_used_outside(one) for one in training if not one.is_module):
         return found
     return facts.without(own) if facts.tree.is_within(place, own) else None
+
+
+def _is_used(facts: Facts, root: Function) -> bool:
+    return any(one.parent is one.root is root and facts.is_used_outside(one) for one in facts.tree.functions)
 
 
 def check_not_called(whole: Facts, seen: Facts, plans: Iterable[TrainingPlan]) -> None:
