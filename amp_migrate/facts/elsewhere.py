@@ -95,6 +95,10 @@ class Elsewhere(Protocol):
         """True for a local module, and for what one of them defines."""
         ...
 
+    def inherited(self, resolved: str) -> list[str]:
+        """The resolved names of the local classes that a class inherits from, and its own: where each is defined."""
+        ...
+
     def is_bool(self, resolved: str) -> bool:
         """True for a variable of a module that its own code sets to nothing but True and False."""
         ...
@@ -172,6 +176,9 @@ class Nowhere:
 
     def is_there(self, resolved: str) -> bool:
         return False
+
+    def inherited(self, resolved: str) -> list[str]:
+        return []
 
     def is_bool(self, resolved: str) -> bool:
         return False

@@ -146,6 +146,14 @@ class Helpers:
         place = split(resolved)
         return place is not None and (not place[1] or self.source_of(resolved) is not None)
 
+    def inherited(self, resolved: str) -> list[str]:
+        """The classes on disk that a class is made of by inheritance, itself first, each where it is defined."""
+        found = list(_definitions(resolved))
+        for file, definition in found:
+            bases = [place for base in _bases(file, definition) for place in _definitions(_name(*base))]
+            found += [place for place in bases if place not in found]
+        return [_name(file, definition.name) for file, definition in found if isinstance(definition, ast.ClassDef)]
+
     def is_bool(self, resolved: str) -> bool:
         """True for a variable of a module (`MIXED_PRECISION = True`) that its file gives nothing but True and False.
 
@@ -201,12 +209,22 @@ def _inherited(file: Path, name: str) -> Iterator[tuple[Path, str]]:
     """The methods of that name in the base classes of a class, for `Class.method` that it does not define itself."""
     owner, _, method = name.partition(".")
     definition = _definitions_in(file).get(owner) if method else None
+    for place, base in _bases(file, definition) if definition is not None else ():
+        yield place, f"{base}.{method}"
+
+
+def _bases(file: Path, definition: _Definition) -> Iterator[tuple[Path, str]]:
+    """The base classes of a class by their names, each with the file where that name is known."""
     for base in definition.bases if isinstance(definition, ast.ClassDef) else ():
         place = (file, base.id) if isinstance(base, ast.Name) else None
         if isinstance(base, ast.Attribute):
             place = _in_module(file, base)
         if place is not None:
-            yield place[0], f"{place[1]}.{method}"
+            yield place
+
+
+def _name(file: Path, name: str) -> str:
+    return f"{module_name(file)}.{name}"
 
 
 def _of_modules(file: Path, definition: _Definition) -> Iterator[tuple[Path, str]]:
