@@ -961,6 +961,13 @@ _RULES = (
         "give each parameter to one optimizer, or unscale by hand with one optimizer that has them all",
     ),
     Rule(
+        "AMP973",
+        "refusal",
+        "a file of settings names what trains here",
+        "hydra makes it when the script runs, and no code shows whether it is on a GPU",
+        "add autocast and a scaler by hand, or make the object in code",
+    ),
+    Rule(
         "AMP980",
         "refusal",
         "a half tensor is filled with a number beyond 65504",

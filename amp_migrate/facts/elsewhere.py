@@ -23,6 +23,11 @@ class Elsewhere(Protocol):
         """True where other files of the unit are known to set mixed precision up for these."""
         ...
 
+    @property
+    def makes_by_settings(self) -> bool:
+        """True where some file of the project makes objects of classes that a file of settings names."""
+        ...
+
     def resolved(self, importer: str, dotted: str) -> str:
         """The resolved name of what the file `importer` imports as `dotted` (`.utils.log_norms`)."""
         ...
@@ -116,6 +121,7 @@ class Nowhere:
     """No other module is known."""
 
     is_set_up = False
+    makes_by_settings = False
 
     def declared_torch(self, path: str) -> tuple[int, int] | None:
         return None

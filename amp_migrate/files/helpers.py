@@ -26,6 +26,7 @@ from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
 _MOST_NAMES = 400
 _MOST_CALLED = 60
+_BY_SETTINGS = re.compile(rb"\bhydra\b.*\b(?:instantiate|call)\b")
 # Words in the names of what is stepped, and is no optimizer.
 _NO_OPTIMIZER = ("sched", "prof", "env")
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -51,6 +52,10 @@ class Helpers:
         self.use_function = use_function or Nowhere().use_function
         self.declared_torch = declared_torch or Nowhere().declared_torch
         self._holding = holding or (lambda words: [])
+
+    @property
+    def makes_by_settings(self) -> bool:
+        return bool(self._holding(_BY_SETTINGS))
 
     def resolved(self, importer: str, dotted: str) -> str:
         return canonical(Path(importer), dotted)
