@@ -26,8 +26,8 @@ from amp_migrate.sources.plain.devices import Devices
 from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
 from amp_migrate.sources.plain.losses import find_losses, read_backwards
 from amp_migrate.sources.plain.optimizers import Optimizers
-from amp_migrate.sources.plain.settings import made_by_settings
 from amp_migrate.sources.plain.shared_parameters import shared_parameters
+from amp_migrate.sources.plain.unseen_makers import made_out_of_sight
 from amp_migrate.sources.states import add_states
 
 _WORDS = re.compile(r"half|float16|Half")  # one of them stands in every choice of a precision
@@ -47,7 +47,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     devices = Devices(facts, optimizers, losses)
     found.sites.extend(loss.call for loss in losses)
     if not devices.is_gpu:
-        unseen = made_by_settings(facts, losses)
+        unseen = made_out_of_sight(facts, optimizers, losses, devices)
         return found, [unseen or Refusal("AMP963", losses[0].call, "nothing here shows a GPU")]
     chosen = _chosen_precision(facts)
     if chosen is not None:
