@@ -19,7 +19,7 @@ from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import COMPANIONS, FP16_UTILS, HALF, PLAIN
 from amp_migrate.sources.gate import holds_apex_amp, holds_native_amp, imports_apex, trains
-from amp_migrate.sources.lightning import SWITCH, may_be_run_by_lightning, run_by, trainer_in_float32
+from amp_migrate.sources.own_loops import own_loop_in_float32
 from amp_migrate.sources.screen import (
     line_of_apex_import,
     may_train_for_another,
@@ -167,7 +167,7 @@ def migrate_source(source: bytes, options: Options) -> Result:
 
         result = native_result(source, options)
     if result.status == "untouched" and not result.findings:
-        result = _of_lightning("-", source, options) or result
+        result = _of_own_loop("-", source, options) or result
     (wished,) = as_wished([result], options)
     return wished
 
@@ -178,7 +178,7 @@ def _migrated(workspace: Workspace, options: Options, *, whole_units: bool = Fal
     With `whole_units`, files that belong to a unit may be changed though nobody asked for them.
     """
     done = _with_companions(workspace, _units(workspace, options, whole_units=whole_units), options)
-    return done | _native(workspace, done, options) | _run_by_lightning(workspace, done, options)
+    return done | _native(workspace, done, options) | _run_elsewhere(workspace, done, options)
 
 
 def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict[Path, Result]:
@@ -270,25 +270,24 @@ def _native(workspace: Workspace, done: dict[Path, Result], options: Options) ->
     return native_results(workspace, files, options)
 
 
-def _run_by_lightning(workspace: Workspace, done: dict[Path, Result], options: Options) -> dict[Path, Result]:
-    """The results of the files about which nothing else is said, and whose training is run by Lightning."""
+def _run_elsewhere(workspace: Workspace, done: dict[Path, Result], options: Options) -> dict[Path, Result]:
+    """The results of the files about which nothing else is said, and whose training is run by a framework."""
     claimed = {file for file, result in done.items() if result.status != "untouched" or result.findings}
     results = {
-        file: _of_lightning(str(file), source, options)
+        file: _of_own_loop(str(file), source, options)
         for file, source in workspace.sources.items()
         if file not in claimed
     }
     return {file: result for file, result in results.items() if result is not None}
 
 
-def _of_lightning(path: str, source: bytes, options: Options) -> Result | None:
-    """The result of a file with a Trainer that is given no precision; None for others."""
-    if not options.selection.has(PLAIN) or not may_be_run_by_lightning(source):
+def _of_own_loop(path: str, source: bytes, options: Options) -> Result | None:
+    """The result of a file that hands its training to a framework without a word of a precision; None for others."""
+    told = own_loop_in_float32(source) if options.selection.has(PLAIN) else None
+    if told is None:
         return None
-    line = trainer_in_float32(source)
-    if line is None:
-        return None
-    finding = Finding(path, line, "AMP960", run_by("Lightning", SWITCH))
+    line, message = told
+    finding = Finding(path, line, "AMP960", message)
     return Result(path, source, source, "left", (finding,), sites=1, form=PLAIN)
 
 

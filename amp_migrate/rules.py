@@ -285,6 +285,14 @@ _RULES = (
         "compute the points in float32: their products inside of `with autocast(enabled=False)`, on .float() values",
     ),
     Rule(
+        "AMP170",
+        "attention",
+        "a loss is multiplied by the loss scale, and scaled",
+        "FP16_Optimizer scaled the loss itself, as a GradScaler does, and took one scale back: the step takes the "
+        "gradients times the loss scale, as before; where 0 means a dynamic one, they are zero",
+        "take the product out; rates and clips that were found with it may have to change",
+    ),
+    Rule(
         "AMP168",
         "note",
         "a half_function goes",
@@ -959,6 +967,13 @@ _RULES = (
         "two optimizers step the same parameters",
         "GradScaler unscales the gradients of each optimizer that it steps: those of both would be divided twice",
         "give each parameter to one optimizer, or unscale by hand with one optimizer that has them all",
+    ),
+    Rule(
+        "AMP973",
+        "refusal",
+        "a file of settings names what trains here",
+        "hydra makes it when the script runs, and no code shows whether it is on a GPU",
+        "add autocast and a scaler by hand, or make the object in code",
     ),
     Rule(
         "AMP980",

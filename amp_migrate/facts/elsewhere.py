@@ -23,6 +23,11 @@ class Elsewhere(Protocol):
         """True where other files of the unit are known to set mixed precision up for these."""
         ...
 
+    @property
+    def makes_by_settings(self) -> bool:
+        """True where some file of the project makes objects of classes that a file of settings names."""
+        ...
+
     def resolved(self, importer: str, dotted: str) -> str:
         """The resolved name of what the file `importer` imports as `dotted` (`.utils.log_norms`)."""
         ...
@@ -95,6 +100,10 @@ class Elsewhere(Protocol):
         """True for a local module, and for what one of them defines."""
         ...
 
+    def inherited(self, resolved: str) -> list[str]:
+        """The resolved names of the local classes that a class inherits from, and its own: where each is defined."""
+        ...
+
     def is_bool(self, resolved: str) -> bool:
         """True for a variable of a module that its own code sets to nothing but True and False."""
         ...
@@ -112,6 +121,7 @@ class Nowhere:
     """No other module is known."""
 
     is_set_up = False
+    makes_by_settings = False
 
     def declared_torch(self, path: str) -> tuple[int, int] | None:
         return None
@@ -172,6 +182,9 @@ class Nowhere:
 
     def is_there(self, resolved: str) -> bool:
         return False
+
+    def inherited(self, resolved: str) -> list[str]:
+        return []
 
     def is_bool(self, resolved: str) -> bool:
         return False

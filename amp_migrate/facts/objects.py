@@ -23,6 +23,7 @@ from amp_migrate.facts.decorations import Decorations
 from amp_migrate.facts.field_stores import FieldStores
 from amp_migrate.facts.lookups import pattern_meant
 from amp_migrate.facts.names import Names
+from amp_migrate.facts.queues import are_queues, taken_from
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name
 from amp_migrate.facts.variables import Binding, Variable
@@ -273,7 +274,7 @@ class Objects(Callables):
         if isinstance(node, cst.Attribute):
             return self._select(self.objects(node.value), node.attr.value)
         if isinstance(node, cst.Subscript):
-            return self._select(self.objects(node.value), subscript_key(node))
+            return self._of_subscript(node)
         if isinstance(node, cst.Call):
             return self._of_call(node)
         if isinstance(node, cst.IfExp):
@@ -289,6 +290,14 @@ class Objects(Callables):
         if isinstance(node, (cst.Tuple, cst.List, cst.Set, cst.Dict, cst.ListComp, cst.GeneratorExp, cst.DictComp)):
             return frozenset({Object("display", node)})
         return frozenset({Object("value", node)})
+
+    def _of_subscript(self, node: cst.Subscript) -> ObjectSet:
+        """An element; for a slice of a container in sight, a container of its elements."""
+        held = self.objects(node.value)
+        is_slice = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
+        if is_slice and held and all(one.kind == "display" for one in held):
+            return frozenset({Object("display", node)})
+        return self._select(held, subscript_key(node))
 
     def _of_variable(self, variable: Variable) -> ObjectSet:
         return self._answers.to(variable, partial(self._of_bindings, variable))
@@ -421,12 +430,21 @@ class Objects(Callables):
             held = self.objects(func.value)
             if held and all(isinstance(one.origin, cst.Dict) for one in held):
                 return self._select(held, ANY)
+        if put := self._out_of_queue(node):
+            return put
         if "apex.amp.init" in self.import_paths(func):
             return self._of_import("apex.amp")  # the old handle has the interface of the module
         if first is not None and self.names.dotted(func) == "importlib.import_module":
             if isinstance(first.value, cst.SimpleString):
                 return self._of_import(str(first.value.evaluated_value))
         return frozenset({Object("call", node)})
+
+    def _out_of_queue(self, call: cst.Call) -> ObjectSet:
+        """What `waiting.get()` hands out, as far as it is put in by the unit."""
+        queue = taken_from(call)
+        if queue is None or not are_queues(self.origins(queue)):
+            return _NOTHING
+        return frozenset(one for queued in self.objects(queue) for one in self._stored(queued, ANY))
 
     def _looked_up(self, call: cst.Call) -> ObjectSet:
         """The definitions that `eval("Net" + name)` and `getattr(nets, "make_" + name)` may mean. Where it is open,
@@ -576,6 +594,8 @@ class Objects(Callables):
         if isinstance(node, cst.DictComp):
             return self.objects(node.value)
         found = _NOTHING
+        if isinstance(node, cst.Subscript):
+            return self.elements(node.value)
         if isinstance(node, (cst.Tuple, cst.List, cst.Set)):
             for index, element in enumerate(node.elements):
                 if isinstance(element, cst.StarredElement):

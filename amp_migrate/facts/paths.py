@@ -14,7 +14,7 @@ of a test is remembered with it: past `if amp and not tpu:`, `tpu` is false.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -28,6 +28,7 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 Frames = tuple[CallSite, ...]
 Decide = Callable[[cst.BaseExpression], bool | None]
 Environment = frozenset[tuple[str, bool]]
+Leg = tuple[Callable[["Point"], bool], Callable[["Point"], bool]]  # of a path: its goal, and what it avoids
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 
 
@@ -126,25 +127,34 @@ class Graph:
         self, sources: Iterable[Point], goal: Callable[[Point], bool], avoid: Callable[[Point], bool]
     ) -> Iterator[Point]:
         """The goals that a path from a source meets first; paths end at goals and at `avoid`."""
-        telling = self._telling(goal, avoid)
-        seen: set[tuple[Point, Environment]] = set()
+        return self._last_goals(sources, [(goal, avoid)])
+
+    def passes(self, sources: Iterable[Point], legs: Sequence[Leg]) -> bool:
+        """True where a path leads from a source to the goal of each leg in turn, and through nothing it avoids."""
+        return next(self._last_goals(sources, legs), None) is not None
+
+    def _last_goals(self, sources: Iterable[Point], legs: Sequence[Leg]) -> Iterator[Point]:
+        telling = {key for goal, avoid in legs for key in self._telling(goal, avoid)}
+        seen: set[tuple[Point, Environment, int]] = set()
         found: set[Point] = set()
-        stack: list[tuple[Point, Environment]] = []
+        stack: list[tuple[Point, Environment, int]] = []
         for source in sources:
-            stack.extend(self.follow(source, self._standing(source)))
+            stack.extend((*step, 0) for step in self.follow(source, self._standing(source)))
         while stack:
-            point, environment = stack.pop()
+            point, environment, at = stack.pop()
             environment = frozenset(item for item in environment if item[0] in telling)
-            if (point, environment) in seen:
+            if (point, environment, at) in seen:
                 continue
-            seen.add((point, environment))
-            if goal(point):
-                if point not in found:
-                    found.add(point)
-                    yield point
-                continue
-            if not avoid(point):
-                stack.extend(self.follow(point, environment))
+            seen.add((point, environment, at))
+            goal, avoid = legs[at]
+            if not goal(point):
+                if not avoid(point):
+                    stack.extend((*step, at) for step in self.follow(point, environment))
+            elif at + 1 < len(legs):
+                stack.extend((*step, at + 1) for step in self.follow(point, environment))
+            elif point not in found:
+                found.add(point)
+                yield point
 
     # -- paths --------------------------------------------------------------------------------------
 

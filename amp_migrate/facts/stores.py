@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import libcst as cst
 
+from amp_migrate.facts.queues import put_into
 from amp_migrate.facts.tree import Function, Statement, Tree
 
 ANY = "[*]"
@@ -14,7 +15,7 @@ ANY = "[*]"
 
 @dataclasses.dataclass(frozen=True)
 class Store:
-    """`base.field = value`, `base[key] = value` or `base.append(value)`."""
+    """`base.field = value`, `base[key] = value` or `base.append(value)`, `base.put(value)`."""
 
     base: cst.BaseExpression
     value: cst.BaseExpression
@@ -35,9 +36,8 @@ class Stores:
         for part in tree.parents:
             if type(part) is cst.Attribute:
                 self._readers.setdefault(part.attr.value, []).append(part.value)
-            elif type(part) is cst.Call and isinstance(part.func, cst.Attribute):
-                if part.func.attr.value == "append" and len(part.args) == 1:
-                    self._add(ANY, Store(part.func.value, part.args[0].value, (), tree.statement_of(part)))
+            elif type(part) is cst.Call and (put := put_into(part)) is not None:
+                self._add(ANY, Store(*put, (), tree.statement_of(part)))
 
     def at(self, field: str) -> list[Store]:
         """The stores to a field, those by the keywords of a call among them."""

@@ -26,6 +26,7 @@ from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
 
 _MOST_NAMES = 400
 _MOST_CALLED = 60
+_BY_SETTINGS = re.compile(rb"\bhydra\b.*\b(?:instantiate|call)\b")
 # Words in the names of what is stepped, and is no optimizer.
 _NO_OPTIMIZER = ("sched", "prof", "env")
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -51,6 +52,10 @@ class Helpers:
         self.use_function = use_function or Nowhere().use_function
         self.declared_torch = declared_torch or Nowhere().declared_torch
         self._holding = holding or (lambda words: [])
+
+    @property
+    def makes_by_settings(self) -> bool:
+        return bool(self._holding(_BY_SETTINGS))
 
     def resolved(self, importer: str, dotted: str) -> str:
         return canonical(Path(importer), dotted)
@@ -144,6 +149,14 @@ class Helpers:
         place = split(resolved)
         return place is not None and (not place[1] or self.source_of(resolved) is not None)
 
+    def inherited(self, resolved: str) -> list[str]:
+        """The classes on disk that a class is made of by inheritance, itself first, each where it is defined."""
+        found = list(_definitions(resolved))
+        for file, definition in found:
+            bases = [place for base in _bases(file, definition) for place in _definitions(_name(*base))]
+            found += [place for place in bases if place not in found]
+        return [_name(file, definition.name) for file, definition in found if isinstance(definition, ast.ClassDef)]
+
     def is_bool(self, resolved: str) -> bool:
         """True for a variable of a module (`MIXED_PRECISION = True`) that its file gives nothing but True and False.
 
@@ -212,12 +225,22 @@ def _inherited(file: Path, name: str) -> Iterator[tuple[Path, str]]:
     """The methods of that name in the base classes of a class, for `Class.method` that it does not define itself."""
     owner, _, method = name.partition(".")
     definition = _definitions_in(file).get(owner) if method else None
+    for place, base in _bases(file, definition) if definition is not None else ():
+        yield place, f"{base}.{method}"
+
+
+def _bases(file: Path, definition: _Definition) -> Iterator[tuple[Path, str]]:
+    """The base classes of a class by their names, each with the file where that name is known."""
     for base in definition.bases if isinstance(definition, ast.ClassDef) else ():
         place = (file, base.id) if isinstance(base, ast.Name) else None
         if isinstance(base, ast.Attribute):
             place = _in_module(file, base)
         if place is not None:
-            yield place[0], f"{place[1]}.{method}"
+            yield place
+
+
+def _name(file: Path, name: str) -> str:
+    return f"{module_name(file)}.{name}"
 
 
 def _of_modules(file: Path, definition: _Definition) -> Iterator[tuple[Path, str]]:

@@ -178,6 +178,17 @@ class _Planner:
         if steps.without_gradients and self.options.dtype == "float16":
             call = steps.without_gradients[0].call
             raise Refusal("AMP921", call, "there is a path to this step that passes no backward of its optimizer")
+        if steps.two_scales and self._scale_changes:
+            step = steps.two_scales[0]
+            message = f"{self.facts.text(step.optimizer)} adds up gradients of several rounds, and another optimizer "
+            message += "steps in between: each update may change the scale of what is added"
+            raise Refusal("AMP904", step.call, message)
+
+    @property
+    def _scale_changes(self) -> bool:
+        """False where there is no loss scale, or where the source keeps it as it is."""
+        static = all(setup.loss_scale.static is not None for setup in self.found.setups)
+        return self.options.dtype == "float16" and not static
 
     def _remaining_tests(self, collapses: list[Collapse]) -> list[cst.BaseExpression]:
         """Tests of a carrier that stay in the program and have no fixed answer."""

@@ -36,7 +36,7 @@ from amp_migrate.units.workspace import Workspace, in_words, real
 
 # Refusals that more files may lift: what is asked for is not in the files at hand.
 _MAY_BE_ELSEWHERE = frozenset(
-    "AMP901 AMP902 AMP903 AMP905 AMP906 AMP908 AMP911 AMP914 AMP915 AMP920 AMP921 AMP951 AMP952 AMP957 AMP963 "
+    "AMP901 AMP902 AMP903 AMP905 AMP906 AMP908 AMP911 AMP914 AMP915 AMP920 AMP921 AMP951 AMP952 AMP957 AMP963 AMP973 "
     "AMP938 AMP966".split()
 )
 # Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
@@ -268,7 +268,7 @@ class _Units:
             yield larger
             larger = self.index.grown(larger, with_makers=True)
             rounds += 1
-        if "AMP963" in codes:
+        if codes & {"AMP963", "AMP973"}:
             callers = self.index.grown(done.unit) or done.unit
             larger = self.index.used_with(callers, _MOVES_TO_GPU)
             if len(done.unit.files) < len(larger.files) <= _MOST_FILES:

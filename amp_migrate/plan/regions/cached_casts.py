@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import JUMPS, Function, Statement
+from amp_migrate.facts.tree import JUMPS, Class, Function, Statement
 from amp_migrate.findings import Finding
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.region import Region
@@ -54,7 +54,7 @@ def _needs_no_cache(facts: Facts, forwards: Forwards, region: Region) -> bool:
     inside = [inner for one in region.statements() for inner in one.descendants()]
     if _runs_both_ways_itself(facts, forwards, region, inside):
         return True
-    return any(_class_runs_both_ways(owner) for owner in _classes(facts, forwards, inside))
+    return any(_family_runs_both_ways(family) for family in _families(facts, forwards, inside))
 
 
 def _function_runs_both_ways(facts: Facts, function: Function) -> bool:
@@ -126,22 +126,31 @@ def _parsed(facts: Facts, function: Function) -> ast.AST | None:
         return None
 
 
-def _classes(facts: Facts, forwards: Forwards, inside: list[Statement]) -> Iterator[ast.ClassDef]:
-    """The classes that the models in the region are made of, where they are in other files."""
+def _families(facts: Facts, forwards: Forwards, inside: list[Statement]) -> Iterator[list[ast.ClassDef]]:
+    """The classes of other files that each model in the region is made of, with all that they inherit from."""
     for model in forwards.models_run(inside):
-        made = model.source.origin
-        if not isinstance(made, cst.Call):
-            continue
+        for path in {path for named in _class_names(facts, model.source.origin) for path in named}:
+            yield [found for name in facts.elsewhere.inherited(path) for found in _class_at(facts, name)]
+
+
+def _class_names(facts: Facts, made: object) -> Iterator[list[str]]:
+    """What a call makes an instance of; for a class of the unit, the bases that it has elsewhere."""
+    if isinstance(made, cst.Call):
         makers = (made.func, made.func.value) if isinstance(made.func, cst.Attribute) else (made.func,)
-        for path in {path for maker in makers for path in facts.objects.import_paths(maker)}:
-            source = facts.elsewhere.source_of(path)
-            name = path.rpartition(".")[2]
-            tree = ast.parse(source) if source is not None else ast.Module([], [])
-            yield from (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name)
+        yield from map(facts.objects.import_paths, makers)
+    if isinstance(made, Class):
+        family = (owner for owner in facts.objects.derived(made))
+        yield from (facts.objects.import_paths(base.value) for owner in family for base in owner.node.bases)
 
 
-def _class_runs_both_ways(owner: ast.ClassDef) -> bool:
-    methods = [one for one in owner.body if isinstance(one, ast.FunctionDef)]
+def _class_at(facts: Facts, resolved: str) -> Iterator[ast.ClassDef]:
+    source, name = facts.elsewhere.source_of(resolved), resolved.rpartition(".")[2]
+    tree = ast.parse(source) if source is not None else ast.Module([], [])
+    yield from (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name)
+
+
+def _family_runs_both_ways(family: list[ast.ClassDef]) -> bool:
+    methods = [one for owner in family for one in owner.body if isinstance(one, ast.FunctionDef)]
     names = [one.name for one in methods if one.name not in _FORWARDS]
     return any(_runs_both_ways(one, names) for one in methods)
 

@@ -19,6 +19,7 @@ from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.freshness import is_fresh
+from amp_migrate.plan.safety.large_tensors import is_large
 from amp_migrate.plan.safety.numbers import overflows
 from amp_migrate.plan.safety.precision import Precision, tensor_operand
 
@@ -36,15 +37,15 @@ def keep_masks(context: Context) -> None:
         elif called_name(call) in _FILLS | _CLAMPS and _has_large_constant(context, call):
             _fill(context, call, statement)
     for statement in context.reach.statements:
-        if isinstance(statement.node, cst.Assign) and overflows(context.facts, statement.node.value):
+        if isinstance(statement.node, cst.Assign) and is_large(context, statement.node.value):
             for target in statement.node.targets:
                 if isinstance(target.target, cst.Subscript):
                     _assigned(context, target.target.value, statement)
         for part in context.facts.tree.expressions(statement):
             if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, _PLAIN):
                 for constant, other in ((part.left, part.right), (part.right, part.left)):
-                    if overflows(context.facts, constant) and context.precisions.of(other) is Precision.HALF:
-                        context.safety.keep_float32(other)
+                    if is_large(context, constant) and context.precisions.of(other) is Precision.HALF:
+                        _keep(context, other)
 
 
 def _assigned(context: Context, filled: cst.BaseExpression, statement: Statement) -> None:
@@ -58,22 +59,32 @@ def _assigned(context: Context, filled: cst.BaseExpression, statement: Statement
 def _has_large_constant(context: Context, call: cst.Call) -> bool:
     if any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in call.args):
         return False
-    return any(overflows(context.facts, arg.value) for arg in call.args)
+    return any(is_large(context, arg.value) for arg in call.args)
 
 
 def _where(context: Context, call: cst.Call) -> None:
     chosen = [arg.value for arg in call.args[1:]]
     for constant, other in (chosen, chosen[::-1]):
-        is_large = overflows(context.facts, constant) or _is_tensor_of_large(context, constant)
-        if is_large and context.precisions.of(other).may_be_half:
-            context.safety.keep_float32(other)  # where takes tensors of two types from torch 1.12 on
+        if _is_of_large(context, constant) and context.precisions.of(other).may_be_half:
+            _keep(context, other)  # where takes tensors of two types from torch 1.12 on
 
 
-def _is_tensor_of_large(context: Context, node: cst.BaseExpression) -> bool:
-    """True for `-9e15 * torch.ones_like(x)`, which is float32 as well, `torch.tensor(-1e9)`, and the names of them."""
+def _keep(context: Context, node: cst.BaseExpression) -> None:
+    """`.float()`, unless what has that name is cast before."""
+    statement = context.facts.tree.statement_of(node)
+    names = {node.value} if isinstance(node, cst.Name) else frozenset()
+    earlier = (one for one, name in context.safety.rebound if name in names and one.function is statement.function)
+    if not any(one.order <= statement.order for one in earlier):
+        context.safety.keep_float32(node)
+
+
+def _is_of_large(context: Context, node: cst.BaseExpression) -> bool:
+    """True for a large number, a tensor of it without dimensions, and `-9e15 * torch.ones_like(x)`, which is float32
+    as well; and for the names of them.
+    """
+    if is_large(context, node):
+        return True
     value = context.precisions.behind(node)
-    if isinstance(value, cst.Call) and called_name(value) == "tensor":
-        return _has_large_constant(context, value)  # without dimensions it takes the type of what stands beside it
     if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Multiply):
         return False
     return overflows(context.facts, value.left) or overflows(context.facts, value.right)

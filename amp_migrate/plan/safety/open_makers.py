@@ -5,6 +5,7 @@
     model = globals()["Net"]()
     model = REGISTRY[name]()                where a decorator puts the classes
     model = torch.load(path)                whatever was saved
+    model = waiting.get()                   out of a queue that another thread fills
 
 Somebody has to say the name of the class, though: then every module counts that the files of the unit define or import.
 """
@@ -17,6 +18,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object
+from amp_migrate.facts.queues import are_queues, taken_from
 from amp_migrate.facts.tree import Class, called_name, walk
 from amp_migrate.plan.safety.registries import REGISTRY
 from amp_migrate.plan.safety.run_time_names import is_by_name
@@ -106,7 +108,9 @@ def _is_module(facts: Facts, root: Class) -> bool:
 
 def _is_shown(facts: Facts, call: cst.Call, depth: int) -> bool:
     """True for a call of what the code shows, in the unit or in another file, and of a builtin that is given that."""
-    func = call.func
+    func, queue = call.func, taken_from(call)
+    if queue is not None and are_queues(facts.objects.origins(queue)):
+        return False
     if facts.names.dotted(func) in _LOADERS or REGISTRY.search(called_name(call)):
         return False
     if isinstance(func, _NAMES) and any(_is_open_field(facts, one) for one in facts.objects.objects(func)):

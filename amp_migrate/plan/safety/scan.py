@@ -21,6 +21,7 @@ from amp_migrate.plan.safety.half_losses import keep_losses
 from amp_migrate.plan.safety.hooked import match_hooks
 from amp_migrate.plan.safety.indexed import match_indexed_writes
 from amp_migrate.plan.safety.inverses import isolate_products_with_inverses
+from amp_migrate.plan.safety.large_tensors import keep_moved_numbers
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
 from amp_migrate.plan.safety.norm_quotients import isolate_norm_quotients
@@ -56,6 +57,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     check_extensions(context)
     check_complex_weights(context)
     guard_functions(context)
+    keep_moved_numbers(context)
     keep_masks(context)
     isolate_self_products(context)
     keep_distances(context)

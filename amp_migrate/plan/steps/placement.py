@@ -24,6 +24,7 @@ from amp_migrate.plan.model import Backward
 from amp_migrate.plan.steps.events import Events, GradientUse, Step
 from amp_migrate.plan.steps.stale import check_stale_gradients
 from amp_migrate.plan.steps.step_graph import StepGraph, step_roots
+from amp_migrate.plan.steps.two_scales import steps_of_two_scales
 from amp_migrate.plan.steps.unscales import Unscale, UnscalePlanner
 from amp_migrate.plan.steps.updates import Update, UpdatePlanner
 
@@ -34,7 +35,8 @@ _T = TypeVar("_T")
 class StepPlan:
     """What is written around the steps of one unit.
 
-    `repeated` are the backwards that add to gradients of earlier ones of the same optimizer.
+    `repeated` are the backwards that add to gradients of earlier ones of the same optimizer, `two_scales` the steps
+    that take gradients from before an update together with those from after it.
     """
 
     unscales: list[Unscale] = dataclasses.field(default_factory=list)
@@ -44,6 +46,7 @@ class StepPlan:
     without_gradients: list[Step] = dataclasses.field(default_factory=list)
     configured: list[Step] = dataclasses.field(default_factory=list)
     repeated: list[Backward] = dataclasses.field(default_factory=list)
+    two_scales: list[Step] = dataclasses.field(default_factory=list)
 
 
 def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
@@ -69,6 +72,7 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         _extend(plan.without_gradients, updates.without_gradients)
         _extend(plan.configured, updates.configured)
         _extend(plan.repeated, list(_repeated(graph, events)))
+        _extend(plan.two_scales, list(steps_of_two_scales(graph, updates.updates)))
         _extend(reached, [backward for backward in events.backwards if graph.points([backward])])
     if reached and not plan.steps:
         raise Refusal("AMP911", reached[0].node, "in mixed precision no step follows this backward")

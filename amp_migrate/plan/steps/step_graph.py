@@ -74,6 +74,7 @@ class StepGraph:
         )
         self.start = self.graph.start
         self.path_exists = self.graph.path_exists
+        self.passes = self.graph.passes
         self.reached = self.graph.reached
         self.live = self._reachable_points()
         # Of a long file, a root sees the events that its own paths reach.
@@ -123,6 +124,15 @@ class StepGraph:
     def entries(self, statement: Statement) -> list[Point]:
         """Where a statement is entered: a loop before its first round."""
         return [point for point in self.graph.entries(statement) if point in self.live]
+
+    def inside(self, statement: Statement) -> set[Point]:
+        """The points of a statement, of its blocks, and of the functions that it calls."""
+        return {point for point in self.live if statement in point.trail()}
+
+    def leaving(self, statement: Statement) -> set[Point]:
+        """Those of them from which control goes on after the statement."""
+        inside = self.inside(statement)
+        return {point for point in inside if any(edge.target not in inside for edge in point.edges)}
 
     def _optimizer_classes(self) -> list[ObjectSet]:
         """Sets of optimizer objects that cannot be told apart."""

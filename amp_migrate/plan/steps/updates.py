@@ -134,17 +134,12 @@ class UpdatePlanner:
             raise Refusal("AMP912", anchor.node, "the result of a step is returned, so nothing can follow it")
         return anchor
 
-    def _inside(self, statement: Statement) -> set[Point]:
-        """The points of a statement, of its blocks, and of the functions that it calls."""
-        return {point for point in self.graph.live if statement in point.trail()}
-
     def _check_update(self, anchor: Statement, group: list[Step], unscales: list[Unscale]) -> None:
         """No path from a backward may reach the update with nothing stepped and nothing unscaled."""
         recorded = {step.statement for step in group} | {unscale.before for unscale in unscales}
         if anchor in recorded:
             return
-        inside = self._inside(anchor)
-        leaving = {point for point in inside if any(edge.target not in inside for edge in point.edges)}
+        inside, leaving = self.graph.inside(anchor), self.graph.leaving(anchor)
         sources = [point for point in self.graph.live if self.graph.is_any_backward(point) and point not in inside]
         if self.graph.path_exists(sources, leaving.__contains__, lambda point: point.statement in recorded):
             raise Refusal(
@@ -188,7 +183,7 @@ class UpdatePlanner:
 
     def _place_early_updates(self, unscale: Unscale, anchor: Statement) -> None:
         """A jump that leaves the step after unscale_ gets an update of its own."""
-        inside = self._inside(anchor)
+        inside = self.graph.inside(anchor)
         starts = self.graph.points([unscale.before])
         jumps: dict[Statement, list[Point]] = {}
         for statement in self._jumps(unscale):

@@ -23,6 +23,7 @@ from amp_migrate.sources.fp16_utils.names import (
     is_backward,
     program_statements,
 )
+from amp_migrate.sources.fp16_utils.scaled_twice import scaled_twice
 from amp_migrate.sources.fp16_utils.wrappers import read_loss_scale, unknown_to_torch, wrapped
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
 from amp_migrate.sources.states import add_states
@@ -51,6 +52,7 @@ class Reader:
         self._optimizers_without_backward()
         self._other_optimizers()
         self._states()
+        self.found.findings.extend(scaled_twice(self.facts, self.found))
 
     def _each(self, read: Callable[[cst.CSTNode, Statement], None]) -> None:
         for statement in self._statements:

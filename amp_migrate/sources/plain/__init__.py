@@ -27,6 +27,7 @@ from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
 from amp_migrate.sources.plain.losses import find_losses, read_backwards
 from amp_migrate.sources.plain.optimizers import Optimizers
 from amp_migrate.sources.plain.shared_parameters import shared_parameters
+from amp_migrate.sources.plain.unseen_makers import made_out_of_sight
 from amp_migrate.sources.states import add_states
 
 _WORDS = re.compile(r"half|float16|Half")  # one of them stands in every choice of a precision
@@ -46,7 +47,8 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     devices = Devices(facts, optimizers, losses)
     found.sites.extend(loss.call for loss in losses)
     if not devices.is_gpu:
-        return found, [Refusal("AMP963", losses[0].call, "nothing here shows a GPU")]
+        unseen = made_out_of_sight(facts, optimizers, losses, devices)
+        return found, [unseen or Refusal("AMP963", losses[0].call, "nothing here shows a GPU")]
     chosen = _chosen_precision(facts)
     if chosen is not None:
         return found, [
@@ -62,9 +64,9 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         found.backwards.extend(read_backwards(facts, optimizers, losses))
     except Refusal as refusal:
         return found, [refusal]
-    unseen = optimizers.given_unseen
-    if unseen is not None:
-        return found, [Refusal("AMP952", unseen, f"whose parameters {facts.text(unseen.func)} is given cannot be seen")]
+    given = optimizers.given_unseen
+    if given is not None:
+        return found, [Refusal("AMP952", given, f"whose parameters {facts.text(given.func)} is given cannot be seen")]
     for setup in found.setups:
         setup.conditions = conditions
     shared = shared_parameters(facts, optimizers, losses)

@@ -80,6 +80,12 @@ class Devices:
     def is_gpu(self) -> bool:
         return bool(self.moves)
 
+    @property
+    def moves_something(self) -> bool:
+        """True where anything in the unit goes to a GPU, in another program as well."""
+        calls = self.facts.tree.every(cst.Call)
+        return any(True for call, statement in calls for _ in self._move(call, statement))
+
     def conditions(self) -> list[Condition]:
         """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
         return [dataclasses.replace(condition, moves=self._of_models) for condition in self._decided()]

@@ -1,6 +1,6 @@
 """Frameworks that own the training loop, with the switch of their own that turns mixed precision on (rule H6).
 
-Scripts without any backward are none of this source form: of Lightning they are told in `sources/lightning.py`.
+Scripts without any backward are none of this source form: they are told in `sources/own_loops.py`.
 """
 
 from __future__ import annotations
@@ -9,27 +9,22 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
-from amp_migrate.sources.lightning import SWITCH as LIGHTNING
-from amp_migrate.sources.lightning import run_by
+from amp_migrate.sources.own_loops import ACCELERATE, FASTAI, IGNITE, LIGHTNING, OPENMMLAB, TRANSFORMERS, run_by
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
 
 # What is used of a package, as its resolved name begins, and how mixed precision is asked for there.
 _SWITCHES = (
-    (("accelerate.Accelerator",), "Accelerate", 'Accelerator(mixed_precision="fp16")'),
-    (("pytorch_lightning.", "lightning.", "lightning_fabric."), "Lightning", LIGHTNING),
+    (("accelerate.Accelerator",), ACCELERATE.name, ACCELERATE.switch),
+    (("pytorch_lightning.", "lightning.", "lightning_fabric."), LIGHTNING.name, LIGHTNING.switch),
     (("deepspeed.",), "DeepSpeed", '"fp16": {"enabled": true} in its configuration'),
     (("fairseq.",), "fairseq", "--fp16"),
-    (("mmcv.runner.", "mmengine.", "mmcv.engine."), "OpenMMLab's runner", "Fp16OptimizerHook, or AmpOptimWrapper"),
-    (("ignite.engine.create_supervised_trainer",), "ignite", 'create_supervised_trainer(amp_mode="amp")'),
+    (("mmcv.runner.", "mmengine.", "mmcv.engine."), OPENMMLAB.name, OPENMMLAB.switch),
+    (("ignite.engine.create_supervised_trainer",), IGNITE.name, IGNITE.switch),
     (("horovod.",), "Horovod", "a GradScaler with optimizer.synchronize() before scaler.unscale_, by its own guide"),
     (("catalyst.",), "Catalyst", "fp16=True"),
-    (("fastai.",), "fastai", "learner.to_fp16()"),
-    (
-        ("transformers.Trainer", "transformers.Seq2SeqTrainer"),
-        "the Trainer of transformers",
-        "TrainingArguments(fp16=True)",
-    ),
+    (("fastai.",), FASTAI.name, FASTAI.switch),
+    (("transformers.Trainer", "transformers.Seq2SeqTrainer"), TRANSFORMERS.name, TRANSFORMERS.switch),
     (("colossalai.",), "Colossal-AI", "Booster(mixed_precision=...)"),
     (("torch_xla.",), "PyTorch/XLA", "torch_xla.amp"),
     (("torch.distributed.fsdp.",), "FSDP", "MixedPrecision(param_dtype=...) with a ShardedGradScaler"),

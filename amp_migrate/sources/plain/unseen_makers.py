@@ -1,0 +1,47 @@
+"""Trainings whose device nothing shows, since nothing in sight makes what trains. They are told all the same.
+
+trainer = hydra.utils.instantiate(config.trainer)          in one file
+class Trainer: ...                                         in another one, which nothing imports
+
+engine.register(Training())                                in a script that moves its model to the GPU
+state["optimizer"].step()                                  in a hook, which an engine gives its state
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.findings import Refusal
+from amp_migrate.sources.plain.devices import Devices
+from amp_migrate.sources.plain.losses import Loss
+from amp_migrate.sources.plain.optimizers import Optimizers
+
+
+def made_out_of_sight(facts: Facts, optimizers: Optimizers, losses: list[Loss], devices: Devices) -> Refusal | None:
+    """Why no GPU is in sight, where the project shows one to others."""
+    return _made_by_settings(facts, losses) or _given_in_a_state(facts, optimizers, devices)
+
+
+def _made_by_settings(facts: Facts, losses: list[Loss]) -> Refusal | None:
+    """The first class that trains and that nothing in the unit makes, where another file asks hydra for objects."""
+    for loss in losses:
+        owner = loss.statement.function.owner
+        if owner is None or any(facts.objects.makers.get(one) for one in facts.objects.derived(owner)):
+            continue
+        if facts.elsewhere.makes_by_settings:
+            message = f"hydra may make {owner.name}: nothing in sight says on which device it trains"
+            return Refusal("AMP973", loss.call, message)
+    return None
+
+
+def _given_in_a_state(facts: Facts, optimizers: Optimizers, devices: Devices) -> Refusal | None:
+    """The first step of an optimizer in a dict of a caller that is not in sight, beside something on the GPU."""
+    for call in optimizers.unknown if devices.moves_something else ():
+        held = call.func.value if isinstance(call.func, cst.Attribute) else None
+        if not isinstance(held, cst.Subscript):
+            continue
+        objects = facts.objects.objects(held)
+        if objects and all(one.source.kind == "parameter" for one in objects):
+            return Refusal("AMP951", call, f"{facts.text(held)} comes from a caller that is not known")
+    return None
