@@ -4,8 +4,8 @@
         criterion(model(batch), batch.y).backward()
         optimizer.step()
 
-That trains, in its way. With a scaler the old gradients, which a step has unscaled, would be unscaled again with the new
-ones, and next to nothing would be left of them.
+That trains, in its way. With a scaler the old gradients, which a step has unscaled, would be unscaled again with the
+new ones, and next to nothing would be left of them.
 """
 
 from __future__ import annotations
