@@ -822,6 +822,14 @@ _RULES = (
         "remove the cast: autocast takes float32 weights",
     ),
     Rule(
+        "AMP927",
+        "refusal",
+        "nothing clears the gradients of a loop",
+        "each step takes the gradients of all rounds before it as well; a scaler would unscale those again with the "
+        "new ones, so that next to nothing would be left of them",
+        "find out whether that is meant; if not, call optimizer.zero_grad() in each round, then run again",
+    ),
+    Rule(
         "AMP950",
         "refusal",
         "a test trains here",

@@ -18,6 +18,7 @@ from functools import cached_property, partial
 import libcst as cst
 
 from amp_migrate.facts.answers import Answers
+from amp_migrate.facts.asserted import pattern_asserted
 from amp_migrate.facts.callables import Callables
 from amp_migrate.facts.decorations import Decorations
 from amp_migrate.facts.field_stores import FieldStores
@@ -456,6 +457,7 @@ class Objects(Callables):
         module = self.tree.root_of(call) if is_eval else self.names.module(call.args[0].value)
         text = call.args[0 if is_eval else 1].value
         pattern = pattern_meant(self.values_of(text) if isinstance(text, cst.Name) else [text])
+        pattern = pattern or pattern_asserted(self.tree, self.names, text)
         if module is None or (is_eval and pattern is None):
             return _NOTHING
         variables = self.names.scopes[module].variables.values()

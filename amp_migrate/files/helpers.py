@@ -103,7 +103,7 @@ class Helpers:
         """True where the function or class is found and computes a binary cross entropy, itself or by another
         one that it names, outside of any autocast of its own.
         """
-        return any(_computes_bce(definition) for _, definition in _definitions(resolved, and_what_they_name=True))
+        return any(_computes_bce(*found) for found in _definitions(resolved, and_what_they_name=True))
 
     def want_one_dtype(self, resolved: str) -> bool:
         """True where the function or class is found, and it, or another one that it names, writes by index or in
@@ -462,9 +462,39 @@ def _definitions_in(file: Path) -> dict[str, _Definition]:
     return known
 
 
-def _computes_bce(definition: _Definition) -> bool:
-    called = {called_name(node) for node in ast.walk(definition) if isinstance(node, ast.Call)}
-    return bool(called & BINARY_CROSS_ENTROPIES) and "autocast" not in called
+def _computes_bce(file: Path, definition: _Definition) -> bool:
+    """True for a binary cross entropy, and for the name of one that stands at the top of a file."""
+    if "autocast" in _names_called(definition):
+        return False
+    names = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
+    values = (value for name in names for value in _values_at_the_top(file, name))
+    return any(_names_called(node) & BINARY_CROSS_ENTROPIES for node in (definition, *values))
+
+
+def _names_called(node: ast.AST) -> set[str]:
+    return {called_name(call) for call in ast.walk(node) if isinstance(call, ast.Call)}
+
+
+def _values_at_the_top(file: Path, name: str) -> Iterator[ast.expr]:
+    """What a variable of a module holds (`bce_loss = nn.BCELoss()`), whichever file it is imported from."""
+    waiting, seen = [(file, name)], set[tuple[Path, str]]()
+    while waiting and len(seen) < _MOST_NAMES:
+        place = waiting.pop()
+        if place not in seen:
+            seen.add(place)
+            found = _assigned_in(place[0]).get(place[1])
+            yield from found or ()
+            waiting += _imported_from(*place) if found is None else ()
+
+
+@cache
+def _assigned_in(file: Path) -> dict[str, list[ast.expr]]:
+    known: dict[str, list[ast.expr]] = {}
+    for node in _parsed(file).body:
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Name) and isinstance(node, ast.Assign):
+                known.setdefault(target.id, []).append(node.value)
+    return known
 
 
 def _trains(function: ast.AST) -> bool:

@@ -14,6 +14,7 @@ from amp_migrate.native.comments import (
     Line,
     about_other_things,
     after_statement,
+    indent_below,
     join,
     leading,
     name_what_goes,
@@ -142,7 +143,7 @@ class _Applier:
         assert isinstance(header, cst.With)
         above = leading(lines[0])
         lines[0] = with_leading(lines[0], [])
-        indent = own_indent(block)  # that of its neighbours: a file may be indented in several ways
+        indent = indent_below(block)  # that of its neighbours: a file may be indented in several ways
         lines = [shifted(line, indent, deeper=True) for line in lines]
         body = cst.IndentedBlock(body=lines, indent=None if indent == self.original.default_indent else indent)
         header = header.with_changes(body=body, leading_lines=above)

@@ -61,8 +61,7 @@ class StateWriter(Writer):
 
     def _add_entry(self, element: cst.DictElement, key: str, state: str) -> None:
         """An entry after another one, in its style: its quotes, and its spaces around the colon."""
-        assert isinstance(element.key, cst.SimpleString)
-        quote = element.key.quote
+        quote = element.key.quote if isinstance(element.key, cst.SimpleString) else self.facts.quote(element)
         whole = self.facts.tree.parents[element]
         assert isinstance(whole, cst.Dict)
         index = whole.elements.index(element)

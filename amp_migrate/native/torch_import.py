@@ -20,8 +20,24 @@ def torch_name(facts: Facts, root: Function) -> str | None:
         if variable.import_path == "torch" and all(binding.kind == "import" for binding in variable.bindings):
             if not all(_for_type_checkers(binding.statement) for binding in variable.bindings):
                 return variable.name
-    brought = facts.names.star_imported("torch", root)
-    return "torch" if brought is not None and brought.import_path == "torch" else None
+    return next((name for name in _read_of_stars(facts, root) if _is_brought(facts, root, name)), None)
+
+
+def _read_of_stars(facts: Facts, root: Function) -> Iterator[str]:
+    """What a module may have torch's name from by a star: that itself, and whatever it reads and does not bind."""
+    yield "torch"
+    if root in facts.names.star_imports:
+        for part, statement in facts.tree.every(cst.Attribute):
+            if statement.function.root is root and isinstance(part.value, cst.Name):
+                yield part.value.value
+
+
+def _is_brought(facts: Facts, root: Function, name: str) -> bool:
+    functions = (one for one in facts.tree.functions if one.root is root)
+    if any(name in facts.names.scope_of(function).variables for function in functions):
+        return False  # of another meaning somewhere: `for t in range(steps)`
+    brought = facts.names.star_imported(name, root)
+    return brought is not None and brought.import_path == "torch"
 
 
 def _for_type_checkers(statement: Statement | None) -> bool:

@@ -10,6 +10,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.objects import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Function, walk
+from amp_migrate.plan.loose_tensors import loose_tensors
 from amp_migrate.plan.model import Recognition
 
 # Methods of a model that run no forward.
@@ -113,13 +114,27 @@ class Roles:
         """The optimizers that are built from parameters of a model, and no others; None where that cannot be said."""
         wanted = self.facts.objects.objects(model)
         given = {one: list(self.models_given(one)) for one in self.optimizers}
-        if not all(given.values()):
+        if not all(nodes or self._loose_of(one) for one, nodes in given.items()):
             return None
         found = {one for one, nodes in given.items() if any(self.facts.objects.may_be(node, wanted) for node in nodes)}
         others = [node for one, nodes in given.items() if one not in found for node in nodes]
         if not found or any(self._is_part(node, wanted) for node in others):
             return None
         return frozenset(found)
+
+    def holders_of_loose(self, tensors: cst.BaseExpression) -> ObjectSet | None:
+        """The optimizers of tensors that belong to no module, and no others; None where that cannot be said."""
+        wanted = loose_tensors(self.facts, tensors)
+        of_each = {one: self._loose_of(one) for one in self.optimizers}
+        if not wanted or not all(loose or any(self.models_given(one)) for one, loose in of_each.items()):
+            return None
+        return frozenset(one for one, loose in of_each.items() if loose & wanted) or None
+
+    def _loose_of(self, optimizer: Object) -> ObjectSet:
+        """Nothing where an optimizer has parameters of modules."""
+        call = optimizer.origin
+        is_loose = isinstance(call, cst.Call) and bool(call.args) and not any(self.models_given(optimizer))
+        return loose_tensors(self.facts, call.args[0].value) if is_loose and isinstance(call, cst.Call) else frozenset()
 
     def _is_part(self, node: cst.BaseExpression, wholes: ObjectSet) -> bool:
         """True where the call that makes one of the models is given another one: `Net(backbone)`."""

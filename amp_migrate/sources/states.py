@@ -115,7 +115,7 @@ def _saved_alone(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:
 def _place_in_dict(facts: Facts, state: cst.BaseExpression) -> Place | None:
     """The entry of a display, the keyword of `dict(...)`, or the assignment to an element, that the state is for."""
     parent = facts.tree.parents.get(state)
-    if isinstance(parent, cst.DictElement) and isinstance(literal_value(parent.key), str):
+    if isinstance(parent, cst.DictElement) and _text_of(parent.key) is not None:
         return parent
     if isinstance(parent, cst.Arg) and parent.keyword is not None:
         holder = facts.tree.parents.get(parent)
@@ -147,7 +147,7 @@ def _outermost(facts: Facts, place: Place) -> tuple[Place, tuple[str, ...]]:
     """The entry of the dict that holds the others, with the strings that lead from it to the optimizer's state."""
     keys: tuple[str, ...] = ()
     while isinstance(place, cst.DictElement):
-        keys = (str(literal_value(place.key)), *keys)
+        keys = (str(_text_of(place.key)), *keys)
         display = facts.tree.parents[place]
         assert isinstance(display, cst.Dict)
         outer = _places(facts, display)
@@ -174,8 +174,16 @@ def _checkpoint(state: cst.BaseExpression, trails: set[tuple[str, ...]]) -> cst.
 def _string_index(node: cst.Subscript) -> str | None:
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
         return None
-    value = literal_value(node.slice[0].slice.value)
-    return value if isinstance(value, str) else None
+    return _text_of(node.slice[0].slice.value)
+
+
+def _text_of(key: cst.BaseExpression) -> str | None:
+    """A constant key: "optimizer", or the name of one (OPTIMIZER_KEY), which is the same text wherever it stands."""
+    value = literal_value(key)
+    if isinstance(value, str):
+        return value
+    name = key.attr if isinstance(key, cst.Attribute) else key
+    return name.value if isinstance(name, cst.Name) and name.value.isupper() else None
 
 
 def _ending(facts: Facts, optimizers: ObjectSet) -> str:
@@ -189,7 +197,7 @@ def _ending(facts: Facts, optimizers: ObjectSet) -> str:
 
 def _key_of(place: Place) -> str:
     if isinstance(place, cst.DictElement):
-        return str(literal_value(place.key))
+        return str(_text_of(place.key))
     if isinstance(place, cst.Arg):
         return place.keyword.value if place.keyword is not None else ""
     target = place.targets[0].target

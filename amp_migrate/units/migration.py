@@ -433,8 +433,8 @@ class _Units:
         # Where a script does not call all that it shares, only the scripts together show what is needed.
         together = attempt_of(members, {self.workspace.shown(unit.files[0]): self._program(unit.files)})
         lacks_models_only = bool(together.unread)  # they are yet to be added
-        lacks_callers_only = all(reason.code == "AMP951" for reason in attempt.reasons)
-        return together if lacks_models_only or lacks_callers_only or not together.reasons else attempt
+        has_what_each_lacks = all(reason.code in ("AMP951", "AMP970") for reason in attempt.reasons)
+        return together if lacks_models_only or has_what_each_lacks or not together.reasons else attempt
 
     def _shared_with_float32(
         self, programs: Mapping[Path, tuple[Path, ...]], outcomes: Mapping[str, Outcome]

@@ -14,7 +14,7 @@ OF_ONE = frozenset(
     "select index_select gather masked_select take roll flip pad interpolate upsample grid_sample mean max min amax "
     "amin clamp clamp_ clamp_min clamp_max clip dropout dropout2d max_pool1d max_pool2d avg_pool1d avg_pool2d "
     "adaptive_avg_pool2d adaptive_max_pool2d requires_grad_ retain_grad Variable pow sqrt nan_to_num diagonal "
-    "movedim unfold sum prod cumsum cumprod log log1p abs neg".split()
+    "movedim unfold sum prod cumsum cumprod log log1p abs neg reciprocal rsqrt".split()
 )
 # Arithmetic of several tensors: all operands.
 OF_SEVERAL = frozenset(

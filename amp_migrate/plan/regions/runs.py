@@ -8,10 +8,10 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import overlaps, reads, writes
-from amp_migrate.facts.tree import Block, Function, Statement, called_name, lowest_block, walk
+from amp_migrate.facts.tree import Block, Function, Statement, called_name, lowest_block
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.plan.model import Backward, Recognition
-from amp_migrate.plan.regions.arithmetic import is_trailing_arithmetic
+from amp_migrate.plan.regions.arithmetic import computes, is_trailing_arithmetic
 from amp_migrate.plan.regions.barriers import Barriers
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.region import Region, has_no_casts
@@ -45,7 +45,7 @@ class Runs:
         """A loss that is computed in the statement of its backward is computed in a region before it. Raises
         Inseparable where it has to have a line of its own for that.
         """
-        if not self._computes(backward.loss):
+        if not computes(backward.loss):
             return
         self._check_has_a_line(backward)
         anchor = _before_guard(backward)
@@ -202,12 +202,6 @@ class Runs:
                     region.hoisted = backward
                     return
         yield Region(anchor.block, anchor, anchor, hoisted=backward, only_hoisted=True)
-
-    def _computes(self, loss: cst.BaseExpression) -> bool:
-        return any(
-            isinstance(part, cst.Call) and called_name(part) not in ("mean", "float", "sum", "item")
-            for part in walk(loss)
-        )
 
 
 def _differentiated(statement: Statement) -> cst.BaseExpression | None:

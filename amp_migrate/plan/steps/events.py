@@ -271,11 +271,15 @@ class _Collector:
         return isinstance(current, cst.Lambda)
 
     def _holders(self, clip: cst.Call) -> ObjectSet | None:
-        """The optimizers of X in `clip_grad_norm_(X.parameters(), ...)`, where there are several."""
+        """The optimizers of X in `clip_grad_norm_(X.parameters(), ...)`, where there are several; and those of tensors
+        that are parameters of nothing: `clip_grad_norm_(X.arch_parameters(), ...)`.
+        """
         given = clip.args[0].value if clip.args else None
         if not isinstance(given, cst.Call) or not isinstance(given.func, cst.Attribute):
             return None
-        return self.roles.holders(given.func.value) if given.func.attr.value in _PARAMETER_METHODS else None
+        if given.func.attr.value not in _PARAMETER_METHODS:
+            return self.roles.holders_of_loose(given)
+        return self.roles.holders(given.func.value)
 
     def _given_only(self, call: cst.Call) -> ObjectSet | None:
         """The optimizer whose gradients are looked at in `clip_gradient(optimizer, limit)`; None where a call gets

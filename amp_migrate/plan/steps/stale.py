@@ -19,6 +19,7 @@ from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.plan.steps.never_cleared import check_never_cleared
 from amp_migrate.plan.steps.step_graph import StepGraph, Test
 
 _MAY_CLEAR = ("zero", "clear", "reset")
@@ -35,7 +36,10 @@ def check_stale_gradients(facts: Facts, graph: StepGraph) -> None:
     for members in graph.classes:
         backward, clears = graph.is_backward(members), graph.clears(members)
         backwards = [point for point in graph.live if backward(point)]
-        if not any(map(clears, graph.live)) or graph.path_exists(backwards, backward, graph.ends(members)):
+        if not any(map(clears, graph.live)):
+            check_never_cleared(facts, graph, members)
+            continue
+        if graph.path_exists(backwards, backward, graph.ends(members)):
             continue
         is_step, may_clear = graph.is_step(members), _may_clear(facts, graph, members)
         stepped = {point for point in backwards if graph.path_exists([point], is_step, clears)}

@@ -11,7 +11,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.objects import WRAPPERS, ObjectSet
 from amp_migrate.facts.paths import Point
-from amp_migrate.facts.tree import Statement, called_name, names_in
+from amp_migrate.facts.tree import Statement, called_name, names_in, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.events import Events, GradientUse, Step
 from amp_migrate.plan.steps.held import holder
@@ -107,9 +107,8 @@ class UnscalePlanner:
         for use in uses:
             if use in self.micro_uses:
                 text = " ".join(self.facts.text(use.node).split())
-                raise Refusal(
-                    "AMP904", use.node, f"{text} may use gradients of an optimizer that steps later than another one"
-                )
+                message = f"{text} may use gradients of an optimizer that steps later than another one"
+                raise Refusal("AMP904", use.node, message, self._models_elsewhere(use))
         self._check_stepped(members, uses)
         for cluster in self._clusters(members, uses):
             unscale = self._place(members, cluster, sources)
@@ -127,7 +126,15 @@ class UnscalePlanner:
             message = f"{text} uses gradients that no step takes: they are cleared before the next one"
             if any(self._is_stepped(use, others) for others in self.graph.classes if others is not members):
                 message = f"{text} may use gradients of another optimizer, too, which are cleared before it steps"
-            raise Refusal("AMP904", use.node, message)
+            raise Refusal("AMP904", use.node, message, self._models_elsewhere(use))
+
+    def _models_elsewhere(self, use: GradientUse) -> tuple[str, ...]:
+        """The classes of other files whose weights are used: they show what `model.arch_parameters()` has."""
+        called = [part.func for part in walk(use.node) if isinstance(part, cst.Call)]
+        receivers = [one.value for one in called if isinstance(one, cst.Attribute)]
+        made = [one for receiver in receivers for one in self.facts.objects.calls_behind(receiver)]
+        names = [name for one in made for name in self.facts.names.imported_as(one.func)]
+        return tuple(name for name in dict.fromkeys(names) if self.facts.elsewhere.source_of(name) is not None)
 
     def _is_stepped(self, use: GradientUse, members: ObjectSet) -> bool:
         """True where a step of one of the optimizers follows, before their gradients are cleared."""

@@ -351,9 +351,17 @@ class _Finder:
         for part, _ in self.facts.tree.every(cst.Attribute):
             if part.attr.value == "grad":
                 dotted = self.facts.names.dotted(part) or ""
-                if not dotted.startswith("torch.") and not self._is_parameter(part.value):
-                    return Refusal("AMP958", part, f"{self.facts.text(part)} is no gradient of a parameter")
+                if dotted.startswith("torch.") or self._is_parameter(part.value) or self._asks_whether_there_is(part):
+                    continue
+                return Refusal("AMP958", part, f"{self.facts.text(part)} is no gradient of a parameter")
         return None
+
+    def _asks_whether_there_is(self, gradient: cst.Attribute) -> bool:
+        """`assert sample.grad is None` is as true of scaled gradients."""
+        test = self.facts.tree.parents.get(gradient)
+        return isinstance(test, cst.Comparison) and all(
+            isinstance(one.operator, (cst.Is, cst.IsNot)) for one in test.comparisons
+        )
 
     def _is_parameter(self, node: cst.BaseExpression) -> bool:
         """A loop variable over parameters, a weight of a layer, or something named like one."""
