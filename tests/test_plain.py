@@ -192,9 +192,8 @@ def test_an_update_of_its_own_that_ignite_calls():
 @pytest.mark.parametrize("move", ["model.to(device)", "if device:\n        model.to(device)"])
 def test_a_device_that_a_call_gives_is_asked_for_nowhere(device, move):
     train = f"def train(model, optimizer, batches, device='cpu'):\n    {move}\n"
-    loop = "    for x in batches:\n" + "".join(
-        f"        {line}\n" for line in STEP.replace("(x)", "(x.to(device))").splitlines()
-    )
+    steps = "optimizer.zero_grad()\n" + STEP.replace("(x)", "(x.to(device))")
+    loop = "    for x in batches:\n" + "".join(f"        {line}\n" for line in steps.splitlines())
     main = "def main():\n    model = nn.Linear(4, 2)\n    optimizer = optim.SGD(model.parameters(), lr=0.1)\n"
     call = f"    train(model, optimizer, [torch.randn(8, 4)], device={device!r})\nmain()\n"
     source = "import torch\nfrom torch import nn, optim\n" + train + loop + main + call
