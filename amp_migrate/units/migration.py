@@ -194,7 +194,9 @@ class _Units:
             done = self._grown(larger)
         forms = {result.form for result in done.attempt.results if result.changed}
         if forms & {HALF, FP16_UTILS}:
-            casting = self.index.used_with(done.unit, _CASTS if HALF in forms else HALF_MODEL)
+            by_helpers = HALF not in forms  # those of a copy of FP16_Optimizer stay as they are
+            words = HALF_MODEL if by_helpers else _CASTS
+            casting = self.index.used_with(done.unit, words, by_helpers=by_helpers)
             if len(done.unit.files) < len(casting.files) <= _MOST_FILES:
                 joined = self._grown(casting)
                 return joined if HALF in forms else self._unless_copies_change(done, joined)
