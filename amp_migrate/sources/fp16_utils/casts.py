@@ -217,11 +217,12 @@ class Casts:
         assert isinstance(call.func, cst.Attribute)
         receiver, name = call.func.value, call.func.attr.value
         is_module = self._is_module(call)
+        only_casts = name == "half" or self._types.is_only_cast(call)
+        if only_casts and (is_module or guarded or self._is_floating(receiver)):
+            self._take_out(statement, call, self._uncast(receiver))
+            return
         if name == "half":
-            if is_module or guarded or self._is_floating(receiver):
-                self._take_out(statement, call, self._uncast(receiver))
-            else:
-                self.lowering.renamed[call.func] = "float"
+            self.lowering.renamed[call.func] = "float"
             return
         kinds = [arg for arg in call.args if self._types.is_one(arg.value)]
         if is_module and name == "type":
