@@ -1,4 +1,4 @@
-"""Functions beside a copy of FP16_Optimizer that make half of what they are given.
+"""Functions beside a copy of FP16_Optimizer that make half of what they are given, and do nothing else.
 
     inputs = floats_to_half(inputs) if self.in_half else inputs           goes
 
@@ -8,17 +8,13 @@ type, so that what they are given is what the plain program has.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement
-
-_CASTS = re.compile(r"\.half\(\)|\bfloat16\b|\.type\(.*HalfTensor")
-# What is cast there are weights, layer by layer.
-_OF_MODULES = re.compile(r"\.(?:named_)?(?:modules|children|parameters|buffers)\(|\bnn\.")
+from amp_migrate.files.casting import only_casts
 
 
 class ValueCasts:
@@ -27,32 +23,28 @@ class ValueCasts:
     def __init__(self, facts: Facts, program: Collection[Statement]) -> None:
         self.facts = facts
         self._program = frozenset(program)
-        self._known: dict[str, bool] = {}
+        self._known: dict[tuple[str, str], bool] = {}
 
     def is_one(self, call: cst.Call) -> bool:
         """True for a call of such a function, with nothing but the value."""
         if len(call.args) != 1 or call.args[0].star or not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
-        text = self._definition(call.func)
-        if text not in self._known:
-            self._known[text] = _CASTS.search(text) is not None and _OF_MODULES.search(text) is None
-        return self._known[text]
+        for name, source in self._definitions(call.func):
+            if (name, source) not in self._known:
+                self._known[name, source] = only_casts(name, source)
+            return self._known[name, source]
+        return False
 
-    def _definition(self, name: cst.Name | cst.Attribute) -> str:
-        """The code of a function that does not change; nothing for what does, or is no function at hand."""
+    def _definitions(self, name: cst.Name | cst.Attribute) -> Iterator[tuple[str, str]]:
+        """The function that a name means, with its file, where that is at hand and does not change."""
         function = self.facts.objects.function_named(name)
         if function is not None:
             changes = function.owner is not None or any(one in self._program for one in function.body.statements)
-            return "" if changes else self.facts.text(function.node)
+            root = self.facts.tree.root_of(function.node).node
+            if not changes and isinstance(root, cst.Module):
+                yield function.name, root.code
+            return
         for path in self.facts.names.imported_as(name):
             source = self.facts.elsewhere.source_of(path)
-            found = _definition_in(source, path.rpartition(".")[2]) if source is not None else None
-            if found is not None:
-                return found
-        return ""
-
-
-def _definition_in(source: bytes, name: str) -> str | None:
-    """The code of a function at the top of a file."""
-    found = re.search(rb"^def %s\b.*?(?=^[^\s#)]|\Z)" % name.encode(), source, re.MULTILINE | re.DOTALL)
-    return found.group().decode(errors="replace") if found is not None else None
+            if source is not None:
+                yield path.rpartition(".")[2], source.decode(errors="replace")
