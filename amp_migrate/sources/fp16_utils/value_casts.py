@@ -8,12 +8,12 @@ type, so that what they are given is what the plain program has.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.files.casting import only_casts
 
 
@@ -23,28 +23,26 @@ class ValueCasts:
     def __init__(self, facts: Facts, program: Collection[Statement]) -> None:
         self.facts = facts
         self._program = frozenset(program)
-        self._known: dict[tuple[str, str], bool] = {}
+        self._known: dict[Function | str, bool] = {}
 
     def is_one(self, call: cst.Call) -> bool:
         """True for a call of such a function, with nothing but the value."""
         if len(call.args) != 1 or call.args[0].star or not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
-        for name, source in self._definitions(call.func):
-            if (name, source) not in self._known:
-                self._known[name, source] = only_casts(name, source)
-            return self._known[name, source]
-        return False
+        function = self.facts.objects.function_named(call.func)
+        meant = [function] if function is not None else [*self.facts.names.imported_as(call.func)]
+        for one in meant:
+            if one not in self._known:
+                self._known[one] = self._casts_elsewhere(one) if isinstance(one, str) else self._casts_here(one)
+        return any(self._known[one] for one in meant)
 
-    def _definitions(self, name: cst.Name | cst.Attribute) -> Iterator[tuple[str, str]]:
-        """The function that a name means, with its file, where that is at hand and does not change."""
-        function = self.facts.objects.function_named(name)
-        if function is not None:
-            changes = function.owner is not None or any(one in self._program for one in function.body.statements)
-            root = self.facts.tree.root_of(function.node).node
-            if not changes and isinstance(root, cst.Module):
-                yield function.name, root.code
-            return
-        for path in self.facts.names.imported_as(name):
-            source = self.facts.elsewhere.source_of(path)
-            if source is not None:
-                yield path.rpartition(".")[2], source.decode(errors="replace")
+    def _casts_here(self, function: Function) -> bool:
+        """A function of the unit that does not change."""
+        changes = function.owner is not None or any(one in self._program for one in function.body.statements)
+        root = self.facts.tree.root_of(function.node).node
+        return not changes and isinstance(root, cst.Module) and only_casts(function.name, root.code)
+
+    def _casts_elsewhere(self, path: str) -> bool:
+        """A function of a file that is not of the unit, by its full name."""
+        source = self.facts.elsewhere.source_of(path)
+        return source is not None and only_casts(path.rpartition(".")[2], source.decode(errors="replace"))
