@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from amp_migrate import migrate_project
+from amp_migrate.files.casting import only_casts
 
 SCRIPT = """import torch
 from apex import amp
@@ -310,3 +311,24 @@ def test_layers_of_apex_that_take_half_weights_only_keep_the_script_on_apex(tmp_
     result = next(result for result in migrate_project(str(tmp_path)) if result.path.endswith("train.py"))
     assert (result.status, [finding.code for finding in result.findings]) == ("left", ["AMP901"])
     assert f"{name} has layers of Apex that take half weights only" in result.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return x.half()", True),
+        ("return x.to(torch.half) if torch.is_tensor(x) else x", True),
+        ("return {name: one.half() for name, one in x.items()}", True),
+        ("return type(x)(half(one) for one in x) if isinstance(x, (list, tuple)) else x.half()", True),
+        ("return ((x - 1) / 2).half()", False),
+        ("return x.view(-1).half()", False),
+        ("return x[:, 1:].half()", False),
+        ("return x.to(device).half()", False),
+        ("return x.type(torch.cuda.HalfTensor)", False),
+        ("return normalise(x).half()", False),
+        ("return x.float() if x.dtype == torch.half else x", False),
+        ("return x", False),
+    ],
+)
+def test_a_function_that_only_casts(body: str, expected: bool):
+    assert only_casts("half", f"def half(x):\n    {body}\n") is expected

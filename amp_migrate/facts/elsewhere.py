@@ -68,6 +68,10 @@ class Elsewhere(Protocol):
         """True where it certainly writes by index or in place, which raises for half beside float32."""
         ...
 
+    def multiply_in_backward(self, resolved: str) -> bool:
+        """True where it certainly multiplies matrices in the backward of an autograd function of its own."""
+        ...
+
     def run_models(self, resolved: str) -> bool:
         """True where it certainly runs a model that it is given, for inference."""
         ...
@@ -157,6 +161,9 @@ class Nowhere:
         return False
 
     def want_one_dtype(self, resolved: str) -> bool:
+        return False
+
+    def multiply_in_backward(self, resolved: str) -> bool:
         return False
 
     def run_models(self, resolved: str) -> bool:

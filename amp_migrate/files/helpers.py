@@ -20,6 +20,7 @@ from amp_migrate.files.handed_back import hands_back_its_first
 from amp_migrate.files.imports import canonical, importable, member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.inference import runs_what_it_is_given
 from amp_migrate.files.one_dtype import wants_one_dtype
+from amp_migrate.files.own_backward import multiplies_in_backward
 from amp_migrate.files.read import read_if_there
 from amp_migrate.files.saving import saves_given
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES, GRADIENT_CLIPS
@@ -110,6 +111,13 @@ class Helpers:
         place.
         """
         return any(wants_one_dtype(definition) for _, definition in _definitions(resolved, and_what_they_name=True))
+
+    def multiply_in_backward(self, resolved: str) -> bool:
+        """True where the function or class is found, and it, or another one that it names, is an autograd function with
+        a product in its backward.
+        """
+        named = _definitions(resolved, and_what_they_name=True)
+        return any(multiplies_in_backward(definition) for _, definition in named)
 
     def run_models(self, resolved: str) -> bool:
         """True where the function is found and runs a model that it is given, itself or in a function that it calls."""

@@ -66,6 +66,11 @@ class HalfTypes:
         named = called_name(node) in ("to", "type") and any(self.is_one(arg.value) for arg in node.args)
         return named or is_half_call(node)
 
+    def is_only_cast(self, call: cst.Call) -> bool:
+        """True for `x.to(torch.half)`, which does nothing else; HalfTensor is the name of a device as well."""
+        named = self.facts.names.dotted(call.args[0].value) if len(call.args) == 1 else None
+        return named is not None and self.is_one(call.args[0].value) and not named.endswith("Tensor")
+
     def names_in(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
         """The names of half types in an expression."""
         return [part for part in walk(node) if self.is_one(part)]

@@ -19,6 +19,7 @@ class Definition:
     that is the handle, holds it, or says whether there is one. `trains`: it computes or changes gradients, steps, or
     saves states. `runs_parameter`: it is a function that calls one of its parameters. `passes_on`: whoever refers to it
     may get at what it refers to: a variable (`TRAINERS = {"gan": GanTrainer}`), or a function that looks things up.
+    `casts`: it is a function that calls `half`.
     """
 
     references: frozenset[str]
@@ -32,6 +33,7 @@ class Definition:
     trains: bool
     runs_parameter: bool
     passes_on: bool
+    casts: bool
 
     @property
     def is_optimizer(self) -> bool:

@@ -145,16 +145,21 @@ class Index:
         behind = [one for node in nodes for one in self._behind(node)]
         return {one.file: f"its {one.name or 'code'} is a part of what is trained" for one in behind} | found
 
-    def used_with(self, unit: Unit, words: re.Pattern[bytes]) -> Unit:
+    def used_with(self, unit: Unit, words: re.Pattern[bytes], *, by_helpers: bool = False) -> Unit:
         """This unit with the files that hold some words and that it uses, directly or through others, and with those
-        that pass their names on.
+        that pass their names on; `by_helpers` also with those that have functions of others cast for them.
         """
         reasons: dict[Path, str] = {}
         waiting = self._definitions(unit.files)
         seen = set(waiting)
         while waiting:
             node = waiting.pop()
-            for used in sorted(set(self._sources.origins(self._sources.referred(node))) - seen):
+            origins = set(self._sources.origins(self._sources.referred(node)))
+            for used in sorted(origins) if by_helpers else ():
+                definition = self._sources.definition(used)
+                if definition is not None and definition.casts:
+                    reasons.setdefault(node.file, f"its {node.name} casts by {used.name} of {self._shown(used.file)}")
+            for used in sorted(origins - seen):
                 seen.add(used)
                 waiting.append(used)
                 if words.search(self.source(used.file)) is not None:

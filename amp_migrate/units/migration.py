@@ -43,13 +43,13 @@ _MAY_BE_ELSEWHERE = frozenset(
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
 _SETS_UP = re.compile(rb"\bamp\s*\.\s*init(?:ialize)?\(|\binitialize\(")
 _MOVES_TO_GPU = re.compile(rb"\.cuda\(|\.to\(|\bcuda\b|DataParallel")
-_CASTS = re.compile(rb"\.half\(\)|\bfloat16\b|\bHalfTensor\b")
+_HALF = rb"\.half\b|\bfloat16\b|\bHalfTensor\b"  # x.half(), and torch.half by whatever name of torch
+_CASTS = re.compile(_HALF)
+_CASTS_OR_WRAPS = re.compile(_HALF + b"|" + HALF_MODEL.pattern)
 # What a file holds that has a precision of its own and uses a migrated part of a training, by the form of that one.
 _DECIDING = {
     HALF: _CASTS,
-    PLAIN: re.compile(
-        rb"\.half\(\)|\bfloat16\b|\bHalfTensor\b|\bautocast\b|\bGradScaler\b|\bamp\.initialize\b",
-    ),
+    PLAIN: re.compile(_HALF + rb"|\bautocast\b|\bGradScaler\b|\bamp\.initialize\b"),
 }
 _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
 _MOST_ROUNDS = 3  # from a script over a factory to the class around an optimizer
@@ -194,7 +194,9 @@ class _Units:
             done = self._grown(larger)
         forms = {result.form for result in done.attempt.results if result.changed}
         if forms & {HALF, FP16_UTILS}:
-            casting = self.index.used_with(done.unit, _CASTS if HALF in forms else HALF_MODEL)
+            by_helpers = HALF not in forms  # those of a copy of FP16_Optimizer stay as they are
+            words = _CASTS_OR_WRAPS if by_helpers else _CASTS
+            casting = self.index.used_with(done.unit, words, by_helpers=by_helpers)
             if len(done.unit.files) < len(casting.files) <= _MOST_FILES:
                 joined = self._grown(casting)
                 return joined if HALF in forms else self._unless_copies_change(done, joined)

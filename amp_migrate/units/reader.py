@@ -58,6 +58,7 @@ def read_definition(node: ast.AST, names: Names, tie: Tie) -> Definition:
         reader.trains,
         isinstance(node, _Function) and reader.calls_parameter,
         is_variable or (isinstance(node, _Function) and reader.looks_up),
+        isinstance(node, _Function) and "half" in reader.called,
     )
 
 

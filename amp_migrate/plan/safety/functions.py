@@ -9,6 +9,9 @@ With `custom_fwd(cast_inputs=torch.float32)` and `custom_bwd` both directions ru
 they did before, and kernels that take float32 only get it ([T2.13:torch/amp/autocast_mode.py], the official form). A
 function of one tensor without products of its own needs none of it: reversed gradients, rounding with a straight
 through gradient.
+
+What trained in half before is left as it was, but for products in a backward: they get gradients in half and what was
+saved in float32 now. Without `cast_inputs` both directions run under autocast, as Apex had patched both.
 """
 
 from __future__ import annotations
@@ -47,6 +50,20 @@ def guard_functions(context: Context, *, again: bool = False) -> None:
             continue
         if (forward, backward) not in context.safety.guarded:
             context.safety.guarded.append((forward, backward))
+
+
+def guard_products(context: Context) -> None:
+    """custom_fwd and custom_bwd for the autograd functions of a training that was in half, where a backward of theirs
+    multiplies matrices.
+    """
+    for call, _ in context.reach.calls():
+        owner = _applied(context, call) or _called(context, call)
+        forward, backward = (owner.methods.get(name) if owner else None for name in ("forward", "backward"))
+        if forward is None or backward is None or not (forward.is_static and backward.is_static):
+            continue
+        pair = (forward, backward)
+        if not _is_guarded(forward) and _multiplies(context, backward) and pair not in context.safety.recomputing:
+            context.safety.recomputing.append(pair)
 
 
 def _applied(context: Context, call: cst.Call) -> Class | None:
@@ -89,16 +106,26 @@ def _is_of_one_tensor(context: Context, call: cst.Call) -> bool:
     return len(call.args) > 0 and not any(one.is_tensor for one in rest)
 
 
+def _multiplies(context: Context, function: Function) -> bool:
+    """True for a body with operations that autocast would run in half."""
+    for inner in function.descendants():
+        for part in context.facts.tree.expressions(inner):
+            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
+                return True
+            if isinstance(part, cst.Call) and called_name(part) in IN_HALF:
+                return True
+    return False
+
+
 def _computes(context: Context, function: Function) -> bool:
     """True for a body with operations that autocast would treat, or that this unit does not show."""
+    if _multiplies(context, function):
+        return True
     for statement in function.body.statements:
         for inner in statement.descendants():
-            for part in context.facts.tree.expressions(inner):
-                if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
-                    return True
             for call in context.facts.tree.calls(inner):
                 dotted = context.facts.names.dotted(call.func) or ""
-                if called_name(call) in IN_HALF or (dotted and not dotted.startswith("torch.")):
+                if dotted and not dotted.startswith("torch."):
                     return True
                 if isinstance(call.func, (cst.Name, cst.Attribute)) and is_compiled(context, call.func):
                     return True

@@ -48,17 +48,12 @@ HALF, SINGLE, FLOATING = Precision.HALF, Precision.SINGLE, Precision.FLOATING
 OTHER, NUMBER, NOTHING_KNOWN = Precision.OTHER, Precision.NUMBER, Precision.UNKNOWN
 
 
-def _bare(names: Iterable[str]) -> frozenset[str]:
-    """Operators by the name that torch gives them in Python."""
-    return frozenset(re.sub(r"\..*", "", name) for name in names)
-
-
-IN_HALF = _bare(policy.LOWER_PRECISION) | {"inner"}
+IN_HALF = policy.IN_HALF
 # Composites among them end in one of the policy's own: normalize in a norm, cross_entropy in nll_loss.
 IN_FLOAT32 = (
-    _bare(policy.FP32)
-    | _bare(policy.FP32_BY_DTYPE)
-    | _bare(policy.FP32_BY_OVERLOAD)
+    policy.bare(policy.FP32)
+    | policy.bare(policy.FP32_BY_DTYPE)
+    | policy.bare(policy.FP32_BY_OVERLOAD)
     | frozenset("softmax log_softmax softmin gumbel_softmax cross_entropy normalize pairwise_distance square".split())
 )
 _HALF_LAYERS = re.compile(r"torch\.nn\.(Linear|Conv\w+|LazyLinear|LazyConv\w+)$")

@@ -16,7 +16,7 @@ from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.sums_after import halves_summed_after
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.functions import guard_functions
+from amp_migrate.plan.safety.functions import guard_functions, guard_products
 from amp_migrate.plan.safety.kept_casts import check_models, check_users
 from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.reach import Reach
@@ -68,6 +68,9 @@ class Reached:
             self._check_mixing_is_read()
             match_mixed_types(self.facts, reach, plan.safety)
             plan.findings += plan.safety.findings
+        if self.found.is_proven:
+            self._check_products_are_read()
+            guard_products(Context(self.facts, reach, Precisions(self.facts, plan.safety), plan.safety))
         if self.found.casts_models:
             plan.safety = Safety(unread=reach.unread)
             self._check_is_read()
@@ -117,6 +120,12 @@ class Reached:
         """A model of half weights had one type throughout: where it writes by index, its file belongs to the unit."""
         unread = {name: call for name, call in self.reach.unread.items() if self.facts.elsewhere.want_one_dtype(name)}
         _refuse_unread(unread, "writes by index what may be half beside float32 now, and its file is not at hand")
+
+    def _check_products_are_read(self) -> None:
+        """Nor did a product in a backward of the script's own know two types: its file belongs to the unit."""
+        elsewhere = self.facts.elsewhere
+        unread = {name: call for name, call in self.reach.unread.items() if elsewhere.multiply_in_backward(name)}
+        _refuse_unread(unread, "multiplies half by float32 in a backward of its own now, and its file is not at hand")
 
     def _check_callers(self, roles: Roles) -> None:
         """What a plain loop runs under autocast has to be made in the unit, or its code would go unread (rule H4)."""

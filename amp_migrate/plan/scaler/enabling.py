@@ -224,10 +224,10 @@ def _is_about_precision(facts: Facts, found: Recognition, guard: Guard, backward
             if facts.conditions.implies(backward_guard.formula, guard.formula):
                 return True
     block = next(block for block in guard.statement.blocks if block.arm == guard.arm)
-    return all(_belongs_to_setup(found, statement) for statement in block.statements)
+    return all(_belongs_to_setup(facts, found, statement) for statement in block.statements)
 
 
-def _belongs_to_setup(found: Recognition, statement: Statement) -> bool:
+def _belongs_to_setup(facts: Facts, found: Recognition, statement: Statement) -> bool:
     """True for a block's statements that vanish with the setup, or only prepare it."""
     if statement in found.imports or statement in found.removed:
         return True
@@ -239,11 +239,22 @@ def _belongs_to_setup(found: Recognition, statement: Statement) -> bool:
         return True
     if isinstance(statement.node, (cst.Try, cst.TryStar)):
         return any(inner in found.imports for inner in statement.descendants())
+    if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
+        return _imports_for_setups(facts, found, statement)
     if isinstance(statement.node, (cst.Assert, cst.Raise)) or _only_prepares(statement):
         return True
     if isinstance(statement.node, (cst.If, cst.For)):
-        return all(_belongs_to_setup(found, inner) for block in statement.blocks for inner in block.statements)
+        return all(_belongs_to_setup(facts, found, inner) for block in statement.blocks for inner in block.statements)
     return False
+
+
+def _imports_for_setups(facts: Facts, found: Recognition, statement: Statement) -> bool:
+    """`from masters import FP16_Optimizer` beside the setup, a copy of the class: nothing else reads the name."""
+    setups = [setup.statement for setup in found.setups]
+    variables = facts.names.scope_of(statement.function).variables.values()
+    bound = [one for one in variables if any(binding.statement is statement for binding in one.bindings)]
+    loads = [load for variable in bound for load in variable.loads]
+    return bool(bound) and all(facts.tree.statement_of(load) in setups for load in loads)
 
 
 def _only_prepares(statement: Statement) -> bool:

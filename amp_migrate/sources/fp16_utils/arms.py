@@ -424,7 +424,9 @@ class Arms:
     # -- copies of the class ----------------------------------------------------------------------------
 
     def _own_classes(self) -> None:
-        """A wrapper class of the unit goes with the calls that make it, if nothing else needs it."""
+        """A wrapper class of the unit goes with the calls that make it, if nothing else needs it. A copy in a file of
+        its own stays there with its helpers.
+        """
         for setup in self.setups:
             for part in self.facts.tree.expressions(setup):
                 owner = own_class(self.facts, part.func) if isinstance(part, cst.Call) else None
@@ -438,6 +440,9 @@ class Arms:
 
     def _is_needed(self, owner: Class) -> bool:
         """True for a class that something reads, apart from the calls that wrap an optimizer."""
+        root_of = self.facts.tree.root_of
+        if root_of(owner.node) not in {root_of(setup.node) for setup in self.setups}:
+            return True
         variable = self.facts.names.variable_at(owner.node.name)
         if variable is None or variable.importers or self.facts.is_used_outside(owner.methods["__init__"]):
             return True

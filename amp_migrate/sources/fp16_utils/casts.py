@@ -1,6 +1,6 @@
 """Casts to half that go with `FP16_Optimizer` (rule G1).
 
-model.half()                            goes, as network_to_half(model) and its like
+model.half()                            goes, as network_to_half(model) and its like, and fp32_to_fp16(x) of a copy
 x = x.half()                            goes under the guard, becomes x.float() elsewhere: x may hold integers
 x.type(torch.cuda.HalfTensor)           x.type(torch.cuda.FloatTensor): it is the way to the device, too
 torch.zeros(n, dtype=torch.half)        torch.zeros(n, dtype=torch.float)
@@ -18,6 +18,7 @@ from amp_migrate.facts.objects import subscript_key
 from amp_migrate.facts.tree import Block, Statement
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.fp16_utils.names import ACCESSORS, MODEL_CASTS, PREFIXES, form_name, keeps_keys
+from amp_migrate.sources.fp16_utils.value_casts import ValueCasts
 from amp_migrate.sources.half_types import HalfTypes
 
 _MAKE_FLOATS = frozenset(
@@ -40,6 +41,7 @@ class Casts:
         self.facts = facts
         self.lowering = lowering
         self._types = HalfTypes(facts)
+        self._values = ValueCasts(facts, statements)
         self._modules = {
             one
             for statement in statements
@@ -71,7 +73,11 @@ class Casts:
         """True for a call that makes half of what it is called on, or given."""
         if not isinstance(node, cst.Call):
             return False
-        return bool(node.args) if self._model_cast(node) is not None else self._types.is_cast(node)
+        return bool(node.args) if self._is_by_function(node) else self._types.is_cast(node)
+
+    def _is_by_function(self, call: cst.Call) -> bool:
+        """True for a function that casts what it is given; False for a method that casts what it is called on."""
+        return self._model_cast(call) is not None or self._values.is_one(call)
 
     def _model_cast(self, call: cst.Call) -> str | None:
         """The function that casts the model which it is given; None for a method that casts what it is called on."""
@@ -90,7 +96,7 @@ class Casts:
 
     def _operand(self, call: cst.Call) -> cst.BaseExpression:
         """What a call casts."""
-        if self._model_cast(call) is not None:
+        if self._is_by_function(call):
             return call.args[1 if self._is_network_to_half(call) else 0].value
         assert isinstance(call.func, cst.Attribute)
         return call.func.value
@@ -205,17 +211,18 @@ class Casts:
                 yield call, PREFIXES[name or ""]
 
     def _lower(self, statement: Statement, call: cst.Call, *, guarded: bool) -> None:
-        if self._model_cast(call) is not None:
+        if self._is_by_function(call):
             self._take_out(statement, call, self._uncast(self._operand(call)))
             return
         assert isinstance(call.func, cst.Attribute)
         receiver, name = call.func.value, call.func.attr.value
         is_module = self._is_module(call)
+        only_casts = name == "half" or self._types.is_only_cast(call)
+        if only_casts and (is_module or guarded or self._is_floating(receiver)):
+            self._take_out(statement, call, self._uncast(receiver))
+            return
         if name == "half":
-            if is_module or guarded or self._is_floating(receiver):
-                self._take_out(statement, call, self._uncast(receiver))
-            else:
-                self.lowering.renamed[call.func] = "float"
+            self.lowering.renamed[call.func] = "float"
             return
         kinds = [arg for arg in call.args if self._types.is_one(arg.value)]
         if is_module and name == "type":
@@ -238,7 +245,7 @@ class Casts:
             self.lowering.removed.append(statement)
         elif self._is_network_to_half(call):
             self.lowering.replaced[call] = self.facts.text(inner)
-        elif self._model_cast(call) is not None:
+        elif self._is_by_function(call):
             self.lowering.arguments.append(call)
         else:
             self.lowering.receivers.append(call)

@@ -1,0 +1,75 @@
+"""Whether a function of a file makes half of what it is given, and does nothing else."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from amp_migrate.files.bindings import called_name
+
+# Questions, and what puts values into containers and takes them out.
+_CARRIES = frozenset(
+    "isinstance issubclass hasattr is_tensor is_floating_point tuple list dict map zip enumerate items append".split()
+)
+_COMPUTES = (ast.BinOp, ast.AugAssign, ast.Slice)
+_ATTRIBUTES = _CARRIES | frozenset(
+    "half to type data dtype float float16 float32 Tensor FloatTensor HalfTensor cuda autograd Variable "
+    "nn Parameter".split()
+)
+
+_Functions = Mapping[str, ast.FunctionDef]
+
+
+def only_casts(name: str, source: str) -> bool:
+    """True for a function at the top of a file that casts to half, itself or by others there, and does nothing else."""
+    if "half" not in source and "float16" not in source:
+        return False
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return False
+    functions = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
+    return name in functions and _makes_half(functions[name]) and _only_carries(functions, name, set())
+
+
+def _makes_half(function: ast.FunctionDef) -> bool:
+    """True for `x.half()` and `x.to(torch.float16)`, and nothing like `x.float()`."""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    return any(map(_casts, calls)) and not any(called_name(call) == "float" for call in calls)
+
+
+def _casts(call: ast.Call) -> bool:
+    """HalfTensor is the name of a device as well."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    types = [*call.args, *(one.value for one in call.keywords)]
+    to_half = len(types) == 1 and isinstance(types[0], ast.Attribute) and types[0].attr in ("half", "float16")
+    return to_half if call.func.attr in ("to", "type") else call.func.attr == "half" and not types
+
+
+def _only_carries(functions: _Functions, name: str, seen: set[str]) -> bool:
+    """True where nothing is computed: values are asked for their types, cast, and put back where they were."""
+    if name in seen:
+        return True
+    seen.add(name)
+    nodes = list(ast.walk(functions[name]))
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            if node.attr not in _ATTRIBUTES:
+                return False
+        elif isinstance(node, _COMPUTES):
+            return False
+        elif isinstance(node, ast.Call):
+            called = called_name(node)
+            is_there = called in functions and _only_carries(functions, called, seen)
+            if called not in _CARRIES | own and not is_there and not _casts(node) and not _is_of_type(node):
+                return False
+    return True
+
+
+def _is_of_type(call: ast.Call) -> bool:
+    """`type(value)`, and with it a container of the same kind, `type(value)(...)`."""
+    made = call.func if isinstance(call.func, ast.Call) else call
+    return isinstance(made.func, ast.Name) and made.func.id == "type"

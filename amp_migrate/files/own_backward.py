@@ -1,0 +1,32 @@
+"""Whether autograd functions in other files multiply matrices in a backward of their own.
+
+Under autocast their gradients come in half, and what they saved may be float32. Apex patched the products themselves,
+in a backward as well, and half weights had one type throughout; autocast ends before the backward.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from amp_migrate.autocast_policy import IN_HALF
+from amp_migrate.files.bindings import called_name
+
+
+def multiplies_in_backward(code: ast.AST) -> bool:
+    """True for an autograd function whose backward has a product that autocast would run in half."""
+    if not isinstance(code, ast.ClassDef) or not any(ast.unparse(base).endswith("Function") for base in code.bases):
+        return False
+    backwards = (one for one in code.body if isinstance(one, ast.FunctionDef) and one.name == "backward")
+    return any(_multiplies(one) and not _is_cast(one) for one in backwards)
+
+
+def _multiplies(function: ast.FunctionDef) -> bool:
+    return any(
+        (isinstance(node, ast.Call) and called_name(node) in IN_HALF) or isinstance(node, ast.MatMult)
+        for node in ast.walk(function)
+    )
+
+
+def _is_cast(function: ast.FunctionDef) -> bool:
+    """True where a decorator already sees to the types."""
+    return any("custom_bwd" in ast.unparse(one) or "_function" in ast.unparse(one) for one in function.decorator_list)
