@@ -446,6 +446,10 @@ def _is_of_gradient(node: cst.BaseExpression) -> bool:
 
 
 def _makes_tensor(node: cst.BaseExpression | None) -> bool:
-    """True for the usual ways to make an input tensor: `torch.zeros_like(x)`, `x.clone().detach()`."""
+    """True for the usual ways to make an input tensor: `torch.zeros_like(x)`, `x.clone().detach()`, and for what is
+    moved then: `torch.zeros_like(x).cuda()`.
+    """
     names = "zeros_like randn_like rand_like zeros randn rand tensor clone detach requires_grad_ Variable clamp"
+    if isinstance(node, cst.Call) and called_name(node) in ("cuda", "to") and isinstance(node.func, cst.Attribute):
+        return _makes_tensor(node.func.value)
     return isinstance(node, cst.Call) and called_name(node) in names.split()
