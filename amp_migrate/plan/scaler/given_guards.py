@@ -78,10 +78,11 @@ def is_left_out(facts: Facts, statement: Statement, site: CallSite, function: Fu
 def _given_constants(facts: Facts, site: CallSite, function: Function) -> Formula:
     """What the parameters are in a call that gives constants, or leaves them to be their defaults."""
     known = []
+    is_starred = any(one.star for one in site.call.args)
     for param in function.parameters:
         variable = facts.names.variable_at(param.name)
         arg = facts.objects.argument(site.call, function, param)
-        given = arg.value if arg is not None else param.default
+        given = arg.value if arg is not None else None if is_starred else param.default
         value = literal_value(given) if given is not None else UNKNOWN
         key = facts.identity.key(param.name)
         if variable is not None and len(variable.bindings) == 1 and key is not None and value is not UNKNOWN:

@@ -48,8 +48,10 @@ class Optional:
         return all(use in states for use in self.users.get(function, []))
 
     def gives(self, site: CallSite, function: Function, param: cst.Param) -> bool:
-        """True for a call that gives the parameter something, not None."""
+        """True for a call that gives the parameter something, not None, or may do so behind a star."""
         arg = self.facts.objects.argument(site.call, function, param)
+        if arg is None and any(one.star for one in site.call.args):
+            return True
         return not is_none(arg.value if arg is not None else param.default)
 
     def _optimizers(self, function: Function) -> list[cst.Param]:
