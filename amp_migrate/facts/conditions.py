@@ -60,6 +60,11 @@ def unknown(key: Hashable) -> Formula:
     return Formula({key: (True, False)}, lambda case: case[key])
 
 
+def equal_to(key: Hashable, value: object) -> Formula:
+    """What has this key has this value."""
+    return Formula({key: (value,)}, lambda case: type(case[key]) is type(value) and case[key] == value)
+
+
 class Conditions:
     """Compiles the tests of one unit.
 

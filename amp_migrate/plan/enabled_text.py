@@ -99,7 +99,8 @@ class EnabledText:
                 return text
         if scaler is not None and scaler.enabled is None and not self.enabling.is_hung:
             return None
-        on = scaler.is_on(function) if scaler is not None else None
+        is_there = scaler is not None and not scaler.binding.may_be_none(function)
+        on = scaler.is_on(function) if scaler is not None and is_there else None
         if on is not None and scaler is not None and (scaler.flag_name or self.follows_scaler(scaler.loss_scale)):
             return on
         return self.in_function(function)
@@ -127,7 +128,7 @@ class EnabledText:
     def _write_part(self, part: Condition, function: Function, at: Statement | None) -> str | None:
         text = self._of_instance(part, function) or self.visible.express(part.node, function, at)
         if text is None:
-            return None
+            return self._as_given(part, function)
         if _is_certain(part, text):
             return _ALWAYS
         loose = (
@@ -147,6 +148,14 @@ class EnabledText:
             return f"bool({text})"
         is_or = isinstance(part.node, cst.BooleanOperation) and isinstance(part.node.operator, cst.Or)
         return f"({text})" if several and (is_or or isinstance(part.node, cst.IfExp)) else text
+
+    def _as_given(self, part: Condition, function: Function) -> str | None:
+        """The parameter that stands for a part of the condition in the function that trains."""
+        for given in self.enabling.given:
+            if given.parameter in function.parameters and self.facts.conditions.equivalent(part.formula, given.formula):
+                name = given.parameter.name
+                return name.value if self.facts.values.is_bool(name) else f"bool({name.value})"
+        return None
 
     def _of_instance(self, part: Condition, function: Function) -> str | None:
         """`self.trainer.use_fp16`, where the trainer keeps the condition as an attribute of its own."""

@@ -7,6 +7,7 @@ import dataclasses
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import Formula, conjunction
 from amp_migrate.facts.paths import is_dead
 from amp_migrate.facts.tree import walk
 from amp_migrate.findings import Refusal
@@ -267,9 +268,15 @@ class _World:
     def __init__(self, facts: Facts, enabling: Enabling) -> None:
         self.facts = facts
         self.on = enabling.formula
+        self.given = enabling.given
         self._memo: dict[cst.BaseExpression, bool | None] = {}
 
     def decide(self, test: cst.BaseExpression) -> bool | None:
         if test not in self._memo:
-            self._memo[test] = self.facts.conditions.settled(test, self.on)
+            self._memo[test] = self.facts.conditions.settled(test, self._around(test))
         return self._memo[test]
+
+    def _around(self, test: cst.BaseExpression) -> Formula:
+        """What holds where a test is asked: a parameter that stands for the condition is true there."""
+        names = [one.parameter.name for one in self.given if test in one.tests]
+        return conjunction([self.on, *map(self.facts.conditions.compile, names)])

@@ -9,7 +9,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.paths import is_dead
-from amp_migrate.facts.tree import by_function
+from amp_migrate.facts.tree import by_function, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
 from amp_migrate.plan.half_inputs import cast_outside, check_half_inputs
@@ -50,7 +50,19 @@ class Enabled:
             raise Refusal(
                 "AMP914", region.first.node, "the condition for mixed precision is not known where the forward runs"
             )
+        self._note_calls_without(region, found)
         return AutocastRegion(region, found)
+
+    def _note_calls_without(self, region: Region, enabled: str | None) -> None:
+        """A parameter is the condition, and calls that only evaluate leave it out: Apex had these in half, too."""
+        names = names_in(cst.parse_expression(enabled)) if enabled is not None else set()
+        for given in self.plan.enabling.given:
+            name = given.parameter.name.value
+            if given.parameter in region.function.parameters and name in names:
+                message = (
+                    f"forwards without gradients stay in float32 in {region.function.name}: calls leave out {name}"
+                )
+                self.plan.findings.append(self.facts.finding(region.first.node, "AMP106", message))
 
     def evaluate(self, forwards: Forwards, shared: list[Region]) -> None:
         """Forwards without gradients, where the condition is in scope; the others stay in float32. Some are `shared`

@@ -11,6 +11,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.arrays import halves_for_numpy
 from amp_migrate.plan.regions.bce import plan_bce
 from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.half_gradients import half_gradients
 from amp_migrate.plan.regions.logits import Logits, plan_logits
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.sums_after import halves_summed_after
@@ -24,6 +25,7 @@ from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.scan import match_mixed_types, scan
 from amp_migrate.plan.safety.sums import summed_losses
 from amp_migrate.plan.training_plan import TrainingPlan
+from amp_migrate.selection import APEX_AMP
 
 
 class Reached:
@@ -52,6 +54,7 @@ class Reached:
         """What regions hand to code that runs without autocast, evaluations included."""
         self._keep_arrays(dtype)
         self._keep_sums()
+        self._keep_gradients()
 
     def _repair(self) -> None:
         """Repair what autocast breaks in the code that regions lead to, which depends on how much of it was in half."""
@@ -98,13 +101,19 @@ class Reached:
                 self.plan.safety.keep_float32(node)
 
     def _keep_sums(self) -> None:
-        """What is summed after a region; other forms summed half before."""
-        if self.found.is_proven:
+        """What is summed after a region; other forms summed half before, but Apex's O1 summed in float32."""
+        if self.found.is_proven and self.found.form != APEX_AMP:
             return
         precisions = Precisions(self.facts, self.plan.safety)
         inside = {statement.function for statement in self.reach.statements}
         for node in halves_summed_after(self.facts, self.forwards, self.regions, precisions, inside):
             if node not in self.plan.floats:
+                self.plan.safety.keep_float32(node)
+
+    def _keep_gradients(self) -> None:
+        """What Apex made of gradients in float32."""
+        if self.found.form == APEX_AMP:
+            for node in half_gradients(self.facts, self.forwards, self.regions):
                 self.plan.safety.keep_float32(node)
 
     def _check_is_read(self) -> None:

@@ -24,13 +24,15 @@ class NewParameter:
     """A parameter that a function gains after `after`, or in the place of `replaces`.
 
     `is_optional` where some calls leave it out: as they left out the source's handle (its default is a disabled
-    scaler), or the optimizer beside whose state it is saved (its default is None, as that one's).
+    scaler), or the optimizer that it goes with (its default is None, as that one's). It `may_be_none` with that one,
+    also where these calls say so.
     """
 
     function: Function
     after: cst.Param | None
     replaces: cst.Param | None = None
     is_optional: bool = False
+    may_be_none: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +75,10 @@ class Binding:
     def is_set_early(self) -> bool:
         """False for an attribute that an instance gets only when it starts to train."""
         return self.owner is None or self.creations[0].function.name == "__init__"
+
+    def may_be_none(self, function: Function) -> bool:
+        """True for a function that some calls give no scaler: they do not train."""
+        return any(one.may_be_none and one.function.encloses(function) for one in self.parameters)
 
     def expression(self, function: Function, name: str) -> str | None:
         """How `function` reads the thing bound as `name`; None where it cannot see it."""

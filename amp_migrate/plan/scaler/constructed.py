@@ -88,10 +88,11 @@ class Constructed:
         """True where functions beside the class save or load a state, or were given the handle as well, and somebody
         trains.
         """
-        if helpers and all(self.passing.only_keeps_state(user) for user in outside):
+        if helpers and all(self.passing.optional.only_keeps_state(user) for user in outside):
             return False
         return not any(
-            helper.is_method or not (self.passing.only_keeps_state(helper) or self.passing.takes_handle(helper))
+            helper.is_method
+            or not (self.passing.optional.only_keeps_state(helper) or self.passing.takes_handle(helper))
             for helper in helpers
         )
 

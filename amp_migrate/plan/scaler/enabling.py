@@ -22,6 +22,7 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Condition, Guard, Recognition, Setup
 from amp_migrate.plan.scaler.carried import Hung
+from amp_migrate.plan.scaler.given_guards import GivenGuard, given_guard, with_given
 
 _HUNG = "the handle hangs on an object"
 
@@ -31,7 +32,8 @@ class Enabling:
     """The parts of `enabled`, their conjunction, and the guards around each setup.
 
     `always_off` is an O0 or `enabled=False` written down: no condition can turn it on. Where the handle hangs on an
-    object (`is_hung`), the parts are those at the setup; everybody else has to ask the scaler.
+    object (`is_hung`), the parts are those at the setup; everybody else has to ask the scaler. Guards that are
+    parameters, given by some calls only, are in `given`.
     """
 
     parts: list[Condition]
@@ -39,6 +41,7 @@ class Enabling:
     always_off: bool
     setup_guards: dict[Setup, list[Guard]]
     is_hung: bool = False
+    given: list[GivenGuard] = dataclasses.field(default_factory=list)
 
 
 def find_guard(facts: Facts, found: Recognition, backward: Backward) -> Guard | None:
@@ -118,7 +121,8 @@ def work_out_enabling(facts: Facts, found: Recognition, hung: Hung | None) -> En
 
     Raises Refusal where the guards of setup and backward cannot be shown to mean the same.
     """
-    backward_guard = _backward_guard(facts, found)
+    given: list[GivenGuard] = []
+    backward_guard = _backward_guard(facts, found, given)
     setup_guards = {setup: _setup_guards(facts, found, setup, backward_guard) for setup in found.setups}
     parts = _agreed_parts(facts, found, setup_guards)
     always_off = bool(found.setups) and all(setup.always_off for setup in found.setups)
@@ -140,7 +144,7 @@ def work_out_enabling(facts: Facts, found: Recognition, hung: Hung | None) -> En
     if hung is not None:
         formula = conjunction([*(part.formula for part in parts), unknown(_HUNG)])
         return Enabling(parts, formula, always_off, setup_guards, is_hung=True)
-    return Enabling(parts, conjunction([part.formula for part in parts]), always_off, setup_guards)
+    return Enabling(parts, conjunction([part.formula for part in parts]), always_off, setup_guards, given=given)
 
 
 def _has_plain_backward(facts: Facts, found: Recognition, block: Block) -> bool:
@@ -162,12 +166,17 @@ def _guard(facts: Facts, statement: Statement, arm: str) -> Guard:
     return Guard(statement, arm, plain, formula if arm == "body" else negation(formula))
 
 
-def _backward_guard(facts: Facts, found: Recognition) -> Guard | None:
-    """The guard that all guarded backwards share; None where a backward stands without one."""
+def _backward_guard(facts: Facts, found: Recognition, given: list[GivenGuard]) -> Guard | None:
+    """The guard that all guarded backwards share; None where a backward stands without one. Those that only some calls
+    give are `given`.
+    """
     guards = []
     for backward in found.backwards:
         backward.guard = find_guard(facts, found, backward)
         if backward.guard is not None:
+            if (known := given_guard(facts, backward.guard, backward.statement)) is not None:
+                given.append(known)
+                backward.guard = with_given(backward.guard, known)
             guards.append(backward.guard)
         elif not _runs_with_setup(found, backward):
             return None

@@ -41,7 +41,9 @@ class Instances:
         """The class of the methods that use it, or what their classes have in common; None where some user is no
         method. A function that only saves or loads its state is given it.
         """
-        methods = [method_of(user) for user in users if user.is_method or not self.passing.only_keeps_state(user)]
+        methods = [
+            method_of(user) for user in users if user.is_method or not self.passing.optional.only_keeps_state(user)
+        ]
         owners = [method.owner if method is not None else None for method in methods]
         above = [self.facts.objects.ancestors(owner) if owner is not None else set() for owner in owners]
         return max(

@@ -16,6 +16,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import NewArgument, NewParameter, Users
+from amp_migrate.plan.scaler.optional import Optional, is_none
 
 # Decorators that leave a signature as it is, or pass on whatever they get.
 _TRANSPARENT = frozenset("staticmethod classmethod abstractmethod no_grad enable_grad inference_mode record".split())
@@ -35,6 +36,7 @@ class Passing:
         self.roles = roles
         self.users = users
         self.asking = asking
+        self.optional = Optional(facts, found, roles, users)
 
     def through(self, users: Iterable[Function], sees: Sees) -> tuple[list[NewParameter], list[NewArgument]]:
         """What changes so that the users get the scaler from the functions that see it. Raises Refusal."""
@@ -149,12 +151,12 @@ class Passing:
         if carrier is not None:
             is_optional = len(self.giving(function)) < len(self.facts.calls.callers(function))
             return NewParameter(function, None, replaces=carrier, is_optional=is_optional)
+        optional = self.optional.optimizer(function)
+        if optional is not None:
+            return NewParameter(function, optional, is_optional=optional.default is not None, may_be_none=True)
         guard = self._useless_guard(function)
         if guard is not None:
             return NewParameter(function, None, replaces=guard)
-        optional = self._optional_optimizer(function)
-        if optional is not None:
-            return NewParameter(function, optional, is_optional=optional.default is not None)
         plain = [
             param for param in function.parameters if param.default is None and self._is_positional(function, param)
         ]
@@ -178,37 +180,11 @@ class Passing:
         sites = self.facts.calls.callers(function)
         carrier = self._carrier_parameter(function)
         if carrier is None:
-            optional = self._optional_optimizer(function)
-            return [site for site in sites if self._gives(site, function, optional)] if optional is not None else sites
+            optional = self.optional.optimizer(function)
+            return [site for site in sites if optional is None or self.optional.gives(site, function, optional)]
         if carrier.default is None or literal_value(carrier.default) is not None:
             return sites
         return [site for site in sites if self.facts.objects.argument(site.call, function, carrier) is not None]
-
-    def _optional_optimizer(self, function: Function) -> cst.Param | None:
-        """The parameter of a function that needs the scaler only for a state beside that of this optimizer, which some
-        calls leave out or give as None: they neither save nor load such a state.
-        """
-        others = [user for user in self.users if user is not function]
-        below = self.facts.calls.callees(function)
-        if not self.only_keeps_state(function) or any(user in below or function.encloses(user) for user in others):
-            return None
-        states = {one.statement: one.optimizer for one in self.found.added}
-        variables = {self.facts.names.variable_at(states[use]) for use in self.users.get(function, [])}
-        params = [one for one in function.parameters if {self.facts.names.variable_at(one.name)} == variables]
-        sites = self.facts.calls.callers(function)
-        for param in params:
-            if self._is_positional(function, param) and not all(self._gives(site, function, param) for site in sites):
-                return param
-        return None
-
-    def only_keeps_state(self, function: Function) -> bool:
-        """True for a function that names the scaler for nothing but a state that is added beside an optimizer's."""
-        states = [one.statement for one in self.found.added]
-        return all(use in states for use in self.users.get(function, []))
-
-    def _gives(self, site: CallSite, function: Function, param: cst.Param) -> bool:
-        arg = self.facts.objects.argument(site.call, function, param)
-        return not _is_none(arg.value if arg is not None else param.default)
 
     def takes_handle(self, function: Function) -> bool:
         """True for a function with a parameter for apex's module or its old handle."""
@@ -245,7 +221,7 @@ class Passing:
                 yield from self._replaced_argument(site, parameter, partials)
             else:
                 yield self._inserted_argument(site, parameter)
-        if parameter.after is not None and parameter.after is self._optional_optimizer(parameter.function):
+        if parameter.after is not None and parameter.after is self.optional.optimizer(parameter.function):
             for site in self.facts.calls.callers(parameter.function):
                 yield from self._none_argument(site, parameter.function, parameter.after)
 
@@ -254,7 +230,7 @@ class Passing:
         would take its place comes after it.
         """
         arg = self.facts.objects.argument(site.call, function, optimizer)
-        if arg is None or not _is_none(arg.value) or arg not in site.call.args:
+        if arg is None or not is_none(arg.value) or arg not in site.call.args:
             return
         index = site.call.args.index(arg) + 1
         is_followed = any(other.keyword is None for other in site.call.args[index:])
@@ -308,10 +284,6 @@ class Passing:
         index = call.args.index(arg) + 1
         by_name = arg.keyword is not None
         return NewArgument(parameter.function, call, self._giver(site), index, by_name)
-
-
-def _is_none(node: cst.BaseExpression | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
 
 
 def _takes_any(params: cst.Parameters) -> bool:

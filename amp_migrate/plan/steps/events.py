@@ -24,6 +24,7 @@ from amp_migrate.plan.steps.averages import Averages
 from amp_migrate.plan.steps.cleared import is_cleared
 from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.hidden import refuse_hidden_training
+from amp_migrate.plan.steps.inputs import is_input
 from amp_migrate.plan.steps.own_steps import is_own_step
 from amp_migrate.plan.steps.second_backwards import ScaleFree, reads_directions
 
@@ -397,12 +398,7 @@ class _Collector:
         """
         if (self.facts.names.dotted(node) or "").startswith("torch."):
             return False
-        if isinstance(node.value, cst.Name):
-            variable = self.facts.names.variable_at(node.value)
-            if variable is not None and all(binding.kind == "assign" for binding in variable.bindings):
-                values = [binding.value for binding in variable.bindings]
-                return not any(_makes_tensor(value) for value in values)
-        return True
+        return not is_input(self.facts, self.roles, node.value)
 
 
 def _drops_gradients(statement: Statement) -> bool:
@@ -447,9 +443,3 @@ def _is_of_gradient(node: cst.BaseExpression) -> bool:
             return True
         node = node.value
     return False
-
-
-def _makes_tensor(node: cst.BaseExpression | None) -> bool:
-    """True for the usual ways to make an input tensor: `torch.zeros_like(x)`, `x.clone().detach()`."""
-    names = "zeros_like randn_like rand_like zeros randn rand tensor clone detach requires_grad_ Variable clamp"
-    return isinstance(node, cst.Call) and called_name(node) in names.split()
