@@ -70,7 +70,9 @@ class Optional:
         """True for a call in which nothing that names the scaler runs, by what it gives."""
         if self.only_keeps_state(function):
             return True
-        return all(is_left_out(self.facts, use, site, function) for use in self.users.get(function, []))
+        left = {one.statement: one.guard.statement for one in self.found.backwards if one.collapsed and one.guard}
+        uses = (left.get(use, use) for use in self.users.get(function, []))  # of both arms one is left, for both
+        return all(is_left_out(self.facts, use, site, function) for use in uses)
 
 
 def is_none(node: cst.BaseExpression | None) -> bool:
