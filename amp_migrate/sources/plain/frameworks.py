@@ -33,7 +33,9 @@ _ENGINES = frozenset("accelerator fabric engine model_engine booster trainer".sp
 
 
 def owned_by_framework(facts: Facts, optimizers: Optimizers, losses: list[Loss]) -> Refusal | None:
-    """The first use of a framework in a file that trains, or a backward that is a method of one."""
+    """The first use of a framework in a file that trains, or a backward that is a method of one, or of a wrapper that
+    another file puts around the optimizer.
+    """
     files = {facts.tree.root_of(loss.call) for loss in losses}
     for statement in facts.tree.all_statements():
         if statement.function.root not in files or isinstance(statement.node, (cst.Import, cst.ImportFrom)):
@@ -49,5 +51,7 @@ def owned_by_framework(facts: Facts, optimizers: Optimizers, losses: list[Loss])
         given = [facts.text(arg.value) for arg in loss.arguments if arg.keyword is None]
         if receiver in _ENGINES or optimizers.optimizers_at(loss.loss) or any("loss" in text.lower() for text in given):
             text = facts.text(loss.call)
+            if "optim" in receiver:
+                return Refusal("AMP931", loss.call, f"{text} scales the loss, in a class that is not known here")
             return Refusal("AMP960", loss.call, f"{text} is a backward of something that owns the training")
     return None
