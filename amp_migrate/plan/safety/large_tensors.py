@@ -37,13 +37,13 @@ def keep_moved_numbers(context: Context) -> None:
     """Float32 for the tensors whose type one of a large number takes. Raises Refusal where they have no name."""
     for call, statement in context.reach.calls():
         model = _whose_type(context, call)
-        if model is None or not context.precisions.of(model).may_be_half:
-            continue
+        if model is None or context.precisions.of(model) is not Precision.HALF:
+            continue  # rays and the like come from outside, and are float32
         if not any(True for _ in _made(context, call)):
             continue
         if isinstance(model, cst.Name):
             context.safety.rebound.append((statement, model.value))
-        elif context.precisions.of(model) is Precision.HALF:
+        else:
             text = context.facts.text(call)
             raise Refusal("AMP980", call, f"{text} is half under autocast, and too large a number for it")
 
