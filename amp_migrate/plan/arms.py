@@ -23,11 +23,12 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.objects import Object
 from amp_migrate.facts.tree import Block, Statement, walk
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.parameters import Models, Parameters
 from amp_migrate.plan.purity import only_looks
-from amp_migrate.plan.scaler.given_guards import asks_for_optimizer
+from amp_migrate.plan.scaler.given_guards import is_left_out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +62,7 @@ class _Comparer:
             arms = {block.arm: block for block in statement.blocks}
             if set(arms) != {"body", "else"} or not isinstance(statement.node, cst.If):
                 continue
-            if asks_for_optimizer(self.facts, self.found, statement):
+            if self._asks_for_optimizer(statement, statement.node.test):
                 continue
             for arm, other in (("body", "else"), ("else", "body")):
                 if self._holds_form(arms[arm]) and not self._holds_form(arms[other]):
@@ -89,6 +90,27 @@ class _Comparer:
                 if isinstance(outer.node, cst.If) and outer not in guards:
                     guards.append(outer)
         return guards
+
+    def _asks_for_optimizer(self, statement: Statement, test: cst.BaseExpression) -> bool:
+        """True for `if optimizer is not None:` where some call gives none: it says who trains, not in which precision,
+        and without an optimizer nobody would unscale the gradients.
+        """
+        function = statement.function
+        asked = {self.facts.names.variable_at(node) for node in walk(test) if isinstance(node, cst.Name)}
+        given = {self.facts.names.variable_at(one.name): one for one in function.parameters}
+        optimizers = frozenset(one for backward in self.found.backwards for one in self._optimizers(backward))
+        if not any(self.facts.objects.may_be(given[one].name, optimizers) for one in asked & given.keys() - {None}):
+            return False
+        scaled = [one for one in self._scaled if one.inside(statement)]
+        for site in self.facts.calls.callers(function):
+            if not is_left_out(self.facts, statement, site, function):
+                if any(is_left_out(self.facts, one, site, function) for one in scaled):
+                    return True
+        return False
+
+    def _optimizers(self, backward: Backward) -> Iterator[Object]:
+        for optimizer in backward.optimizers:
+            yield from self.facts.objects.objects(optimizer)
 
     def _holds_form(self, block: Block) -> bool:
         places = {backward.statement for backward in self.found.backwards}

@@ -22,7 +22,7 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Condition, Guard, Recognition, Setup
 from amp_migrate.plan.scaler.carried import Hung
-from amp_migrate.plan.scaler.given_guards import GivenGuard, asks_for_nothing_else, given_guard, with_given
+from amp_migrate.plan.scaler.given_guards import GivenGuard, given_guard, with_given
 
 _HUNG = "the handle hangs on an object"
 
@@ -47,7 +47,7 @@ class Enabling:
 def find_guard(facts: Facts, found: Recognition, backward: Backward) -> Guard | None:
     """The `if` around a scaled backward whose other arm has the plain backward."""
     for statement in reversed(backward.statement.path()[:-1]):
-        if not isinstance(statement.node, cst.If) or asks_for_nothing_else(facts, found, statement):
+        if not isinstance(statement.node, cst.If):
             continue
         arm = backward.statement.arm_of(statement.node)
         plain = next((block for block in statement.blocks if block.arm != arm), None)

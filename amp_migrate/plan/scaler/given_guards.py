@@ -18,9 +18,9 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import Formula, conjunction, equal_to, negation, without_not
 from amp_migrate.facts.paths import is_dead
-from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
-from amp_migrate.plan.model import Guard, Recognition
+from amp_migrate.plan.model import Guard
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,35 +67,6 @@ def with_given(guard: Guard, given: GivenGuard) -> Guard:
     """The guard, meaning what it is given."""
     holds = (guard.arm == "body") == (without_not(guard.test) is guard.test)
     return dataclasses.replace(guard, formula=given.formula if holds else negation(given.formula))
-
-
-def asks_for_nothing_else(facts: Facts, found: Recognition, statement: Statement) -> bool:
-    """True for `if optimizer:` where some call gives none, not for `if optimizer and fp16:`, a guard as well."""
-    if not asks_for_optimizer(facts, found, statement) or not isinstance(statement.node, cst.If):
-        return False
-    asked = {facts.names.variable_at(node) for node in walk(statement.node.test) if isinstance(node, cst.Name)}
-    return len(asked - {None}) == 1
-
-
-def asks_for_optimizer(facts: Facts, found: Recognition, statement: Statement) -> bool:
-    """True for `if optimizer is not None:` where some call gives none: it says who trains, not in which precision,
-    and without an optimizer nobody would unscale the gradients.
-    """
-    if not isinstance(statement.node, cst.If):
-        return False
-    function = statement.function
-    asked = {facts.names.variable_at(node) for node in walk(statement.node.test) if isinstance(node, cst.Name)}
-    given = [one.name for one in function.parameters if facts.names.variable_at(one.name) in asked - {None}]
-    named = (optimizer for backward in found.backwards for optimizer in backward.optimizers)
-    optimizers = frozenset(one for optimizer in named for one in facts.objects.objects(optimizer))
-    if not any(facts.objects.may_be(one, optimizers) for one in given):
-        return False
-    scaled = [one.statement for one in found.backwards if one.statement.inside(statement)]
-    return any(
-        not is_left_out(facts, statement, site, function)
-        and any(is_left_out(facts, one, site, function) for one in scaled)
-        for site in facts.calls.callers(function)
-    )
 
 
 def is_left_out(facts: Facts, statement: Statement, site: CallSite, function: Function) -> bool:
