@@ -222,11 +222,12 @@ def _definitions(resolved: str, *, and_what_they_name: bool = False) -> Iterator
         definition = _definitions_in(file).get(name)
         if definition is None:
             waiting += [*_imported_from(file, name), *_inherited(file, name)]
-            continue
-        yield file, definition
-        if and_what_they_name:
-            waiting += [(file, node.id) for node in ast.walk(definition) if isinstance(node, ast.Name)]
-            waiting += _of_modules(file, definition)
+        else:
+            yield file, definition
+        values = _assigned_in(file).get(name, []) if definition is None else [definition]
+        for value in values if and_what_they_name else ():  # also of `scale = Scale.apply`
+            waiting += [(file, node.id) for node in ast.walk(value) if isinstance(node, ast.Name)]
+            waiting += _of_modules(file, value)
 
 
 def _inherited(file: Path, name: str) -> Iterator[tuple[Path, str]]:
@@ -251,7 +252,7 @@ def _name(file: Path, name: str) -> str:
     return f"{module_name(file)}.{name}"
 
 
-def _of_modules(file: Path, definition: _Definition) -> Iterator[tuple[Path, str]]:
+def _of_modules(file: Path, definition: ast.AST) -> Iterator[tuple[Path, str]]:
     """What a definition takes of modules that its file imports: `losses.overlap(...)`."""
     for node in ast.walk(definition):
         place = _in_module(file, node) if isinstance(node, ast.Attribute) else None

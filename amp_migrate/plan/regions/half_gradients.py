@@ -16,28 +16,67 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import backward_slice, own_reads
-from amp_migrate.facts.tree import Function, Statement, argument_value
+from amp_migrate.facts.reaching import reaching
+from amp_migrate.facts.tree import Function, Statement, argument_value, walk
 from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.plan.regions.barriers import is_autograd_grad
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.region import Region
 
 
 def half_gradients(facts: Facts, forwards: Forwards, regions: list[Region]) -> Iterator[cst.BaseExpression]:
-    """Each `autograd.grad(outputs, inputs)[0]` outside of the regions whose inputs a model makes inside of one."""
+    """Each gradient that `autograd.grad(outputs, inputs)` takes outside of the regions for what a model makes in one:
+    an element of the call, or the name of one where it is read.
+    """
     for call, statement in facts.tree.every(cst.Call):
-        element = facts.tree.parents.get(call)
         if not is_autograd_grad(facts, call) or any(region.covers(statement) for region in regions):
             continue
-        if isinstance(element, cst.Subscript) and element.value is call and _is_first(element):
-            inputs = argument_value(call, "inputs", 1)
-            if isinstance(inputs, cst.Name) and _made_by_models(facts, forwards, regions, inputs):
-                yield element
+        for index, tensor in enumerate(_inputs(call)):
+            if isinstance(tensor, cst.Name) and _made_by_models(facts, forwards, regions, tensor):
+                yield from _taken(facts, call, statement, index)
 
 
-def _is_first(element: cst.Subscript) -> bool:
+def _inputs(call: cst.Call) -> list[cst.BaseExpression]:
+    inputs = argument_value(call, "inputs", 1)
+    if isinstance(inputs, (cst.List, cst.Tuple)):
+        return [element.value for element in inputs.elements]
+    return [inputs] if inputs is not None else []
+
+
+def _taken(facts: Facts, call: cst.Call, statement: Statement, index: int) -> Iterator[cst.BaseExpression]:
+    """One of the gradients: `grad(...)[0]`, `slope` of `slope, = grad(...)`, `slopes[0]` of `slopes = grad(...)`."""
+    element = facts.tree.parents.get(call)
+    if isinstance(element, cst.Subscript) and element.value is call and _is_at(element, index):
+        yield element
+    for target in walk(statement.node) if isinstance(element, cst.Assign) else ():
+        variable = facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+        if variable is None:
+            continue
+        for binding in variable.bindings:
+            if binding.node is target and binding.value is call and binding.selector in ((), (index,)):
+                loads = list(_loads(facts, variable, binding))
+                yield from loads if binding.selector else _elements(facts, loads, index)
+
+
+def _loads(facts: Facts, variable: Variable, binding: Binding) -> Iterator[cst.BaseExpression]:
+    """Where a variable is read that has its value from one place."""
+    for load in variable.loads:
+        statement = facts.tree.statement_of(load)
+        if not isinstance(statement.node, cst.Del) and reaching(variable, statement) == [binding]:
+            yield load
+
+
+def _elements(facts: Facts, loads: list[cst.BaseExpression], index: int) -> Iterator[cst.BaseExpression]:
+    for load in loads:
+        element = facts.tree.parents.get(load)
+        if isinstance(element, cst.Subscript) and element.value is load and _is_at(element, index):
+            yield element
+
+
+def _is_at(element: cst.Subscript, place: int) -> bool:
     index = element.slice[0].slice
-    return len(element.slice) == 1 and isinstance(index, cst.Index) and literal_value(index.value) == 0
+    return len(element.slice) == 1 and isinstance(index, cst.Index) and literal_value(index.value) == place
 
 
 def _made_by_models(facts: Facts, forwards: Forwards, regions: list[Region], name: cst.Name) -> bool:

@@ -107,7 +107,11 @@ def _is_of_one_tensor(context: Context, call: cst.Call) -> bool:
 
 
 def _multiplies(context: Context, function: Function) -> bool:
-    """True for a body with operations that autocast would run in half."""
+    """True for operations that autocast would run in half, in a function or in those that it calls."""
+    return context.facts.calls.reaches(function, lambda one: _multiplies_itself(context, one))
+
+
+def _multiplies_itself(context: Context, function: Function) -> bool:
     for inner in function.descendants():
         for part in context.facts.tree.expressions(inner):
             if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):

@@ -179,6 +179,7 @@ class Reach:
         """What an expression is made of that may be a module: instances, classes, and calls that give one."""
         for part in walk(made):
             if isinstance(part, cst.Call):
+                self._note_callees(part)  # `nn.Sequential(Stem(), Head())` of another file's classes
                 self._made_by(part)
             elif isinstance(part, (cst.Name, cst.Attribute)):
                 for held in self.facts.objects.objects(part) | self.facts.objects.elements(part):
