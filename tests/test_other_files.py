@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from amp_migrate import migrate_project
-from amp_migrate.files.casting import only_casts
+from amp_migrate.files.casting import Casting, casting_of
 
 SCRIPT = """import torch
 from apex import amp
@@ -316,19 +316,23 @@ def test_layers_of_apex_that_take_half_weights_only_keep_the_script_on_apex(tmp_
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ("return x.half()", True),
-        ("return x.to(torch.half) if torch.is_tensor(x) else x", True),
-        ("return {name: one.half() for name, one in x.items()}", True),
-        ("return type(x)(half(one) for one in x) if isinstance(x, (list, tuple)) else x.half()", True),
-        ("return ((x - 1) / 2).half()", False),
-        ("return x.view(-1).half()", False),
-        ("return x[:, 1:].half()", False),
-        ("return x.to(device).half()", False),
-        ("return x.type(torch.cuda.HalfTensor)", False),
-        ("return normalise(x).half()", False),
-        ("return x.float() if x.dtype == torch.half else x", False),
-        ("return x", False),
+        ("return x.half()", Casting.WHATEVER),
+        ("return x.to(torch.half) if torch.is_tensor(x) else x", Casting.FLOATS),
+        ("return {name: one.half() for name, one in x.items()}", Casting.FLOATS),
+        ("return type(x)(half(one) for one in x) if isinstance(x, (list, tuple)) else x.half()", Casting.FLOATS),
+        ("return ((x - 1) / 2).half()", None),
+        ("return x.view(-1).half()", None),
+        ("return x[:, 1:].half()", None),
+        ("return x['image'].half()", None),
+        ("image, label = x; return image.half()", None),
+        ("return [one.half() for one in x if one is not None]", None),
+        ("return -x.half()", None),
+        ("return x.to(device).half()", None),
+        ("return x.type(torch.cuda.HalfTensor)", None),
+        ("return normalise(x).half()", None),
+        ("return x.float() if x.dtype == torch.half else x", None),
+        ("return x", None),
     ],
 )
-def test_a_function_that_only_casts(body: str, expected: bool):
-    assert only_casts("half", f"def half(x):\n    {body}\n") is expected
+def test_a_function_that_only_casts(body: str, expected: Casting | None):
+    assert casting_of("half", f"def half(x):\n    {body}\n") is expected

@@ -171,8 +171,10 @@ class Names:
         return [one for one in variables if any(binding.statement is statement for binding in one.bindings)]
 
     def star_imported(self, name: str, root: Function, seen: frozenset[Function] = frozenset()) -> Variable | None:
-        """What a star import of another file of the unit gives a name; with an underscore, where `__all__` has it."""
-        for module in self.star_imports.get(root, []):
+        """What a star import of another file of the unit gives a name, the last one that does; with an underscore,
+        where `__all__` has it.
+        """
+        for module in reversed(self.star_imports.get(root, [])):
             source = self._roots.get(module)
             if source is not None and source is not root and source not in seen and self._hands_on(source, name):
                 found = self.scopes[source].variables.get(name) or self.star_imported(name, source, seen | {root})
@@ -182,15 +184,14 @@ class Names:
         return self._of_package(name, root) if is_public and root in self.star_imports else None
 
     def _hands_on(self, root: Function, name: str) -> bool:
-        """True for what `from module import *` binds: the names without an underscore, and those in its `__all__`."""
-        if not name.startswith("_"):
-            return True
+        """True for what `from module import *` binds: the names in its `__all__`, else those without an underscore."""
         listed = self.scopes[root].variables.get("__all__")
         values = [binding.value for binding in listed.bindings] if listed is not None else []
-        lists = (value for value in values if isinstance(value, (cst.List, cst.Tuple)))
-        texts = (one.value for value in lists for one in value.elements)
-        names = [text.evaluated_value for text in texts if isinstance(text, cst.SimpleString)]
-        return name in names
+        lists = [value for value in values if isinstance(value, (cst.List, cst.Tuple))]
+        parts = [one.value for value in lists for one in value.elements]
+        names = [part.evaluated_value for part in parts if isinstance(part, cst.SimpleString)]
+        is_all = len(values) == len(lists) == 1 and len(names) == len(parts)
+        return name in names or (not name.startswith("_") and (listed is None or not is_all))
 
     def _of_package(self, name: str, root: Function) -> Variable | None:
         """The `torch` that a star import of a module on disk brings along; its variable is in no scope of the unit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Mapping
 
 from amp_migrate.files.bindings import called_name
@@ -11,7 +12,8 @@ from amp_migrate.files.bindings import called_name
 _CARRIES = frozenset(
     "isinstance issubclass hasattr is_tensor is_floating_point tuple list dict map zip enumerate items append".split()
 )
-_COMPUTES = (ast.BinOp, ast.AugAssign, ast.Slice)
+_COMPUTES = (ast.BinOp, ast.AugAssign, ast.Slice, ast.USub)
+_ASKS = (ast.If, ast.IfExp, ast.For, ast.comprehension, ast.Tuple, ast.List, ast.Dict, ast.BoolOp, ast.Try)
 _ATTRIBUTES = _CARRIES | frozenset(
     "half to type data dtype float float16 float32 Tensor FloatTensor HalfTensor cuda autograd Variable "
     "nn Parameter".split()
@@ -20,16 +22,28 @@ _ATTRIBUTES = _CARRIES | frozenset(
 _Functions = Mapping[str, ast.FunctionDef]
 
 
-def only_casts(name: str, source: str) -> bool:
-    """True for a function at the top of a file that casts to half, itself or by others there, and does nothing else."""
+class Casting(enum.Enum):
+    """What a function makes half of."""
+
+    FLOATS = "what it finds to be of a type that can be cast, or may have looked for in a container"
+    WHATEVER = "all that it is given: `return value.half()`, which integers become, too"
+
+
+def casting_of(name: str, source: str) -> Casting | None:
+    """What a function at the top of a file casts to half, itself or by others there; None where it does anything
+    else.
+    """
     if "half" not in source and "float16" not in source:
-        return False
+        return None
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return False
+        return None
     functions = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
-    return name in functions and _makes_half(functions[name]) and _only_carries(functions, name, set())
+    if name not in functions or not _makes_half(functions[name]) or not _only_carries(functions, name, set()):
+        return None
+    asks = any(isinstance(node, _ASKS) for node in ast.walk(functions[name]))
+    return Casting.FLOATS if asks else Casting.WHATEVER
 
 
 def _makes_half(function: ast.FunctionDef) -> bool:
@@ -59,7 +73,7 @@ def _only_carries(functions: _Functions, name: str, seen: set[str]) -> bool:
         if isinstance(node, ast.Attribute):
             if node.attr not in _ATTRIBUTES:
                 return False
-        elif isinstance(node, _COMPUTES):
+        elif isinstance(node, _COMPUTES) or _leaves_out(node):
             return False
         elif isinstance(node, ast.Call):
             called = called_name(node)
@@ -67,6 +81,17 @@ def _only_carries(functions: _Functions, name: str, seen: set[str]) -> bool:
             if called not in _CARRIES | own and not is_there and not _casts(node) and not _is_of_type(node):
                 return False
     return True
+
+
+def _leaves_out(node: ast.AST) -> bool:
+    """True for `batch["image"]`, `image, label = batch` and a comprehension with a condition: there may be more in what
+    is given than in what is returned.
+    """
+    if isinstance(node, ast.comprehension):
+        return bool(node.ifs)
+    if isinstance(node, ast.Assign):
+        return not isinstance(node.targets[0], (ast.Name, ast.Subscript))
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
 
 
 def _is_of_type(call: ast.Call) -> bool:

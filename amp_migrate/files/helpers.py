@@ -477,11 +477,19 @@ def _computes_bce(file: Path, definition: _Definition) -> bool:
         return False
     names = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
     values = (value for name in names for value in _values_at_the_top(file, name))
-    return any(_names_called(node) & BINARY_CROSS_ENTROPIES for node in (definition, *values))
+    called = (_names_called(definition), *map(_names_in, values))
+    return any(one & BINARY_CROSS_ENTROPIES for one in called)
 
 
 def _names_called(node: ast.AST) -> set[str]:
     return {called_name(call) for call in ast.walk(node) if isinstance(call, ast.Call)}
+
+
+def _names_in(value: ast.expr) -> set[str]:
+    """Of `nn.BCELoss()`, `F.binary_cross_entropy` and `partial(F.binary_cross_entropy, reduction="sum")`."""
+    parts = list(ast.walk(value))
+    attributes = {part.attr for part in parts if isinstance(part, ast.Attribute)}
+    return attributes | {part.id for part in parts if isinstance(part, ast.Name)}
 
 
 def _values_at_the_top(file: Path, name: str) -> Iterator[ast.expr]:

@@ -7,6 +7,7 @@ import libcst as cst
 from amp_migrate.facts.tree import Statement
 from amp_migrate.line_matcher import line_matcher
 from amp_migrate.native.edits import Edits
+from amp_migrate.native.repairs import atom
 from amp_migrate.plan.model import Lowering
 
 # The intermediate program is never shown and never written, so any name will do that no script has.
@@ -115,6 +116,5 @@ def _without_argument(call: cst.CSTNode, index: int) -> cst.CSTNode:
     return call.with_changes(args=args)
 
 
-def _floated(call: cst.CSTNode) -> cst.CSTNode:
-    assert isinstance(call, cst.Call)
-    return cst.Call(cst.Attribute(call, cst.Name("float")))
+def _floated(value: cst.CSTNode) -> cst.CSTNode:
+    return cst.Call(cst.Attribute(atom(value), cst.Name("float")))

@@ -61,7 +61,7 @@ class RepairWriter:
         if node in self._floats or (isinstance(node, cst.Call) and called_name(node) == "float"):
             return
         self._floats.add(node)
-        self.edits.transform(node, lambda updated: cst.Call(cst.Attribute(_atom(updated), cst.Name("float"))))
+        self.edits.transform(node, lambda updated: cst.Call(cst.Attribute(atom(updated), cst.Name("float"))))
 
     def island(self, statement: Statement) -> None:
         """The statement in `autocast(enabled=False)`, with its neighbours where they are islands, too."""
@@ -88,7 +88,7 @@ class RepairWriter:
         """`source.to(destination.dtype)`"""
         dtype = cst.parse_expression(f"{self.facts.text(cast.destination)}.dtype")
         self.edits.transform(
-            cast.source, lambda updated: cst.Call(cst.Attribute(_atom(updated), cst.Name("to")), [cst.Arg(dtype)])
+            cast.source, lambda updated: cst.Call(cst.Attribute(atom(updated), cst.Name("to")), [cst.Arg(dtype)])
         )
 
     def _take_half(self, test: TypeTest) -> None:
@@ -134,7 +134,7 @@ def _sibling(statement: Statement, step: int) -> Statement | None:
     return statement.block.statements[index] if 0 <= index < len(statement.block.statements) else None
 
 
-def _atom(node: cst.CSTNode) -> cst.BaseExpression:
+def atom(node: cst.CSTNode) -> cst.BaseExpression:
     """An expression that an attribute can follow."""
     assert isinstance(node, cst.BaseExpression)
     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) or node.lpar:

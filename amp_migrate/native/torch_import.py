@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from itertools import takewhile
@@ -36,8 +37,19 @@ def _is_brought(facts: Facts, root: Function, name: str) -> bool:
     functions = (one for one in facts.tree.functions if one.root is root)
     if any(name in facts.names.scope_of(function).variables for function in functions):
         return False  # of another meaning somewhere: `for t in range(steps)`
+    if name != "torch" and any(_binds(facts, module, name) for module in facts.names.star_imports.get(root, [])):
+        return False
     brought = facts.names.star_imported(name, root)
     return brought is not None and brought.import_path == "torch"
+
+
+def _binds(facts: Facts, module: str, name: str) -> bool:
+    """True where a module, of the unit or not, has a value of its own by that name: `t = time.time()`."""
+    source = facts.elsewhere.source_of(f"{module}.{name}")
+    return (
+        source is not None
+        and re.search(rb"^(?:%s\s*[:=]|(?:def|class) %s\b)" % ((name.encode(),) * 2), source, re.M) is not None
+    )
 
 
 def _for_type_checkers(statement: Statement | None) -> bool:

@@ -140,6 +140,8 @@ def _parsed(source: bytes) -> ast.Module:
 def _made(loop: OwnLoop, tree: ast.Module) -> Iterator[ast.Call]:
     """The calls of the framework's own makers."""
     bound = dict(_imported(loop, tree))
+    if any(isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name in loop.makers for node in tree.body):
+        bound.pop("*", None)  # a class of the script's own
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name, _, rest = ast.unparse(node.func).partition(".")

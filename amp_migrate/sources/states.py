@@ -22,7 +22,8 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.objects import ObjectSet
 from amp_migrate.facts.tree import Statement, called_name
-from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.facts.variables import Binding
 from amp_migrate.plan.model import AddedState, Recognition
 from amp_migrate.selection import PLAIN
 
@@ -54,7 +55,7 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
                 )  # after the last one
     for call, statement, receiver in _state_calls(facts, "load_state_dict"):
         if facts.objects.objects(receiver) & optimizers and call.args and isinstance(statement.node, cst.Expr):
-            checkpoint = _checkpoint(call.args[0].value, trails)
+            checkpoint = _checkpoint(facts, call.args[0].value, trails)
             if checkpoint is not None:
                 first = loads.setdefault(
                     statement.block.node, AddedState(statement, receiver, key, checkpoint=checkpoint)
@@ -115,14 +116,14 @@ def _saved_alone(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:
 def _place_in_dict(facts: Facts, state: cst.BaseExpression) -> Place | None:
     """The entry of a display, the keyword of `dict(...)`, or the assignment to an element, that the state is for."""
     parent = facts.tree.parents.get(state)
-    if isinstance(parent, cst.DictElement) and _text_of(parent.key) is not None:
+    if isinstance(parent, cst.DictElement) and _text_of(facts, parent.key) is not None:
         return parent
     if isinstance(parent, cst.Arg) and parent.keyword is not None:
         holder = facts.tree.parents.get(parent)
         return parent if isinstance(holder, cst.Call) and called_name(holder) == "dict" else None
     if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
         target = parent.targets[0].target
-        return parent if isinstance(target, cst.Subscript) and _string_index(target) is not None else None
+        return parent if isinstance(target, cst.Subscript) and _string_index(facts, target) is not None else None
     return None
 
 
@@ -147,7 +148,7 @@ def _outermost(facts: Facts, place: Place) -> tuple[Place, tuple[str, ...]]:
     """The entry of the dict that holds the others, with the strings that lead from it to the optimizer's state."""
     keys: tuple[str, ...] = ()
     while isinstance(place, cst.DictElement):
-        keys = (str(_text_of(place.key)), *keys)
+        keys = (str(_text_of(facts, place.key)), *keys)
         display = facts.tree.parents[place]
         assert isinstance(display, cst.Dict)
         outer = _places(facts, display)
@@ -157,13 +158,13 @@ def _outermost(facts: Facts, place: Place) -> tuple[Place, tuple[str, ...]]:
     return place, keys
 
 
-def _checkpoint(state: cst.BaseExpression, trails: set[tuple[str, ...]]) -> cst.BaseExpression | None:
+def _checkpoint(facts: Facts, state: cst.BaseExpression, trails: set[tuple[str, ...]]) -> cst.BaseExpression | None:
     """X in `X["optimizer"]`, and in `X["optimizer"]["critic"]` where that is how it is saved, if it can be written
     twice.
     """
     keys: tuple[str, ...] = ()
     found: cst.BaseExpression | None = None
-    while isinstance(state, cst.Subscript) and (key := _string_index(state)) is not None:
+    while isinstance(state, cst.Subscript) and (key := _string_index(facts, state)) is not None:
         keys = (key, *keys)
         state = state.value
         if len(keys) == 1 or keys in trails:
@@ -171,37 +172,49 @@ def _checkpoint(state: cst.BaseExpression, trails: set[tuple[str, ...]]) -> cst.
     return found if isinstance(found, (cst.Name, cst.Attribute)) else None
 
 
-def _string_index(node: cst.Subscript) -> str | None:
+def _string_index(facts: Facts, node: cst.Subscript) -> str | None:
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
         return None
-    return _text_of(node.slice[0].slice.value)
+    return _text_of(facts, node.slice[0].slice.value)
 
 
-def _text_of(key: cst.BaseExpression) -> str | None:
+def _text_of(facts: Facts, key: cst.BaseExpression) -> str | None:
     """A constant key: "optimizer", or the name of one (OPTIMIZER_KEY), which is the same text wherever it stands."""
     value = literal_value(key)
     if isinstance(value, str):
         return value
     name = key.attr if isinstance(key, cst.Attribute) else key
-    return name.value if isinstance(name, cst.Name) and name.value.isupper() else None
+    is_constant = isinstance(name, cst.Name) and name.value.isupper()
+    variable = facts.names.definition(key) if is_constant else None
+    if variable is not None and not all(map(_may_be_text, variable.bindings)):
+        return None
+    return name.value if isinstance(name, cst.Name) and is_constant else None
+
+
+def _may_be_text(binding: Binding) -> bool:
+    """False for a counter (`for E in range(10)`) and for numbers."""
+    if binding.kind == "import":
+        return True
+    value = literal_value(binding.value) if binding.value is not None else None
+    return binding.kind == "assign" and (isinstance(value, str) or value is UNKNOWN)
 
 
 def _ending(facts: Facts, optimizers: ObjectSet) -> str:
     """`_state_dict` where the states of the optimizers are called `optimizer_state_dict`, else nothing."""
     calls = [call for call, _, one in _state_calls(facts, "state_dict") if facts.objects.objects(one) & optimizers]
     places = [place for call in calls if (place := _place_in_dict(facts, call)) is not None]
-    found = {_STATE_OF_ONE.fullmatch(_key_of(place)) for place in places}
+    found = {_STATE_OF_ONE.fullmatch(_key_of(facts, place)) for place in places}
     endings = {match[1] if match is not None else "" for match in found}
     return endings.pop() if len(endings) == 1 else ""
 
 
-def _key_of(place: Place) -> str:
+def _key_of(facts: Facts, place: Place) -> str:
     if isinstance(place, cst.DictElement):
-        return str(_text_of(place.key))
+        return str(_text_of(facts, place.key))
     if isinstance(place, cst.Arg):
         return place.keyword.value if place.keyword is not None else ""
     target = place.targets[0].target
-    return (_string_index(target) or "") if isinstance(target, cst.Subscript) else ""
+    return (_string_index(facts, target) or "") if isinstance(target, cst.Subscript) else ""
 
 
 def _free_key(facts: Facts, ending: str) -> str:

@@ -115,12 +115,21 @@ class _Finder:
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
-        return any(
+        return self._is_other_name(call.func) or any(
             isinstance(origin, cst.Call)
             and called_name(origin) in BINARY_CROSS_ENTROPIES
             and origin not in self.with_logits
             for origin in origins
         )
+
+    def _is_other_name(self, func: cst.BaseExpression) -> bool:
+        """True after `bce = F.binary_cross_entropy`, and `bce = partial(F.binary_cross_entropy, reduction="sum")`."""
+        for value in self.facts.objects.values_of(func):
+            is_partial = isinstance(value, cst.Call) and called_name(value) == "partial" and value.args
+            meant = value.args[0].value if isinstance(value, cst.Call) and is_partial else value
+            if self.facts.names.dotted(meant) == "torch.nn.functional.binary_cross_entropy":
+                return True
+        return False
 
     # -- one site ---------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
@@ -72,10 +73,20 @@ def _where(context: Context, call: cst.Call) -> None:
 def _keep(context: Context, node: cst.BaseExpression) -> None:
     """`.float()`, unless what has that name is cast before."""
     statement = context.facts.tree.statement_of(node)
-    names = {node.value} if isinstance(node, cst.Name) else frozenset()
-    earlier = (one for one, name in context.safety.rebound if name in names and one.function is statement.function)
-    if not any(one.order <= statement.order for one in earlier):
+    if not isinstance(node, cst.Name) or not any(
+        _is_certainly_before(one, name, statement) for one, name in context.safety.rebound if name == node.value
+    ):
         context.safety.keep_float32(node)
+
+
+def _is_certainly_before(cast: Statement, name: str, use: Statement) -> bool:
+    """True for a cast above a statement, or above what holds it, with no other value for that name in between."""
+    outer = next((one for one in use.path() if one.block is cast.block and one.index >= cast.index), None)
+    if outer is None:
+        return False
+    between = cast.block.statements[cast.index : outer.index + 1]
+    written = (inner for one in between for inner in one.descendants() if inner is not use)
+    return not any(path[0] == name for one in written for path in writes(one))
 
 
 def _is_of_large(context: Context, node: cst.BaseExpression) -> bool:

@@ -2,6 +2,7 @@
 
 model.half()                            goes, as network_to_half(model) and its like, and fp32_to_fp16(x) of a copy
 x = x.half()                            goes under the guard, becomes x.float() elsewhere: x may hold integers
+to_half(x)                              the same, for a function that asks for no type
 x.type(torch.cuda.HalfTensor)           x.type(torch.cuda.FloatTensor): it is the way to the device, too
 torch.zeros(n, dtype=torch.half)        torch.zeros(n, dtype=torch.float)
 """
@@ -93,6 +94,11 @@ class Casts:
         first = call.args[0].value
         is_cast = isinstance(first, cst.Call) and form_name(self.facts, first.func) == "tofp16"
         return is_cast and not any(arg.star for arg in call.args)
+
+    def _may_be_of_integers(self, call: cst.Call) -> bool:
+        """True for `to_half(x)` that asks for no type, and an x which nothing shows to be floating."""
+        is_module = self._is_module(call)
+        return not is_module and self._values.may_be_given_integers(call) and not self._is_floating(self._operand(call))
 
     def _operand(self, call: cst.Call) -> cst.BaseExpression:
         """What a call casts."""
@@ -212,7 +218,11 @@ class Casts:
 
     def _lower(self, statement: Statement, call: cst.Call, *, guarded: bool) -> None:
         if self._is_by_function(call):
-            self._take_out(statement, call, self._uncast(self._operand(call)))
+            if self._may_be_of_integers(call) and not guarded:
+                self.lowering.arguments.append(call)
+                self.lowering.floated.append(call)
+            else:
+                self._take_out(statement, call, self._uncast(self._operand(call)))
             return
         assert isinstance(call.func, cst.Attribute)
         receiver, name = call.func.value, call.func.attr.value
