@@ -8,6 +8,7 @@ import pytest
 
 from amp_migrate import migrate_project
 from amp_migrate.files.casting import Casting, casting_of
+from amp_migrate.files.helpers import Helpers
 
 SCRIPT = """import torch
 from apex import amp
@@ -336,3 +337,21 @@ def test_layers_of_apex_that_take_half_weights_only_keep_the_script_on_apex(tmp_
 )
 def test_a_function_that_only_casts(body: str, expected: Casting | None):
     assert casting_of("half", f"def half(x):\n    {body}\n") is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("marked", True),
+        ("Marks.apply", True),
+        ("partial(marked, mask=None)", True),
+        ("Marks()", False),  # an object: what its class writes when it is set up says nothing of tensors
+    ],
+)
+def test_functions_by_another_name_are_looked_into(tmp_path, value, expected):
+    (tmp_path / "parts.py").write_text(
+        "from functools import partial\n\n\ndef marked(x, mask):\n    x[mask] = mask\n    return x\n\n\n"
+        "class Marks(dict):\n    def __setattr__(self, name, value):\n        self[name] = value\n\n\n"
+        f"_part = {value}\npart = _part\n"
+    )
+    assert Helpers().want_one_dtype(f"{tmp_path}/parts.part") is expected

@@ -224,10 +224,22 @@ def _definitions(resolved: str, *, and_what_they_name: bool = False) -> Iterator
             waiting += [*_imported_from(file, name), *_inherited(file, name)]
         else:
             yield file, definition
-        values = _assigned_in(file).get(name, []) if definition is None else [definition]
-        for value in values if and_what_they_name else ():  # also of `scale = Scale.apply`
+        values = _functions_assigned(file, name) if definition is None else [definition]
+        for value in values if and_what_they_name else ():
             waiting += [(file, node.id) for node in ast.walk(value) if isinstance(node, ast.Name)]
             waiting += _of_modules(file, value)
+
+
+def _functions_assigned(file: Path, name: str) -> list[ast.expr]:
+    """What `scale = Scale.apply` and `loss = partial(focal, gamma=2)` call by another name; an object is no function,
+    whatever the methods of its class do.
+    """
+    return [
+        value
+        for value in _assigned_in(file).get(name, [])
+        if isinstance(value, (ast.Name, ast.Attribute))
+        or (isinstance(value, ast.Call) and called_name(value) == "partial")
+    ]
 
 
 def _inherited(file: Path, name: str) -> Iterator[tuple[Path, str]]:
