@@ -13,6 +13,7 @@ from amp_migrate.check.violation import Violation
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.facts.tree import grown
+from amp_migrate.files.helpers import forget_parsed
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding, Inseparable, Refusal
 from amp_migrate.modernise import modernise
@@ -93,6 +94,7 @@ def forget_modules() -> None:
     if parse.cache_info().currsize > _MODULES_OF_MANY_UNITS:
         for kept in (parse, module_text, grown):
             kept.cache_clear()
+    forget_parsed(_MODULES_OF_MANY_UNITS)
 
 
 def modernise_and_check(

@@ -562,3 +562,10 @@ def _speaks_of_gradients(definition: ast.AST) -> bool:
     names -= {"no_grad", "enable_grad", "set_grad_enabled", "requires_grad", "requires_grad_"}
     words = ("grad", "norm", "clip", "backward", "hook")
     return "step" in attributes or any(word in name.lower() for name in names for word in words)
+
+
+def forget_parsed(most: int) -> None:
+    """Frees the syntax trees that are kept of files, where they are more than so many."""
+    if _parsed.cache_info().currsize > most:
+        for kept in (_parsed, _bound, _given_bool, _assigned_in, _definitions_in, _called_from):
+            kept.cache_clear()
