@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from amp_migrate.facts.elsewhere import Nowhere
@@ -54,7 +54,7 @@ class Helpers:
         self.declared_torch = declared_torch or Nowhere().declared_torch
         self._holding = holding or (lambda words: [])
 
-    @property
+    @cached_property
     def makes_by_settings(self) -> bool:
         return bool(self._holding(_BY_SETTINGS))
 

@@ -102,11 +102,10 @@ class _Comparer:
         if not any(self.facts.objects.may_be(given[one].name, optimizers) for one in asked & given.keys() - {None}):
             return False
         scaled = [one for one in self._scaled if one.inside(statement)]
-        for site in self.facts.calls.callers(function):
-            if not is_left_out(self.facts, statement, site, function):
-                if any(is_left_out(self.facts, one, site, function) for one in scaled):
-                    return True
-        return False
+        asking = (
+            one for one in self.facts.calls.callers(function) if not is_left_out(self.facts, statement, one, function)
+        )
+        return any(is_left_out(self.facts, one, site, function) for site in asking for one in scaled)
 
     def _optimizers(self, backward: Backward) -> Iterator[Object]:
         for optimizer in backward.optimizers:
