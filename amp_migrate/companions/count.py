@@ -12,14 +12,12 @@ from amp_migrate.apex_exports import APEX_EXPORTS
 from amp_migrate.companions.table import canonical
 from amp_migrate.companions.uses import is_known
 from amp_migrate.files.bindings import imported, stars_of
+from amp_migrate.files.syntax import tree_of
 
 
 def count_uses(source: bytes) -> int:
     """The places outside of imports that name something of Apex beside amp; none where the file does not parse."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return 0
+    tree = tree_of(source)
     paths: dict[str, str] = {}
     for node in ast.walk(tree):
         paths |= {name: f"{module}.{name}" for module in stars_of(node) for name in APEX_EXPORTS.get(module, ())}

@@ -20,6 +20,7 @@ from amp_migrate.companions.stage import Stage, keeps_apex, migrate_companions, 
 from amp_migrate.companions.table import APEX_ONLY, COMPANIONS, canonical, family, words_in
 from amp_migrate.files.bindings import imported, stars_of
 from amp_migrate.files.helpers import Helpers
+from amp_migrate.files.syntax import tree_of
 from amp_migrate.processes import Died
 from amp_migrate.result import Result
 from amp_migrate.sources.screen import IMPORTS_APEX
@@ -104,10 +105,7 @@ def _kept_by_others(used: Mapping[Path, _Uses], stages: Mapping[Path, Stage]) ->
 
 
 def _uses(source: bytes) -> _Uses:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return _Uses(frozenset(), frozenset())
+    tree = tree_of(source)
     paths = dict(_from_apex(tree))
     tests = [node.args[1] for node in ast.walk(tree) if _is_type_test(node)]
     tested = {id(node) for test in tests for node in ast.walk(test)}
@@ -127,10 +125,7 @@ def _is_type_test(node: ast.AST) -> TypeGuard[ast.Call]:
 
 def _names_of_apex(source: bytes) -> set[str]:
     """What a file imports from Apex, and what it sets beside such an import, in the same `try`."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
+    tree = tree_of(source)
     attempts = (node for node in ast.walk(tree) if isinstance(node, ast.Try) and any(_from_apex(node)))
     beside = (part.id for attempt in attempts for part in ast.walk(attempt) if _is_set(part))
     return {name for name, _ in _from_apex(tree)}.union(beside)

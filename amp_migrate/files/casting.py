@@ -7,6 +7,7 @@ import enum
 from collections.abc import Mapping
 
 from amp_migrate.files.bindings import called_name
+from amp_migrate.files.syntax import tree_of
 
 # Questions, and what puts values into containers and takes them out.
 _CARRIES = frozenset(
@@ -35,11 +36,7 @@ def casting_of(name: str, source: str) -> Casting | None:
     """
     if "half" not in source and "float16" not in source:
         return None
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return None
-    functions = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
+    functions = {one.name: one for one in tree_of(source).body if isinstance(one, ast.FunctionDef)}
     if name not in functions or not _makes_half(functions[name]) or not _only_carries(functions, name, set()):
         return None
     asks = any(isinstance(node, _ASKS) for node in ast.walk(functions[name]))

@@ -13,6 +13,7 @@ from pathlib import Path
 from amp_migrate.files.bindings import called_name, imported, stars_of
 from amp_migrate.files.imports import canonical, modules_in, package_of_names, split
 from amp_migrate.files.read import read_regular
+from amp_migrate.files.syntax import tree_of
 from amp_migrate.vocabulary import IMPORTERS
 from amp_migrate.vocabulary import UNARY_MODULES as MODULES
 
@@ -86,11 +87,7 @@ def local_modules(path: Path, source: bytes) -> Iterator[tuple[Path, bytes]]:
 
 def imported_files(path: Path, source: bytes) -> Iterator[Path]:
     """The local files that a script imports itself, by their resolved paths."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(source)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         known = [canonical(path, dotted) for dotted in (*names, *(name for _, name in imported(node)), *stars_of(node))]
         for found in map(split, (*known, *_imported_by_name(path, node))):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from amp_migrate.files.syntax import tree_of
+
 
 def deepest(source: bytes) -> tuple[int, int]:
     """How deep LibCST's tree of a source is, about, and the line (from 1) where it is so; 0 for what does not parse."""
-    try:
-        waiting: list[tuple[int, int, ast.AST]] = [(0, 1, ast.parse(source))]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return 0, 1
+    waiting: list[tuple[int, int, ast.AST]] = [(0, 1, tree_of(source))]
     most = (0, 1)
     while waiting:
         depth, line, node = waiting.pop()

@@ -15,6 +15,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
+from amp_migrate.files.syntax import tree_of
 from amp_migrate.sources.screen import may_hold_native_amp
 
 
@@ -110,7 +111,7 @@ def own_loop_in_float32(source: bytes) -> tuple[int, str] | None:
     if not _may_import(source) or may_hold_native_amp(source):
         return None
     loops = [one for one in _OWN_LOOPS if _is_used(one, source)]
-    tree = _parsed(source) if loops else ast.Module([], [])
+    tree = tree_of(source) if loops else ast.Module([], [])
     for loop in loops:
         calls = list(_made(loop, tree))
         if calls and not any(_is_decided(loop, call) for call in calls):
@@ -127,14 +128,6 @@ def _is_used(loop: OwnLoop, source: bytes) -> bool:
     if not any(f"{maker}(".encode() in source for maker in loop.makers) or loop.needs.search(source) is None:
         return False
     return loop.knows is None or loop.knows.search(source) is None
-
-
-def _parsed(source: bytes) -> ast.Module:
-    """Nothing at all, for what does not parse."""
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module([], [])
 
 
 def _made(loop: OwnLoop, tree: ast.Module) -> Iterator[ast.Call]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 
+from amp_migrate.files.syntax import tree_of
+
 _WITHOUT_GRADIENTS = frozenset(("no_grad", "inference_mode", "set_grad_enabled", "eval"))
 
 
@@ -84,4 +86,4 @@ def _has_backward(definition: ast.stmt) -> bool:
 
 def _defined(source: bytes) -> dict[str, ast.stmt]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return {node.name: node for node in ast.parse(source).body if isinstance(node, kinds)}
+    return {node.name: node for node in tree_of(source).body if isinstance(node, kinds)}

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from amp_migrate.files.syntax import tree_of
 from amp_migrate.units.sources import Node, Sources
 
 _UNNAMED = re.compile(r"__\w+__|forward")  # called without their names
@@ -34,7 +35,7 @@ def receivers(sources: Sources, file: Path, name: str, members: Iterable[Path]) 
 
 def _taken(source: bytes, owner: str, method: str) -> tuple[int, float] | None:
     """How many arguments a method takes at least and at most, `self` left out."""
-    for node in ast.parse(source).body:
+    for node in tree_of(source).body:
         for inner in node.body if isinstance(node, ast.ClassDef) and node.name == owner else ():
             if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and inner.name == method:
                 given = inner.args
@@ -46,11 +47,7 @@ def _taken(source: bytes, owner: str, method: str) -> tuple[int, float] | None:
 
 def _given(source: bytes, method: str) -> Iterator[int]:
     """How many arguments the calls of a method of that name have; none with stars, of which nobody knows."""
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in nodes:
+    for node in ast.walk(tree_of(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == method:
             if not any(isinstance(arg, ast.Starred) for arg in node.args):
                 yield len(node.args) + len(node.keywords)

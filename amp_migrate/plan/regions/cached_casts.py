@@ -21,6 +21,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import JUMPS, Class, Function, Statement
+from amp_migrate.files.syntax import tree_of
 from amp_migrate.findings import Finding
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.region import Region
@@ -120,10 +121,7 @@ def _parsed(facts: Facts, function: Function) -> ast.AST | None:
     text = facts.text(function.node)
     if not any(word in text for word in _WITHOUT_GRADIENTS):  # hardly any function has one, and parsing is slow
         return None
-    try:
-        return ast.parse(textwrap.dedent(text))
-    except SyntaxError:  # texts of several lines that start left of the code
-        return None
+    return tree_of(textwrap.dedent(text))  # nothing, for texts of several lines that start left of the code
 
 
 def _families(facts: Facts, forwards: Forwards, inside: list[Statement]) -> Iterator[list[ast.ClassDef]]:
@@ -145,8 +143,7 @@ def _class_names(facts: Facts, made: object) -> Iterator[list[str]]:
 
 def _class_at(facts: Facts, resolved: str) -> Iterator[ast.ClassDef]:
     source, name = facts.elsewhere.source_of(resolved), resolved.rpartition(".")[2]
-    tree = ast.parse(source) if source is not None else ast.Module([], [])
-    yield from (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name)
+    yield from (one for one in tree_of(source or b"").body if isinstance(one, ast.ClassDef) and one.name == name)
 
 
 def _family_runs_both_ways(family: list[ast.ClassDef]) -> bool:

@@ -13,6 +13,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.files.averaging import SUMS, only_averages, sums_over_processes
+from amp_migrate.files.syntax import tree_of
 from amp_migrate.findings import Refusal
 
 _SUMMING = re.compile(r"reduce|average|avg|sync", re.IGNORECASE)
@@ -119,10 +120,7 @@ class Averages:
     def _ast(self, node: cst.CSTNode) -> ast.AST:
         if node not in self._parsed:
             text = "" if isinstance(node, cst.Module) else textwrap.dedent(cst.Module([]).code_for_node(node))
-            try:
-                self._parsed[node] = ast.parse(text)
-            except SyntaxError:  # a line that continues another one
-                self._parsed[node] = ast.Module([], [])
+            self._parsed[node] = tree_of(text)  # nothing, for a line that continues another one
         return self._parsed[node]
 
 

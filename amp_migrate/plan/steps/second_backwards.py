@@ -24,6 +24,7 @@ from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.dataflow import backward_slice, reads
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.files.scale_free import is_scale_free
+from amp_migrate.files.syntax import tree_of
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.roles import Roles
@@ -136,9 +137,7 @@ def reads_directions(facts: Facts, name: str) -> bool:
 
 @lru_cache(maxsize=1024)  # a unit is tried several times, and many of its calls are of one name
 def _defines_scale_free(source: bytes, name: str) -> bool:
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError):
-        return False
-    defined = [node for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name]
+    defined = [
+        node for node in tree_of(source).body if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name
+    ]
     return len(defined) == 1 and not getattr(defined[0], "bases", []) and is_scale_free(defined[0])

@@ -1,0 +1,32 @@
+"""Code on disk that computes a binary cross entropy, which raises under autocast."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from amp_migrate.files.bindings import called_name
+from amp_migrate.files.contents import Definition
+from amp_migrate.files.definitions import values_of
+from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
+
+
+def computes_bce(file: Path, definition: Definition) -> bool:
+    """True for a binary cross entropy, and for the name of one that stands at the top of a file."""
+    if "autocast" in _names_called(definition):
+        return False
+    names = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
+    values = (value for name in names for value in values_of(file, name))
+    called = (_names_called(definition), *map(_names_in, values))
+    return any(one & BINARY_CROSS_ENTROPIES for one in called)
+
+
+def _names_called(node: ast.AST) -> set[str]:
+    return {called_name(call) for call in ast.walk(node) if isinstance(call, ast.Call)}
+
+
+def _names_in(value: ast.expr) -> set[str]:
+    """Of `nn.BCELoss()`, `F.binary_cross_entropy` and `partial(F.binary_cross_entropy, reduction="sum")`."""
+    parts = list(ast.walk(value))
+    attributes = {part.attr for part in parts if isinstance(part, ast.Attribute)}
+    return attributes | {part.id for part in parts if isinstance(part, ast.Name)}
