@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections import Counter
 from collections.abc import Sequence
 
@@ -94,6 +95,7 @@ def forget_modules() -> None:
     if parse.cache_info().currsize > _MODULES_OF_MANY_UNITS:
         for kept in (parse, module_text, grown):
             kept.cache_clear()
+        gc.collect()
     forget_parsed(_MODULES_OF_MANY_UNITS)
 
 

@@ -35,6 +35,8 @@ def canonical(importer: Path, dotted: str) -> str:
     if level:
         package = str(file.parents[min(level, len(file.parents)) - 1])
         return _descend(package, parts) or _joined(package, parts)
+    if not parts or parts[0] not in _first_names(str(file.parent)):
+        return dotted  # as most are: of installed packages
     return _absolute(file, parts) or dotted
 
 
@@ -95,8 +97,14 @@ def module_name(file: Path) -> str:
 
 def forget() -> None:
     """Look at the disk again: what was found is remembered for the life of the process."""
-    for lookup in (split, _absolute, _followed, _roots, _names, _added_to_path, _defines):
+    for lookup in (split, _first_names, _absolute, _followed, _roots, _names, _added_to_path, _defines):
         lookup.cache_clear()
+
+
+@cache
+def _first_names(folder: str) -> frozenset[str]:
+    """What an absolute import of a script in `folder` may begin with, if it is of the project."""
+    return frozenset(name.removesuffix(".py") for root in _roots(folder) for name in _names(root))
 
 
 @cache
@@ -150,7 +158,7 @@ def _descend(folder: str, parts: tuple[str, ...]) -> str | None:
         return _descend(below, rest) or _joined(below, rest)
     if _is_module(below):
         return _joined(below, rest)
-    return _descend(below, rest)
+    return _descend(below, rest) if parts[0] in _names(folder) else None
 
 
 def _joined(module: str, names: tuple[str, ...]) -> str:
@@ -162,7 +170,8 @@ def _joined_path(folder: str, name: str) -> str:
 
 
 def _is_package(path: str) -> bool:
-    return "__init__.py" in _names(path)
+    folder, _, name = path.rpartition(os.sep)
+    return name in _names(folder) and "__init__.py" in _names(path)
 
 
 def _is_module(path: str) -> bool:
