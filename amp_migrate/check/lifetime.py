@@ -10,7 +10,7 @@ from amp_migrate.check.scalers import Event, Scalers
 from amp_migrate.check.unseen import Unseen
 from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import Object
+from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.variables import Variable
 

@@ -13,7 +13,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.elements import are_different_elements, is_other_element
-from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 
 _SCALERS = frozenset(("GradScaler", "ShardedGradScaler"))

@@ -14,7 +14,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 import libcst as cst
 
 from amp_migrate.facts.identity import Identity, Key
-from amp_migrate.facts.objects import Objects, Store
+from amp_migrate.facts.objects import Objects
+from amp_migrate.facts.stores import Store
 from amp_migrate.facts.values import UNKNOWN, Values, literal_value
 
 Case = Mapping[Hashable, object]

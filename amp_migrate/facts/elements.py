@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.objects import ANY, Objects, subscript_key
+from amp_migrate.facts.objects import Objects
+from amp_migrate.facts.stores import ANY, subscript_key
 
 
 def are_different_elements(objects: Objects, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:

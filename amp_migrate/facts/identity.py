@@ -14,7 +14,8 @@ from collections.abc import Hashable
 import libcst as cst
 
 from amp_migrate.facts.names import Names
-from amp_migrate.facts.objects import Objects, subscript_key
+from amp_migrate.facts.objects import Objects
+from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Class, Function
 from amp_migrate.facts.variables import Variable
 

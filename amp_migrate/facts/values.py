@@ -8,7 +8,8 @@ import dataclasses
 import libcst as cst
 
 from amp_migrate.facts.names import Names
-from amp_migrate.facts.objects import Object, Objects
+from amp_migrate.facts.object import Object
+from amp_migrate.facts.objects import Objects
 from amp_migrate.facts.tree import Tree, called_name, walk
 
 _BOOL_CALLS = frozenset("bool isinstance issubclass hasattr callable any all".split())

@@ -23,7 +23,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.objects import Object
+from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Block, Statement, walk
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.parameters import Models, Parameters

@@ -12,7 +12,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import argument_value, called_name
 from amp_migrate.facts.values import literal_value
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Function, walk
 from amp_migrate.plan.loose_tensors import loose_tensors
 from amp_migrate.plan.model import Recognition

@@ -18,7 +18,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import dotted_text
-from amp_migrate.facts.objects import ANY, subscript_key
+from amp_migrate.facts.stores import ANY, subscript_key
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.regions.endings import Endings, inside_methods

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import Object
+from amp_migrate.facts.object import Object
 from amp_migrate.facts.queues import are_queues, taken_from
 from amp_migrate.facts.tree import Class, called_name, walk
 from amp_migrate.plan.safety.registries import REGISTRY

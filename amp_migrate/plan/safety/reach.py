@@ -15,7 +15,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.autograd import is_autograd_function
 from amp_migrate.facts.names import dotted_text
-from amp_migrate.facts.objects import Object
+from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import ANY, Store, subscript_key
+from amp_migrate.facts.stores import ANY, Store, subscript_key
 from amp_migrate.facts.tree import Class, Function, Statement
 from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.model import Recognition

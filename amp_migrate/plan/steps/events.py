@@ -15,7 +15,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_bound_clip, is_clip
-from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition

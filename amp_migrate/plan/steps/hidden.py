@@ -12,7 +12,7 @@ from collections.abc import Iterator, Set
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import Object
+from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition

@@ -15,7 +15,7 @@ import re
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import called_name
 from amp_migrate.findings import Refusal

@@ -10,7 +10,7 @@ What a GradScaler steps is unscaled and looked at before its `step` runs, whatev
 from __future__ import annotations
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Statement
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.paths import Decide, Graph, Point
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal

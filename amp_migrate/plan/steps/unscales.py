@@ -9,8 +9,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
-from amp_migrate.facts.objects import WRAPPERS, ObjectSet
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.paths import Point
+from amp_migrate.facts.points_to import WRAPPERS
 from amp_migrate.facts.tree import Statement, called_name, names_in, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.events import Events, GradientUse, Step

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import subscript_key
+from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Block, Statement
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.fp16_utils.names import ACCESSORS, MODEL_CASTS, PREFIXES, form_name, keeps_keys

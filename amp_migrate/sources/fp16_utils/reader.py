@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import dotted_text
-from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal

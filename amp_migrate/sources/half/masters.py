@@ -21,7 +21,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering

@@ -10,7 +10,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.plan.roles import NOT_FORWARD, Roles
 from amp_migrate.sources.half.modules import Modules

@@ -20,7 +20,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction, negation, unknown
-from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value

@@ -19,7 +19,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, Slice, backward_slice, own_reads, path_of, reads
-from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, children, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward

@@ -9,7 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import Object, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Statement, called_name, walk
 from amp_migrate.sources.plain.own_optimizers import has_param_groups
 

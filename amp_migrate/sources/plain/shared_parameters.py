@@ -21,7 +21,7 @@ from itertools import combinations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import ObjectSet
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.sources.plain.containment import Containment

@@ -1,0 +1,51 @@
+"""What an object is, to the points-to analysis: something that comes from one place in the code."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from amp_migrate.facts.stores import ANY
+
+
+@dataclasses.dataclass(frozen=True)
+class Object:
+    """An object by its origin.
+
+    `kind` is one of import, call, parameter, instance, definition, display, field, name, value; `origin` the
+    node, variable, class or dotted name behind it. A field has the object that holds it in `holder`.
+    """
+
+    kind: str
+    origin: object
+    holder: Object | None = None
+    _hash: int = dataclasses.field(init=False, repr=False, compare=False)  # sets of objects ask for it all the time
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.kind, self.origin, self.holder)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def source(self) -> Object:
+        """The object itself; for a field, what holds it, and what holds that."""
+        return self if self.holder is None else self.holder.source
+
+    @property
+    def depth(self) -> int:
+        return 0 if self.holder is None else self.holder.depth + 1
+
+
+ObjectSet = frozenset[Object]
+
+
+def overlap(one: Object, other: Object) -> bool:
+    """True where two objects may be the same: an unknown element may be any known one."""
+    if one == other:
+        return True
+    if one.kind == other.kind == "field" and one.holder is not None and other.holder is not None:
+        either_any = ANY in (one.origin, other.origin)
+        both_elements = str(one.origin).startswith("[") and str(other.origin).startswith("[")
+        same_field = one.origin == other.origin or (either_any and both_elements)
+        return same_field and overlap(one.holder, other.holder)
+    return False

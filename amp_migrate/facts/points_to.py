@@ -1,0 +1,531 @@
+"""Which objects an expression may mean: a points-to analysis of the files of a unit, answered on demand.
+
+Objects are named by where they come from: a call, an import, a parameter that nothing in the unit calls, an
+instance of a class of the unit, a field of another object. The order of statements and the calling context
+are ignored, so the answer holds every object that the expression can mean, and perhaps some more: good for
+"is this never the optimizer?", not for "are these two always equal?" (that is `identity`).
+
+    model = Net().cuda()          objects(model) == objects(net) == {Call(Net())}
+    train(model)                  with  def train(net): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import libcst as cst
+
+from amp_migrate.facts.answers import Answers
+from amp_migrate.facts.asserted import pattern_asserted
+from amp_migrate.facts.callables import Callables
+from amp_migrate.facts.decorations import Decorations
+from amp_migrate.facts.field_stores import FieldStores
+from amp_migrate.facts.lookups import pattern_meant
+from amp_migrate.facts.names import Names
+from amp_migrate.facts.object import Object, ObjectSet
+from amp_migrate.facts.queues import are_queues, taken_from
+from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
+from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name
+from amp_migrate.facts.variables import Binding, Variable
+
+_DEEPEST = 5
+
+# Calls that return the module that they are given, wrapped or moved, or an optimizer around an optimizer.
+WRAPPERS = frozenset(
+    "DataParallel DistributedDataParallel DDP ApexDDP FullyShardedDataParallel convert_syncbn_model "
+    "convert_sync_batchnorm compile LARC DistributedOptimizer list tuple sorted reversed iter FP16_Optimizer "
+    "__FP16_Optimizer__ wrap_optimizer network_to_half FP16Model FP16_Module BN_convert_float convert_network "
+    "convert_module".split()
+)
+_SAME_RECEIVER = frozenset(
+    "cuda cpu to type train eval half float double apply share_memory requires_grad_ values items".split()
+)
+
+# Dicts of other packages whose elements are their attributes as well.
+_ATTRIBUTE_DICTS = frozenset("Munch munchify EasyDict edict AttrDict DotDict DotMap Bunch".split())
+
+Question = cst.CSTNode | Variable | tuple[Object, str]
+_NOTHING: ObjectSet = frozenset()
+
+
+class PointsTo(Callables):
+    """What expressions of the files of a unit may mean."""
+
+    def __init__(self, tree: Tree, names: Names) -> None:
+        super().__init__(tree, names)
+        self._stores = Stores(tree)
+        self._decorations = Decorations(self, self._stores)
+        self._answers: Answers[Question, ObjectSet] = Answers(_NOTHING)
+        self._field_stores: dict[str, FieldStores[Object]] = {}
+        calls = list(tree.every(cst.Call))
+        for call, statement in calls:
+            if self.function_named(call.func) is None:
+                self._stores.keep_arguments(call, statement)
+        self._link(calls)
+
+    @property
+    def is_settled(self) -> bool:
+        return self._answers.are_final
+
+    def objects(self, node: cst.BaseExpression) -> ObjectSet:
+        """Every object that `node` may mean; constants mean none."""
+        return self._answers.to(node, partial(self._of_expression, node))
+
+    def import_paths(self, node: cst.BaseExpression) -> list[str]:
+        """The dotted names of the imported things that `node` may mean."""
+        return [str(found.origin) for found in self.objects(node) if found.kind == "import"]
+
+    def origins(self, node: cst.BaseExpression) -> set[object]:
+        return {one.origin for one in self.objects(node)}
+
+    def elements(self, node: cst.BaseExpression) -> ObjectSet:
+        """What the elements of a container may mean."""
+        return self._select(self.objects(node), ANY)
+
+    def values_of(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """The expressions that may have been assigned to a name, an attribute or an element as a whole."""
+        variable = self.names.definition(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
+        values = self._values_of_variable(variable) if variable is not None else []
+        if isinstance(node, (cst.Attribute, cst.Subscript)):
+            field = node.attr.value if isinstance(node, cst.Attribute) else subscript_key(node)
+            bases = self.objects(node.value)
+            values += [
+                store.value
+                for store in self._stores.at(field)
+                if not store.selector and bases & self.objects(store.base)
+            ]
+        return values
+
+    def returned_by(self, function: Function) -> list[cst.BaseExpression]:
+        """What a function returns."""
+        return self._stores.returned(function)
+
+    def looked_up_in(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """`torch.optim` of `make(torch.optim, "Adam", weights)`, where the function makes what it looks up in it:
+        `return getattr(module, name)(*args)`.
+        """
+        function = self.called_function(call)
+        if function is None:
+            return []
+        made = [value.func for value in self.returned_by(function) if isinstance(value, cst.Call)]
+        tables = [one.args[0].value for one in made if isinstance(one, cst.Call) and called_name(one) == "getattr"]
+        variables = [variable for one in tables if (variable := self.names.variable_at(one)) is not None]
+        params = [binding.node for one in variables for binding in one.bindings if binding.kind == "param"]
+        return [arg.value for param, arg in self.arguments(call, function) if param in params]
+
+    def has_keys_as_attributes(self, one: Object) -> bool:
+        """True for `Munch()`: what is put into it as `optims[name]` is read as `optims.net`."""
+        return isinstance(one.origin, cst.Call) and called_name(one.origin) in _ATTRIBUTE_DICTS and one.holder is None
+
+    # -- who calls what -------------------------------------------------------------------------------
+
+    def _link(self, calls: list[tuple[cst.Call, Statement]]) -> None:
+        """Find the callers of every function; a call can become clear only through other calls."""
+        defined = {function.name for function in self.tree.functions} | {owner.name for owner in self.tree.classes}
+        linkable = [
+            (call, statement)
+            for call, statement in calls
+            if isinstance(call.func, (cst.Name, cst.Subscript, cst.Call, cst.IfExp))
+            or (isinstance(call.func, cst.Attribute) and (call.func.attr.value in defined or "__call__" in defined))
+        ]
+        targets: dict[cst.Call, tuple[Function, ...]] = {}
+        while found := self._targets(call for call, _ in linkable if call not in targets):
+            targets |= found
+            self._set_callers(linkable, targets)
+        certain = self._targets(targets)
+        if certain != targets:  # what seemed to be the only value while callers were missing is not
+            self._set_callers(linkable, certain)
+
+    def _targets(self, calls: Iterable[cst.Call]) -> dict[cst.Call, tuple[Function, ...]]:
+        found = ((call, self.candidates(call)) for call in calls)
+        return {call: functions for call, functions in found if functions}
+
+    def _set_callers(
+        self, calls: list[tuple[cst.Call, Statement]], targets: dict[cst.Call, tuple[Function, ...]]
+    ) -> None:
+        certain = {call: self.called_function(call) for call in targets}
+        self._callers.clear()
+        self._possible_callers.clear()
+        for call, statement in calls:
+            for function in targets.get(call, ()):
+                kept = self._callers if certain[call] is function else self._possible_callers
+                kept.setdefault(function, []).append((call, statement))
+        self.forget()
+
+    def forget(self) -> None:
+        super().forget()
+        self._answers.forget()
+        self._field_stores.clear()
+
+    # -- resolution -----------------------------------------------------------------------------------
+
+    def _of_expression(self, node: cst.BaseExpression) -> ObjectSet:
+        if isinstance(node, cst.Name):
+            if node.value in ("None", "True", "False"):
+                return _NOTHING
+            variable = self.names.variable_at(node)
+            if variable is not None:
+                return self._of_variable(variable)
+            path = self.names.behind_star(node)
+            return frozenset({Object("name", node.value) if path is None else Object("import", path)})
+        if isinstance(node, cst.Attribute):
+            return self._select(self.objects(node.value), node.attr.value)
+        if isinstance(node, cst.Subscript):
+            return self._of_subscript(node)
+        if isinstance(node, cst.Call):
+            return self._of_call(node)
+        if isinstance(node, cst.IfExp):
+            return self.objects(node.body) | self.objects(node.orelse)
+        if isinstance(node, cst.BooleanOperation):
+            return self.objects(node.left) | self.objects(node.right)
+        if isinstance(node, cst.NamedExpr):
+            return self.objects(node.value)
+        if isinstance(node, cst.Await):
+            return self.objects(node.expression)
+        if isinstance(node, (cst.BaseString, cst.BaseNumber, cst.Ellipsis)):
+            return _NOTHING
+        if isinstance(node, (cst.Tuple, cst.List, cst.Set, cst.Dict, cst.ListComp, cst.GeneratorExp, cst.DictComp)):
+            return frozenset({Object("display", node)})
+        return frozenset({Object("value", node)})
+
+    def _of_subscript(self, node: cst.Subscript) -> ObjectSet:
+        """An element; for a slice of a container in sight, a container of its elements."""
+        held = self.objects(node.value)
+        is_slice = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
+        if is_slice and held and all(one.kind == "display" for one in held):
+            return frozenset({Object("display", node)})
+        return self._select(held, subscript_key(node))
+
+    def _of_variable(self, variable: Variable) -> ObjectSet:
+        return self._answers.to(variable, partial(self._of_bindings, variable))
+
+    def _of_bindings(self, variable: Variable) -> ObjectSet:
+        found = _NOTHING
+        for binding in variable.bindings:
+            found |= self._of_binding(variable, binding)
+        return found
+
+    def _of_binding(self, variable: Variable, binding: Binding) -> ObjectSet:
+        if binding.kind == "import":
+            assert binding.path is not None
+            return self._of_import(binding.path)
+        if binding.kind in ("def", "class"):
+            return frozenset({Object("definition", binding.node)})
+        if binding.kind == "param":
+            return self._of_parameter(variable, binding)
+        if binding.value is None or binding.kind == "augment":
+            return _NOTHING
+        if binding.kind == "with" and not binding.selector:
+            return self._entered(self.objects(binding.value))
+        if binding.kind == "for":
+            return self._of_loop_variable(binding.value, binding.selector)
+        parts = self._returned_parts(binding.value, binding.selector)
+        return self._walk(self.objects(binding.value), binding.selector) if parts is None else parts
+
+    def _entered(self, objects: ObjectSet) -> ObjectSet:
+        """What `with manager as target` binds: what the `__enter__` of a class of the unit returns, or the manager."""
+        found = _NOTHING
+        for one in objects:
+            methods = self._methods(one.origin, "__enter__") if isinstance(one.origin, Class) else ()
+            given = [value for method in methods for value in self._stores.returned(method)]
+            found |= frozenset(held for value in given for held in self.objects(value)) if given else {one}
+        return found
+
+    def _of_import(self, path: str) -> ObjectSet:
+        found = self.names.variable_behind(path)
+        return self._of_variable(found) if found is not None else frozenset({Object("import", path)})
+
+    def _of_parameter(self, variable: Variable, binding: Binding) -> ObjectSet:
+        function = variable.scope.owner
+        if not isinstance(function, Function) or not isinstance(binding.node, cst.Param):
+            return frozenset({Object("parameter", variable)})
+        params = function.parameters
+        if function.owner is not None and function.is_method and params and params[0] is binding.node:
+            if function.has_decorator("classmethod"):
+                return frozenset(Object("definition", owner.node) for owner in self.derived(function.owner))
+            return frozenset({Object("instance", self.root_class(function.owner))})
+        found = self.objects(binding.value) if binding.value is not None else _NOTHING
+        callers = self.possible_callers(function)
+        for call, _ in callers:
+            arg = self.argument(call, function, binding.node)
+            if arg is not None:
+                found |= self.objects(arg.value)
+            elif any(given.star for given in call.args):
+                found |= self._of_starred(call, function, variable, binding.node)
+        decorated = {Object("definition", node) for node in self._decorations.given(function, binding.node)}
+        return found | decorated if callers or decorated else found | {Object("parameter", variable)}
+
+    def _of_starred(self, call: cst.Call, function: Function, variable: Variable, param: cst.Param) -> ObjectSet:
+        """What starred arguments give a parameter, as far as they are in sight."""
+        values = self._starred_values(call, function, param)
+        if values is None:
+            return frozenset({Object("parameter", variable)})
+        return frozenset(one for value in values for one in self.objects(value))
+
+    def _starred_values(self, call: cst.Call, function: Function, param: cst.Param) -> list[cst.BaseExpression] | None:
+        """What a parameter gets by a call's stars: what the function around it was given, and hands on, or what stands
+        under its name in the dicts that it is given as `**built`; None where some are not in sight.
+        """
+        handed = self.handed_on(call, function, param)
+        if handed is not None:
+            return [arg.value for arg in handed]
+        held = [self.objects(arg.value) for arg in call.args if arg.star]
+        dicts = [one for objects in held for one in objects if isinstance(one.origin, cst.Dict)]
+        is_known = all(objects and objects <= set(dicts) for objects in held)
+        if not is_known or any(arg.star == "*" for arg in call.args):
+            return None
+        field = f"[{param.name.value!r}]"
+        stored = [store for store in self._stores.at(field) if not store.selector]
+        given = [value for one in dicts for value in _items(one.origin, field)]
+        return given + [store.value for store in stored if not self.objects(store.base).isdisjoint(dicts)]
+
+    def _of_loop_variable(self, source: cst.BaseExpression, selector: tuple[int, ...]) -> ObjectSet:
+        """What `for target in source` binds: an element, or with zip and enumerate one of several."""
+        if isinstance(source, cst.Call) and isinstance(source.func, cst.Name) and selector:
+            plain = [arg.value for arg in source.args if arg.keyword is None and not arg.star]
+            if source.func.value == "zip" and selector[0] < len(plain):
+                return self._of_loop_variable(plain[selector[0]], selector[1:])
+            if source.func.value == "enumerate" and plain:
+                return self._of_loop_variable(plain[0], selector[1:]) if selector[0] == 1 else _NOTHING
+        if isinstance(source, cst.Call) and isinstance(source.func, cst.Attribute) and selector:
+            if source.func.attr.value == "items" and not source.args:
+                return self._walk(self.elements(source.func.value), selector[1:]) if selector[0] == 1 else _NOTHING
+        return self._walk(self.elements(source), selector)
+
+    def _walk(self, objects: ObjectSet, selector: tuple[int, ...]) -> ObjectSet:
+        for index in selector:
+            objects = self._select(objects, f"[{index}]")
+        return objects
+
+    def _of_call(self, node: cst.Call) -> ObjectSet:
+        func = node.func
+        name = called_name(node)
+        first = next((arg for arg in node.args if not arg.star), None)
+        if name in _SAME_RECEIVER and isinstance(func, cst.Attribute):
+            return self.objects(func.value)
+        if name in WRAPPERS and first is not None:
+            return self.objects(first.value)
+        if name in ("eval", "getattr") and (meant := self._looked_up(node)):
+            return meant
+        if name == "getattr" and (attribute := self._attribute_named(node)) is not None:
+            otherwise = self.objects(node.args[2].value) if len(node.args) > 2 else _NOTHING
+            return self._select(self.objects(node.args[0].value), attribute) | otherwise
+        if made := self.classes_made(node):
+            return frozenset({Object("instance", self.root_class(one)) for one in made})
+        if self.looked_up_in(node):
+            return frozenset({Object("call", node)})  # what comes of it differs from call to call
+        if functions := self._functions_run(node):
+            returned = frozenset(Object("instance", self.root_class(one)) for one in self.classes_among(node))
+            for function in functions:
+                for value in self._stores.returned(function):
+                    returned |= self._returned(node, function, value)
+            return returned
+        given = self._initialized(node)
+        if given is not None and given[1] is None:
+            return self.objects(given[0])
+        if name == "get" and isinstance(func, cst.Attribute) and node.args:
+            held = self.objects(func.value)
+            if held and all(isinstance(one.origin, cst.Dict) for one in held):
+                return self._select(held, ANY)
+        if put := self._out_of_queue(node):
+            return put
+        if "apex.amp.init" in self.import_paths(func):
+            return self._of_import("apex.amp")  # the old handle has the interface of the module
+        if first is not None and self.names.dotted(func) == "importlib.import_module":
+            if isinstance(first.value, cst.SimpleString):
+                return self._of_import(str(first.value.evaluated_value))
+        return frozenset({Object("call", node)})
+
+    def _out_of_queue(self, call: cst.Call) -> ObjectSet:
+        """What `waiting.get()` hands out, as far as it is put in by the unit."""
+        queue = taken_from(call)
+        if queue is None or not are_queues(self.origins(queue)):
+            return _NOTHING
+        return frozenset(one for queued in self.objects(queue) for one in self._stored(queued, ANY))
+
+    def _looked_up(self, call: cst.Call) -> ObjectSet:
+        """The definitions that `eval("Net" + name)` and `getattr(nets, "make_" + name)` may mean. Where it is open,
+        those of a module that defines nothing but functions; else nothing.
+        """
+        is_eval = called_name(call) == "eval"
+        if not isinstance(call.func, cst.Name) or len(call.args) < (1 if is_eval else 2):
+            return _NOTHING
+        module = self.tree.root_of(call) if is_eval else self.names.module(call.args[0].value)
+        text = call.args[0 if is_eval else 1].value
+        pattern = pattern_meant(self.values_of(text) if isinstance(text, cst.Name) else [text])
+        pattern = pattern or pattern_asserted(self.tree, self.names, text)
+        if module is None or (is_eval and pattern is None):
+            return _NOTHING
+        variables = self.names.scopes[module].variables.values()
+        if pattern is None:
+            own = [one for one in variables if any(binding.kind in ("def", "class") for binding in one.bindings)]
+            found = [one for variable in own for one in self._of_variable(variable)]
+            return frozenset(found) if all(isinstance(one.origin, cst.FunctionDef) for one in found) else _NOTHING
+        named = [
+            one for variable in variables if pattern.fullmatch(variable.name) for one in self._of_variable(variable)
+        ]
+        return frozenset(one for one in named if isinstance(one.origin, (cst.ClassDef, cst.FunctionDef)))
+
+    def _attribute_named(self, call: cst.Call) -> str | None:
+        """`net` of `getattr(holder, "net")`."""
+        named = call.args[1].value if isinstance(call.func, cst.Name) and len(call.args) > 1 else None
+        value = named.evaluated_value if isinstance(named, cst.SimpleString) else None
+        return value if isinstance(value, str) else None
+
+    def _functions_run(self, call: cst.Call) -> list[Function]:
+        """The function that a call runs; else all those of a table, or of the classes that its object may be of."""
+        certain = self.called_function(call)
+        if certain is not None:
+            return [certain]
+        possible = self.candidates(call)
+        return [] if any(function.name == "__init__" for function in possible) else list(possible)
+
+    def _returned_parts(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> ObjectSet | None:
+        """What `model, state = load(model, path)` binds, where the function returns displays: None for other values."""
+        functions = self._functions_run(value) if isinstance(value, cst.Call) and len(selector) == 1 else []
+        if not functions:
+            return None
+        assert isinstance(value, cst.Call)
+        found = _NOTHING
+        for function, returned in ((one, given) for one in functions for given in self._stores.returned(one)):
+            if not isinstance(returned, cst.Tuple) or len(returned.elements) <= selector[0]:
+                return None
+            element = returned.elements[selector[0]]
+            if isinstance(element, cst.StarredElement):
+                return None
+            found |= self._returned(value, function, element.value)
+        return found
+
+    def _returned(self, call: cst.Call, function: Function, value: cst.BaseExpression) -> ObjectSet:
+        """What one call returns: for a parameter that comes back as it was, the argument of this very call."""
+        variable = self.names.variable_at(value) if isinstance(value, cst.Name) else None
+        if variable is not None and [binding.kind for binding in variable.bindings] == ["param"]:
+            param = variable.bindings[0].node
+            arg = self.argument(call, function, param) if isinstance(param, cst.Param) else None
+            if arg is not None:
+                return self.objects(arg.value)
+        return self.objects(value)
+
+    def _initialized(self, node: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression | None] | None:
+        """Models and optimizers of an `amp.initialize`: it returns the very objects that it is given."""
+        if not isinstance(node.func, (cst.Name, cst.Attribute)):
+            return None
+        if "apex.amp.initialize" not in self.import_paths(node.func):
+            return None
+        given: dict[str, cst.BaseExpression] = {}
+        for name, arg in zip(("models", "optimizers"), node.args, strict=False):
+            if arg.keyword is None and not arg.star:
+                given[name] = arg.value
+        for arg in node.args:
+            if arg.keyword is not None:
+                given[arg.keyword.value] = arg.value
+        if "models" not in given:
+            return None
+        optimizers = given.get("optimizers")
+        if isinstance(optimizers, cst.Name) and optimizers.value == "None":
+            optimizers = None
+        return given["models"], optimizers
+
+    def _select(self, objects: ObjectSet, field: str) -> ObjectSet:
+        found: set[Object] = set()
+        for one in objects:
+            found |= self._answers.to((one, field), partial(self._field, one, field))
+        return frozenset(found)
+
+    def _field(self, one: Object, field: str) -> ObjectSet:
+        if one.kind == "import":
+            return self._of_import(self.names.elsewhere.member(str(one.origin), field))
+        if field == "module":
+            return frozenset({one})  # DataParallel and DDP hold the model under `.module`
+        if one.kind == "display" and field.startswith("["):
+            held = self._element(one.origin, field)
+            return held if isinstance(one.origin, cst.Tuple) else held | self._stored(one, field)
+        if one.kind == "call" and isinstance(one.origin, cst.Call):
+            given = self._initialized(one.origin)
+            if given is not None and field in ("[0]", "[1]"):
+                part = given[0] if field == "[0]" else given[1]
+                return self.objects(part) if part is not None else _NOTHING
+        stored = self._stored(one, field)
+        if self.has_keys_as_attributes(one) and not field.startswith("["):
+            stored |= self._stored(one, f"[{field!r}]")
+            if stored:
+                return stored
+        if one.kind == "instance" or isinstance(one.origin, cst.ClassDef):
+            stored |= self._class_level(one, field)
+            if stored:
+                return stored
+        if one.depth >= _DEEPEST:
+            return stored | {one}
+        return stored | {Object("field", field, one)}
+
+    def _stored(self, one: Object, field: str) -> ObjectSet:
+        if field not in self._field_stores:
+            self._field_stores[field] = FieldStores(self._stores_like(field), self.objects, self._answers.knows)
+        found: set[Object] = set()
+        for store in self._field_stores[field].by(one):
+            found |= self._walk(self.objects(store.value), store.selector)
+        return frozenset(found)
+
+    def _stores_like(self, field: str) -> list[Store]:
+        """The stores that a field may be of: any element is that of a key, and the one of a key may be any element."""
+        keys = self._stores.elements() if field == ANY else [field, ANY] if field.startswith("[") else [field]
+        return [store for key in keys for store in self._stores.at(key)]
+
+    def _class_level(self, one: Object, field: str) -> ObjectSet:
+        """Variables in the class body are attributes of the class, and of the instances, too."""
+        found = _NOTHING
+        own = self.ancestors(self.tree.class_at[one.origin]) if isinstance(one.origin, cst.ClassDef) else ()
+        for owner in self.tree.classes:
+            if owner in own or self.root_class(owner) is one.origin:
+                scope = self.names.scopes.get(owner)
+                variable = scope.variables.get(field) if scope is not None else None
+                if variable is not None and not any(b.kind in ("def", "class") for b in variable.bindings):
+                    found |= self._of_variable(variable)
+                if field in owner.methods and owner.methods[field].is_property:
+                    for value in self._stores.returned(owner.methods[field]):
+                        found |= self.objects(value)
+        return found
+
+    def _element(self, node: object, field: str) -> ObjectSet:
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            return self.objects(node.elt)
+        if isinstance(node, cst.DictComp):
+            return self.objects(node.value)
+        found = _NOTHING
+        if isinstance(node, cst.Subscript):
+            return self.elements(node.value)
+        if isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+            for index, element in enumerate(node.elements):
+                if isinstance(element, cst.StarredElement):
+                    found |= self.elements(element.value)
+                elif field in (ANY, f"[{index}]"):
+                    found |= self.objects(element.value)
+        elif isinstance(node, cst.Dict):
+            for value in _items(node, field):
+                found |= self.objects(value)
+        return found
+
+    def _values_of_variable(self, variable: Variable) -> list[cst.BaseExpression]:
+        values = []
+        for binding in variable.bindings:
+            if binding.value is not None and not binding.selector and binding.kind in ("assign", "param"):
+                values.append(binding.value)
+            function = variable.scope.owner
+            if binding.kind == "param" and isinstance(function, Function) and isinstance(binding.node, cst.Param):
+                for call, _ in self.possible_callers(function):
+                    arg = self.argument(call, function, binding.node)
+                    if arg is not None:
+                        values.append(arg.value)
+                    elif any(given.star for given in call.args):
+                        values += self._starred_values(call, function, binding.node) or []
+        return values
+
+
+def _items(node: object, field: str) -> Iterator[cst.BaseExpression]:
+    """The values that a dict display may hold under a key."""
+    for item in node.elements if isinstance(node, cst.Dict) else ():
+        if isinstance(item, cst.DictElement):
+            key = string_key(item.key) if isinstance(item.key, cst.SimpleString) else field
+            if field in (ANY, key):
+                yield item.value
