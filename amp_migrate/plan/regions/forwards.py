@@ -57,12 +57,12 @@ class Forwards:
         if self.roles.is_forward(call):
             return True
         name = called_name(call)
-        if name in DATA_CALLS or self.facts.objects.is_partial(call):
+        function = self.facts.objects.called_function(call)
+        if self.facts.objects.is_partial(call) or (function is None and name in DATA_CALLS):
             return False
         bound = self.facts.objects.partial_behind(call.func) if isinstance(call.func, cst.Name) else None
         if bound is not None and any(self._is_whole_model(arg.value) for arg in bound.args[1:]):
             return True
-        function = self.facts.objects.called_function(call)
         if function is not None:
             return self.function_runs_model(function)
         if name[:1].isupper() or any(word in name.lower() for word in _PREPARING):

@@ -2,13 +2,15 @@
 
 scores = torch.stack(parts, dim=1)              made here
 best = scores.clone().detach()                  a view of what is made here
-scores, state = self.net(x, state)              made there, and only returned
+scores, state = self.net(x, state)              made there, and only returned; an earlier value of that name may be read
 """
 
 from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.facts import Facts
+from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.safety.precision import IN_FLOAT32, IN_HALF, Precision, Precisions
 
@@ -47,6 +49,14 @@ def _returns_fresh(precisions: Precisions, returned: cst.BaseExpression, place: 
     element = returned.elements[place].value
     if not isinstance(element, cst.Name):
         return _makes(precisions, element)
-    variable = precisions.facts.names.variable_at(element)
-    is_only_returned = variable is not None and len(variable.loads) == 1
-    return is_only_returned and is_fresh(precisions, element)
+    return _is_only_returned(precisions.facts, element) and is_fresh(precisions, element)
+
+
+def _is_only_returned(facts: Facts, returned: cst.Name) -> bool:
+    """True where nobody but the `return` reads what a local variable holds there."""
+    variable = facts.names.variable_at(returned)
+    if variable is None:
+        return False
+    held = reaching(variable, facts.tree.statement_of(returned))
+    others = [load for load in variable.loads if load is not returned]
+    return not any(one in held for load in others for one in reaching(variable, facts.tree.statement_of(load)))
