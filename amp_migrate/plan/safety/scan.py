@@ -35,6 +35,7 @@ from amp_migrate.plan.safety.products import keep_product
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.recursions import keep_recursions
 from amp_migrate.plan.safety.repairs import Safety
+from amp_migrate.plan.safety.samples import draw_in_float32
 from amp_migrate.plan.safety.self_products import isolate_self_products
 from amp_migrate.plan.safety.sparse import isolate_sparse_products
 from amp_migrate.plan.safety.statistics import isolate_statistics
@@ -69,6 +70,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     isolate_products_beside_decompositions(context)
     isolate_phases(context)
     keep_linear_algebra(context)
+    draw_in_float32(context)
     keep_probabilities(context)
     keep_epsilons(context)
     keep_areas(context)
