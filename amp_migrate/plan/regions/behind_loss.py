@@ -95,11 +95,14 @@ class BehindLoss:
         return not self.found.evaluates and any(self.barriers.takes_gradient(statement) for statement in made)
 
     def _slice_attribute(self, statement: Statement, path: Path) -> bool:
-        """An attribute that another method of the class sets: its forward is in that method."""
+        """An attribute that another method of the class sets: its forward is in that method. What it computes without
+        gradients, such as the actions of a replay buffer, was an evaluation.
+        """
         end = statement.function.body.statements[-1]
         made = backward_slice(end, [path], lambda other: self._is_no_value(other, statement.function))
         statements = made.statements | {statement}
-        forwards = [one for one in statements if self.forwards.runs_model(one)]
+        runs = self.forwards.runs_model if self.found.evaluates else self.forwards.gives_gradients
+        forwards = [one for one in statements if runs(one)]
         if forwards:
             needed = self._after_forward(statements, forwards)
             self.needed.setdefault(statement.function, set()).update(needed)

@@ -122,6 +122,25 @@ class Forwards:
             self._functions[function] = any(self.runs_model(inner) for inner in function.descendants())
         return self._functions[function]
 
+    def gives_gradients(self, statement: Statement) -> bool:
+        """True where a statement runs a model outside of any `torch.no_grad()`, itself or by the functions it calls."""
+        return self._gives_gradients(statement, set())
+
+    def _gives_gradients(self, statement: Statement, seen: set[Function]) -> bool:
+        if any(is_no_grad(self.facts, outer) for outer in statement.path()[:-1]) or not self.runs_model(statement):
+            return False
+        calls = (call for call in self.facts.tree.calls(statement) if self.is_forward(call))
+        return any(self._call_gives_gradients(call, seen) for call in calls)
+
+    def _call_gives_gradients(self, call: cst.Call, seen: set[Function]) -> bool:
+        function = None if self.roles.is_forward(call) else self.facts.objects.called_function(call)
+        if function is None:
+            return True
+        if function in seen or has_no_gradients(self.facts, function):
+            return False
+        seen.add(function)
+        return any(self._gives_gradients(inner, seen) for inner in function.descendants())
+
     def _is_attribute_of_self(self, func: cst.Attribute, function: Function) -> bool:
         if not isinstance(func.value, cst.Name) or not function.is_method or not function.parameters:
             return False
