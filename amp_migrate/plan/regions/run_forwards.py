@@ -8,6 +8,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.module_lists import taken_out
 from amp_migrate.facts.tree import Class, Function, called_name
 
 _DEEPEST = 6  # assignments of replicas
@@ -30,7 +31,7 @@ class RunForwards:
     def of_module(self, module: cst.BaseExpression) -> list[Function]:
         if not isinstance(module, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
             return []
-        origins = [one.origin for one in self.facts.objects.objects(module)]
+        origins = [one.origin for one in taken_out(self.facts.names, self.facts.objects, module)]
         found: list[Function] = []
         for origin in origins:
             forwards = self._of_class(origin) if isinstance(origin, Class) else []

@@ -1,6 +1,8 @@
 """Losses that are the mean of half values, as those of a critic: the scale itself does not fit into their gradient.
 
     loss = -critic(fake).mean()        =>    loss = -critic(fake).float().mean()
+    for one, other in zip(features, of_real):
+        loss += (one - other).abs().mean()        (of features that a critic has put into lists)
 
 The gradient of the mean has the dtype of its result, and 65536 is infinite in half: the first step would be skipped,
 and one again whenever the scale has grown back ([run]). Losses of torch are float32 under autocast.
@@ -14,8 +16,9 @@ import libcst as cst
 
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.model import Backward
+from amp_migrate.plan.regions.trail import Frames, Lost, Trail
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import Precision, tensor_operand
+from amp_migrate.plan.safety.precision import PASSING_ON, Precision, tensor_operand
 
 _SHAPES = frozenset("view reshape squeeze".split())
 _DEEPEST = 12
@@ -25,8 +28,40 @@ def keep_losses(context: Context, backwards: Iterable[Backward]) -> None:
     """Float32 for what a loss is the mean of, where that is certainly half."""
     for backward in backwards:
         for operand in _means(context, backward.loss, _DEEPEST):
-            if context.precisions.of(operand) is Precision.HALF:
+            if _Halves(context).make(operand):
                 context.safety.keep_float32(operand)
+
+
+class _Halves(Trail):
+    """Follows a value to what makes it, and is lost where that is not half."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.facts)
+        self._precisions = context.precisions
+        self._found = False
+
+    def make(self, value: cst.BaseExpression) -> bool:
+        """True where a value is made of half tensors alone."""
+        self._found = False
+        try:
+            self.walk(value)
+        except Lost:
+            return False
+        return self._found
+
+    def is_source(self, node: cst.BaseExpression) -> bool:
+        found = self._precisions.of(node)
+        if found in (Precision.SINGLE, Precision.OTHER):
+            raise Lost
+        self._found = self._found or found is Precision.HALF
+        return found is Precision.HALF
+
+    def _of_torch(self, node: cst.Call, frames: Frames) -> bool:
+        operand = tensor_operand(self.facts, node)
+        if called_name(node) not in PASSING_ON or operand is None:
+            return super()._of_torch(node, frames)
+        self._go(operand, (), frames)
+        return True
 
 
 def _means(context: Context, node: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:

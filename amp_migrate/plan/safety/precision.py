@@ -16,6 +16,7 @@ import libcst as cst
 from amp_migrate import autocast_policy as policy
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
+from amp_migrate.facts.module_lists import taken_out
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Binding, Variable
@@ -62,6 +63,7 @@ _FLOAT32_LAYERS = re.compile(
     r"|Bilinear|CosineSimilarity|PairwiseDistance|\w*Loss)$"
 )
 _TUPLE_LAYERS = re.compile(r"torch\.nn\.(RNN|LSTM|GRU|MultiheadAttention|\w*Cell|AdaptiveLogSoftmaxWithLoss)$")
+_REPARAMETERIZED = re.compile(r"torch\.nn\.utils\.(parametrizations\.)?(weight_norm|spectral_norm)$")
 # Half has no kernel for these; the values of the two left out are complex.
 _FLOAT32_OR_NOTHING = frozenset(LINEAR_ALGEBRA | CAST_AGAIN) - {"eig", "eigvals"}
 _TO_FLOAT32 = frozenset(("float",))
@@ -73,7 +75,7 @@ _TO_OTHER = frozenset(
 _MADE = frozenset("zeros ones empty rand randn full eye linspace FloatTensor normal hann_window hamming_window".split())
 _LIKE = frozenset("zeros_like ones_like empty_like rand_like randn_like full_like new_zeros new_ones new_empty".split())
 _LIKE |= frozenset(("new_full", "new_tensor"))
-_PASS_ON = frozenset(
+PASSING_ON = frozenset(
     "view reshape permute transpose t contiguous flatten unflatten squeeze unsqueeze expand expand_as repeat clone "
     "detach cuda cpu chunk split unbind gather index_select narrow mean max min amax amin relu sigmoid tanh sqrt abs "
     "clamp clamp_min clamp_max clip dropout dropout2d leaky_relu elu gelu silu selu hardtanh max_pool1d max_pool2d "
@@ -95,7 +97,8 @@ _COUNTERS = frozenset("range xrange trange".split())
 _CONSTANTS = frozenset("math.pi math.e math.tau math.inf numpy.pi numpy.e numpy.inf torch.pi torch.e torch.inf".split())
 _NUMBERS = frozenset("size dim len item int stride nelement numel".split())
 # What autocast leaves in the dtype that it is given.
-CHANGES_NOTHING = _TO_OTHER | _MADE | _LIKE | _PASS_ON | _JOINING | _COMBINING | _NUMBERS | _TO_FLOAT32 | {"to", "type"}
+CHANGES_NOTHING = _TO_OTHER | _MADE | _LIKE | PASSING_ON | _JOINING | _COMBINING | _NUMBERS | _TO_FLOAT32
+CHANGES_NOTHING |= {"to", "type"}
 _DEEPEST = 40
 _MOST = 4000
 
@@ -270,7 +273,7 @@ class Precisions:
         """The forwards of the modules that a call may call; none where something else may be called."""
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return []
-        owners = [one.origin for one in self.facts.objects.objects(call.func)]
+        owners = [one.origin for one in taken_out(self.facts.names, self.facts.objects, call.func)]
         forwards = [one.methods["forward"] for one in owners if isinstance(one, Class) and "forward" in one.methods]
         return forwards if len(forwards) == len(owners) else []
 
@@ -366,7 +369,7 @@ class Precisions:
             return OTHER
         if name in _MADE and self._is_torchs(node):
             return SINGLE
-        if name in _LIKE or name in _PASS_ON:
+        if name in _LIKE or name in PASSING_ON:
             found = self.of(first) if first is not None else NOTHING_KNOWN
             if found is NOTHING_KNOWN and self._is_torchs(node):
                 return SINGLE if _is_power(first) else FLOATING
@@ -439,7 +442,7 @@ class Precisions:
         if not isinstance(callee, (cst.Name, cst.Attribute, cst.Subscript)):
             return None
         found = []
-        for one in self.facts.objects.objects(callee):
+        for one in taken_out(self.facts.names, self.facts.objects, callee):
             if isinstance(one.origin, cst.Call) and one.kind == "call":
                 made = self._made_by(one.origin, node)
                 if made is None:
@@ -473,6 +476,8 @@ class Precisions:
             return NOTHING_KNOWN
         if dotted == "torch.nn.Sequential":
             return self._of_last(made)
+        if _REPARAMETERIZED.match(dotted) and made.args and isinstance(made.args[0].value, cst.Call):
+            return self._of_layer(made.args[0].value)
         return None
 
     def _of_last(self, container: cst.Call) -> Precision | None:
