@@ -333,7 +333,8 @@ class Devices:
         name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
         if name in _GPU_NUMBERS:
             return "cuda"
-        given = [*self.facts.objects.values_of(node), *self.facts.objects.parts_returned(node)]
+        given = self._set_before(node)
+        given = given or [*self.facts.objects.values_of(node), *self.facts.objects.parts_returned(node)]
         values = [value for value in given if literal_value(value) is not None]
         places = [self._place(value) for value in values]
         if option is not None:
@@ -350,6 +351,20 @@ class Devices:
         if found == "unknown" and self._is_of_settings(node):
             return Decision(None, False, node, True)  # torch.device() takes a torch.device as well
         return found
+
+    def _set_before(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What a constructor itself has given an attribute of its instance before: other methods run later."""
+        at = self.facts.tree.statement_of(node)
+        receiver = at.function.receiver if at.function.name == "__init__" else None
+        if not isinstance(node, cst.Attribute) or receiver is None or self.facts.text(node.value) != receiver:
+            return []
+        own = [
+            store
+            for store in self.facts.objects.stores_of(node.attr.value)
+            if store.statement.block is at.function.body and store.statement.order < at.order and not store.selector
+            if self.facts.text(store.base) == receiver
+        ]
+        return [own[-1].value] if own else []
 
     def _is_of_settings(self, node: cst.BaseExpression) -> bool:
         """True for `config.device` and `cfg.MODEL.DEVICE`: nothing in the unit has to show what the script goes by."""
@@ -394,8 +409,8 @@ class Devices:
     # -- the condition ----------------------------------------------------------------------------------
 
     def _most_visible(self, chosen: list[tuple[Decision, Move]]) -> tuple[Decision, Move]:
-        """The first decision that the optimizer's function knows, or that the objects that train are given. Raises
-        Refusal where other files may have one.
+        """The first decision that the optimizer's function knows, or that the objects that train are given, or that
+        what calls that function knows. Raises Refusal where other files may have one.
         """
         for decision, move in chosen:
             if any(node is not None and self._is_visible(node) for node in (decision.flag, decision.device)):
@@ -404,6 +419,9 @@ class Devices:
             received = self._received(decision.device) if decision.device is not None else None
             if received is not None:
                 return dataclasses.replace(decision, flag=None, device=received), move
+        for decision, move in chosen:
+            if decision.flag is not None and self._is_visible_above(decision.flag):
+                return decision, move
         if self._unread:
             call = next(iter(self._unread.values()))
             text = self.facts.text(call.func)
@@ -431,14 +449,27 @@ class Devices:
         visible = Visible(self.facts)
         return all(visible.express(node, home.function, home) is not None for home in self._homes)
 
+    def _is_visible_above(self, node: cst.BaseExpression) -> bool:
+        """The same for some function that leads to all of these: it may hand the scaler down."""
+        homes = {home.function for home in self._homes}
+        above = (
+            function
+            for function in self.facts.tree.functions
+            if function not in homes and all(self.facts.calls.leads_to(function, home) for home in homes)
+        )
+        visible = Visible(self.facts)
+        return any(visible.express(node, function) is not None for function in above)
+
     def _condition(self, decision: Decision, move: Move) -> Condition:
-        """The flag where it is a name that the optimizer's function knows, else a test of the device."""
+        """The flag where it is a name that the optimizer's function knows, else a test of the device; the flag, too,
+        where only what calls that function knows either.
+        """
         flag = decision.flag
-        if isinstance(flag, (cst.Name, cst.Attribute)) and not decision.negated:
-            if self._is_visible(flag):
-                return Condition(flag, self.facts.conditions.compile(flag))
         device = decision.device
         is_known = device is not None and self._is_visible(device)
+        if isinstance(flag, (cst.Name, cst.Attribute)) and not decision.negated:
+            if self._is_visible(flag) or (not is_known and self._is_visible_above(flag)):
+                return Condition(flag, self.facts.conditions.compile(flag))
         if device is not None and (flag is None or (is_known and not self._is_flag(flag))):
             return self._device_test(device, is_string=decision.is_string)
         if flag is None:
