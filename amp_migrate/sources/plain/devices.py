@@ -26,6 +26,8 @@ from amp_migrate.facts.tree import Class, Function, Statement, argument_value, c
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, Guard
+from amp_migrate.plan.safety.precision import Precision, Precisions
+from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.scaler.visible import Visible
 from amp_migrate.sources.plain.losses import Behind, Loss
@@ -108,11 +110,14 @@ class Devices:
 
     def check_losses(self) -> None:
         """Raises Refusal for a loss that is computed on the CPU: most operations there take no half values, and
-        GradScaler took no such loss before torch 2.3.
+        GradScaler took no such loss before torch 2.3. Indices and masks that go there are neither half nor a loss.
         """
+        precisions = Precisions(self.facts, Safety())
         for loss in self.losses:
             for call in Behind(self.facts, self.optimizers, loss).calls():
                 if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call):
+                    if precisions.of(call.func.value) is Precision.OTHER:
+                        continue
                     text = " ".join(self.facts.text(call).split())
                     if self._is_up_to_callers(call):
                         raise Refusal("AMP963", call, f"{text} shows no GPU: nothing in sight says which device")
