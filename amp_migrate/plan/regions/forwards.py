@@ -127,7 +127,8 @@ class Forwards:
         return self._gives_gradients(statement, set())
 
     def _gives_gradients(self, statement: Statement, seen: set[Function]) -> bool:
-        if any(is_no_grad(self.facts, outer) for outer in statement.path()[:-1]) or not self.runs_model(statement):
+        is_without = any(is_no_grad(self.facts, outer) for outer in statement.path()[:-1])
+        if is_without or has_no_gradients(self.facts, statement.function) or not self.runs_model(statement):
             return False
         calls = (call for call in self.facts.tree.calls(statement) if self.is_forward(call))
         return any(self._call_gives_gradients(call, seen) for call in calls)
@@ -136,7 +137,7 @@ class Forwards:
         function = None if self.roles.is_forward(call) else self.facts.objects.called_function(call)
         if function is None:
             return True
-        if function in seen or has_no_gradients(self.facts, function):
+        if function in seen:
             return False
         seen.add(function)
         return any(self._gives_gradients(inner, seen) for inner in function.descendants())
