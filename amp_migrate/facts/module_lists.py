@@ -10,7 +10,8 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts.names import Names
-from amp_migrate.facts.objects import Object, Objects, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
+from amp_migrate.facts.objects import Objects
 
 
 def taken_out(names: Names, objects: Objects, node: cst.BaseExpression) -> ObjectSet:
