@@ -27,7 +27,7 @@ class CreationWriter(Writer):
             disabled = self.spellings.at(statement.node).grad_scaler("False")
             self.edits.insert_after(statement, f"{carrier.text(scaler.name)} = {disabled}")
         for statement, carrier in scaler.binding.taken_up:
-            for name in scaler.names:
+            for name in scaler.names_for(statement.function):
                 self.edits.insert_after(statement, f"{carrier.text(name)} = {name}")
 
     def _create_at(self, scaler: Scaler, creation: Creation) -> None:

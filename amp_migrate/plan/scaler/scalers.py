@@ -20,6 +20,7 @@ from amp_migrate.plan.scaler.asked_models import AskedModels
 from amp_migrate.plan.scaler.binder import Binder
 from amp_migrate.plan.scaler.binding import Binding, Creation
 from amp_migrate.plan.scaler.carried import Hung
+from amp_migrate.plan.scaler.constructors import method_of
 from amp_migrate.plan.scaler.enabling import Enabling
 from amp_migrate.plan.scaler.loss_scales import one_loss_scale
 from amp_migrate.plan.scaler.visible import Visible
@@ -124,9 +125,21 @@ class Scalers:
         return found, self._enabled_at(found.creations, text)
 
     def _updating(self, binding: Binding) -> frozenset[Function]:
-        """The functions that are given the scaler and lead to an update of it."""
+        """The functions that are given the scaler and lead to an update of it, or keep it for methods that do."""
         updating = {update.at.function for update in self.steps.updates}
-        return frozenset(one.function for one in binding.parameters if self._leads_to(one.function, updating))
+        keeping = {statement.function for statement, _ in binding.taken_up}
+        return frozenset(
+            one.function
+            for one in binding.parameters
+            if self._leads_to(one.function, updating)
+            or (one.function in keeping and self._is_kept_for(one.function, updating))
+        )
+
+    def _is_kept_for(self, init: Function, updating: set[Function]) -> bool:
+        """True for the constructor of what updates the scaler in its methods."""
+        below = self.facts.objects.derived(init.owner) if init.owner is not None else ()
+        methods = map(method_of, updating)
+        return any(method is not None and method.owner in below for method in methods)
 
     def _knows_settings(self, function: Function, scale: LossScale) -> bool:
         """True where a function can write what is only known when the script runs."""
