@@ -44,6 +44,7 @@ _UNNAMED = "its result is used in the same statement"
 _UNSURE = "it is not certain what becomes of its result"
 _TRAINS = "what is called there runs with gradients as well"
 _OTHER_ARM = "the one in the other arm does"
+_CASTS_OFF = "the casts are switched off around some calls of it"
 
 
 class Evaluation:
@@ -70,7 +71,7 @@ class Evaluation:
             if not self._has_no_gradients(statement) and (not inference or statement.function.is_of_network):
                 self._leave_evaluations_behind(statement.function, with_gradients)
                 continue
-            region = self._region(statement)
+            region = _CASTS_OFF if True in self._casts_off(statement) else self._region(statement)
             if isinstance(region, str):
                 self.left[statement] = region
             else:
@@ -130,7 +131,7 @@ class Evaluation:
             return False
         if self._is_covered(statement, frozenset()):
             return False
-        if any(has_no_casts(outer, self.found) for outer in statement.path()[:-1]):
+        if self._casts_off(statement) == {True}:
             return False
         return not any(found.region.covers(statement) for found in self.regions)
 
@@ -143,6 +144,22 @@ class Evaluation:
         if not callers or function in seen or self.facts.calls.value_uses(function):
             return False
         return all(self._is_covered(site.statement, seen | {function}) for site in callers)
+
+    def _casts_off(self, statement: Statement) -> set[bool]:
+        """Whether `amp.disable_casts()` holds where a statement runs: around it, or around calls that lead to it."""
+        off: set[bool] = set()
+        waiting, seen = [statement], set()
+        while waiting and self.found.no_casts:
+            one = waiting.pop()
+            callers = self.facts.calls.callers(one.function)
+            if any(has_no_casts(outer, self.found) for outer in one.path()[:-1]):
+                off.add(True)
+            elif not callers:
+                off.add(False)
+            elif one.function not in seen:
+                seen.add(one.function)
+                waiting += [site.statement for site in callers]
+        return off
 
     def _trains(self, function: Function) -> bool:
         """True for a function that runs a model with gradients, too: the forward without them is a teacher's."""

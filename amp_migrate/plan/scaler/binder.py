@@ -50,8 +50,8 @@ class Binder:
         self.users = users
         self.hung = hung
         self.home = setups[0].statement.function
-        self.creations = Creations(facts, roles, enabling, setups, users)
         self.passing = Passing(facts, found, roles, users, asking)
+        self.creations = Creations(facts, roles, enabling, setups, users, self.passing)
         self.instances = Instances(facts, roles, self.creations, self.passing, can_create)
         self.constructed = Constructed(facts, roles, self.creations, self.passing)
 

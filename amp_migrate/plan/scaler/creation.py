@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, lowest_block, names_in
 from amp_migrate.findings import Refusal
@@ -15,17 +16,21 @@ from amp_migrate.plan.model import Setup
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Creation, Users
 from amp_migrate.plan.scaler.enabling import Enabling, enclosing_guards
+from amp_migrate.plan.scaler.passing import Passing
 
 
 class Creations:
     """Finds the place for the scaler of some setups in a function that leads to them and to all uses."""
 
-    def __init__(self, facts: Facts, roles: Roles, enabling: Enabling, setups: list[Setup], users: Users) -> None:
+    def __init__(
+        self, facts: Facts, roles: Roles, enabling: Enabling, setups: list[Setup], users: Users, passing: Passing
+    ) -> None:
         self.facts = facts
         self.roles = roles
         self.enabling = enabling
         self.setups = setups
         self.users = users
+        self.passing = passing
         self.home = setups[0].statement.function
 
     @property
@@ -143,7 +148,7 @@ class Creations:
         for candidate in function.body.statements:
             for inner in candidate.descendants():
                 for site in self.facts.calls.in_statement(inner):
-                    if self.facts.calls.reaches(site.callee, leading.__contains__):
+                    if self.facts.calls.reaches(site.callee, leading.__contains__) and not self._gives_none(site):
                         found.append(inner)
                 nested = self.facts.tree.function_at.get(inner.node)
                 if nested is None or self.facts.calls.callers(nested):
@@ -151,6 +156,13 @@ class Creations:
                 if any(nested.encloses(user) for user in outside):
                     found.append(inner)
         return found
+
+    def _gives_none(self, site: CallSite) -> bool:
+        """True for a call that leaves out what the scaler takes the place of, or goes with: `resume(model)`."""
+        callee = self.passing.threadable(site.callee)
+        below = self.facts.calls.callees(callee)
+        others = (user for user in self.users if user is not callee and not callee.encloses(user))
+        return callee in self.users and site not in self.passing.giving(callee) and not any(map(below.__contains__, others))
 
     def _loop_to_leave(self, block: Block, function: Function) -> Statement | None:
         """The loop around setup and uses, unless each round builds an optimizer of its own (rule A1)."""

@@ -149,7 +149,8 @@ class Passing:
     def new_parameter(self, function: Function) -> NewParameter:
         carrier = self._carrier_parameter(function)
         if carrier is not None:
-            is_optional = len(self.giving(function)) < len(self.facts.calls.callers(function))
+            left_out = len(self.giving(function)) < len(self.facts.calls.callers(function))
+            is_optional = left_out or _follows_a_default(function, carrier)
             return NewParameter(function, None, replaces=carrier, is_optional=is_optional)
         optional = self.optional.optimizer(function)
         if optional is not None:
@@ -288,6 +289,14 @@ class Passing:
 
 def _takes_any(params: cst.Parameters) -> bool:
     return isinstance(params.star_arg, cst.Param) and isinstance(params.star_kwarg, cst.Param)
+
+
+def _follows_a_default(function: Function, param: cst.Param) -> bool:
+    """True for a parameter that needs a default because one before it has one: `def save(model=None, amp=None)`."""
+    assert isinstance(function.node, cst.FunctionDef)
+    positional = list(function.node.params.params)
+    before = positional[: positional.index(param)] if param in positional else []
+    return any(one.default is not None for one in before)
 
 
 def _is_below(function: Function, others: list[Function]) -> bool:
