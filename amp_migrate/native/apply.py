@@ -140,7 +140,7 @@ class _Applier:
         if wrap.tail is not None:
             lines.append(self._parse(wrap.tail))
         header = self._parse(f"{wrap.header}:\n    pass")
-        assert isinstance(header, cst.With)
+        assert isinstance(header, (cst.With, cst.If))
         above = leading(lines[0])
         lines[0] = with_leading(lines[0], [])
         indent = indent_below(block)  # that of its neighbours: a file may be indented in several ways

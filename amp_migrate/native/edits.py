@@ -18,7 +18,9 @@ Expressions = Callable[[cst.CSTNode], cst.CSTNode]
 
 @dataclasses.dataclass(frozen=True)
 class Wrap:
-    """`header` around the statements `first` to `last` of one block; `tail` is appended inside."""
+    """`header` (`with ...` or `if ...`) around the statements `first` to `last` of one block, and `tail` inside of it at
+    the end.
+    """
 
     first: Statement
     last: Statement

@@ -24,6 +24,7 @@ def notes(facts: Facts, options: Options, plan: TrainingPlan, clips: list[cst.Ca
     yield from writer.binary_cross_entropies()
     yield from writer.logits()
     yield from writer.optional_losses()
+    yield from writer.steps_left_out()
     yield from writer.clips_of_scaled(clips)
     yield from caught_while_unscaled(facts, plan.steps)
     yield from writer.replicas()
@@ -55,6 +56,11 @@ class _Notes:
         for step in self.plan.steps.configured:
             message = f"{self.facts.text(step.call)} is reached without a backward where the options switch it off"
             yield self._finding(step.call, "AMP120", message)
+
+    def steps_left_out(self) -> Iterator[Finding]:
+        for step in self.plan.steps.left_out:
+            message = f"{self.facts.text(step.call)} is left out where no parameter has a gradient"
+            yield self._finding(step.call, "AMP127", message)
 
     def clips_of_scaled(self, clips: list[cst.Call]) -> Iterator[Finding]:
         for clip in clips:

@@ -176,7 +176,9 @@ class _Planner:
 
     def _check_gradients(self, steps: StepPlan) -> None:
         """`GradScaler.step` asserts that some parameter has a gradient, where apex just stepped (rule A7)."""
-        if steps.without_gradients and self.options.dtype == "float16":
+        if self.options.dtype != "float16":
+            steps.left_out.clear()  # there is no scaler that asks
+        elif steps.without_gradients:
             call = steps.without_gradients[0].call
             raise Refusal("AMP921", call, "there is a path to this step that passes no backward of its optimizer")
         if steps.two_scales and self._scale_changes:

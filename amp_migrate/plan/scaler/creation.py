@@ -160,9 +160,10 @@ class Creations:
     def _gives_none(self, site: CallSite) -> bool:
         """True for a call that leaves out what the scaler takes the place of, or goes with: `resume(model)`."""
         callee = self.passing.threadable(site.callee)
+        if callee not in self.users or site in self.passing.giving(callee):
+            return False
         below = self.facts.calls.callees(callee)
-        others = (user for user in self.users if user is not callee and not callee.encloses(user))
-        return callee in self.users and site not in self.passing.giving(callee) and not any(map(below.__contains__, others))
+        return not any(user in below for user in self.users if user is not callee and not callee.encloses(user))
 
     def _loop_to_leave(self, block: Block, function: Function) -> Statement | None:
         """The loop around setup and uses, unless each round builds an optimizer of its own (rule A1)."""

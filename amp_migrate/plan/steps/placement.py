@@ -36,7 +36,8 @@ class StepPlan:
     """What is written around the steps of one unit.
 
     `repeated` are the backwards that add to gradients of earlier ones of the same optimizer, `two_scales` the steps
-    that take gradients from before an update together with those from after it.
+    that take gradients from before an update together with those from after it, `left_out` those that are only taken
+    where there is a gradient.
     """
 
     unscales: list[Unscale] = dataclasses.field(default_factory=list)
@@ -44,6 +45,7 @@ class StepPlan:
     micro_uses: list[GradientUse] = dataclasses.field(default_factory=list)
     steps: list[Step] = dataclasses.field(default_factory=list)
     without_gradients: list[Step] = dataclasses.field(default_factory=list)
+    left_out: list[Step] = dataclasses.field(default_factory=list)
     configured: list[Step] = dataclasses.field(default_factory=list)
     repeated: list[Backward] = dataclasses.field(default_factory=list)
     two_scales: list[Step] = dataclasses.field(default_factory=list)
@@ -70,6 +72,7 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         _extend(plan.updates, updates.updates)
         _extend(plan.steps, updates.steps)
         _extend(plan.without_gradients, updates.without_gradients)
+        _extend(plan.left_out, updates.left_out)
         _extend(plan.configured, updates.configured)
         _extend(plan.repeated, list(_repeated(graph, events)))
         _extend(plan.two_scales, list(steps_of_two_scales(graph, updates.updates)))

@@ -13,6 +13,7 @@ from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.configured import Configured
 from amp_migrate.plan.steps.events import Step
+from amp_migrate.plan.steps.left_out import can_be_left_out
 from amp_migrate.plan.steps.step_graph import StepGraph
 from amp_migrate.plan.steps.unscales import Unscale
 
@@ -34,6 +35,7 @@ class UpdatePlanner:
         self.updates: list[Update] = []
         self.steps: list[Step] = []
         self.without_gradients: list[Step] = []
+        self.left_out: list[Step] = []
         self.configured: list[Step] = []
         self._configured = Configured(graph.facts, graph)
 
@@ -46,8 +48,11 @@ class UpdatePlanner:
             self._add_update(Update(anchor))
             self.steps += group
             lacking = [step for step in group if self._may_lack_gradients(step)]
-            self.without_gradients += [step for step in lacking if self._may_lack_gradients(step, however=True)]
-            self.configured += [step for step in lacking if step not in self.without_gradients]
+            without = [step for step in lacking if self._may_lack_gradients(step, however=True)]
+            leaves_out = can_be_left_out(self.graph.facts, group, own, anchor)
+            for step in without:
+                (self.left_out if leaves_out and not self._takes_plain(step) else self.without_gradients).append(step)
+            self.configured += [step for step in lacking if step not in without]
             for unscale in own:
                 self._place_early_updates(unscale, anchor)
 
@@ -72,10 +77,14 @@ class UpdatePlanner:
         """
         sources = [point for point in self.graph.live if self.graph.is_backward(step.objects)(point)]
         points = set(self.graph.points([step.statement]))
-        ends = self.graph.ends(step.objects)
-        if self.graph.path_exists(self.graph.plain_backwards(), points.__contains__, ends):
-            return self.graph.path_exists(sources, points.__contains__, ends)
+        if self._takes_plain(step):
+            return self.graph.path_exists(sources, points.__contains__, self.graph.ends(step.objects))
         return self.graph.path_exists(sources, points.__contains__, lambda point: False)
+
+    def _takes_plain(self, step: Step) -> bool:
+        """True for a step that takes gradients of a loss which is not scaled, on some path."""
+        points = set(self.graph.points([step.statement]))
+        return self.graph.path_exists(self.graph.plain_backwards(), points.__contains__, self.graph.ends(step.objects))
 
     def _together(self, one: Step, other: Step) -> bool:
         return any(self._follows(first, second) for first, second in ((one, other), (other, one)))

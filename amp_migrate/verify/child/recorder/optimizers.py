@@ -34,13 +34,23 @@ def record_steps(tape: Tape, after_first: Callable[[Optimizer], None] | None) ->
         if optimizer in inside:
             inside.remove(optimizer)
         if optimizer not in inside:
-            tape.step(optimizer, norms.pop(id(optimizer)))
+            norm = norms.pop(id(optimizer))
+            if not _does_nothing(optimizer):
+                tape.step(optimizer, norm)
             if after_first is not None and id(optimizer) not in moved:
                 moved.add(id(optimizer))
                 after_first(optimizer)
 
     torch_optimizer.register_optimizer_step_pre_hook(before)
     torch_optimizer.register_optimizer_step_post_hook(after)
+
+
+def _does_nothing(optimizer: Optimizer) -> bool:
+    """True where none of the parameters has a gradient, which torch's own optimizers pass over: no step at all, and
+    what is migrated may leave it out.
+    """
+    gradients = (p.grad for group in optimizer.param_groups for p in group["params"])
+    return type(optimizer).__module__.startswith("torch.optim") and all(gradient is None for gradient in gradients)
 
 
 def _applied_norm(optimizer: Optimizer) -> torch.Tensor:
