@@ -18,9 +18,7 @@ Expressions = Callable[[cst.CSTNode], cst.CSTNode]
 
 @dataclasses.dataclass(frozen=True)
 class Wrap:
-    """`header` (`with ...` or `if ...`) around the statements `first` to `last` of one block, and `tail` inside of it at
-    the end.
-    """
+    """`header` (`with ...` or `if ...`) around the statements `first` to `last` of one block; `tail` ends it."""
 
     first: Statement
     last: Statement
