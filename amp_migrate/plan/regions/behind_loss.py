@@ -35,6 +35,7 @@ class BehindLoss:
         self._tensors = Tensors(facts)
         self._sliced: dict[tuple[Statement, frozenset[Path], bool], bool] = {}
         self._model_paths: dict[Function, set[Path]] = {}
+        self._handed: set[tuple[Function, str]] = set()  # parameters that hold what forwards of callers return
 
     def follow(self, backward: Backward) -> None:
         """Note what makes the loss of a backward. Raises Refusal where no forward is among it."""
@@ -66,6 +67,9 @@ class BehindLoss:
         if not forwards:
             for site, paths in self._callers_of(found.open_paths, at.function):
                 reached = self._slice(site, paths, by_name=by_name) or reached
+            if reached:
+                handed = self._handed_outputs(found.open_paths, at.function)
+                self.needed.setdefault(at.function, set()).update(self._users_of(found.statements, handed))
         if not forwards and not reached and not by_name:
             computing = [one for one in found.statements if not is_trailing_arithmetic(one, found.statements)]
             forwards = _of_this_round(filter(self.forwards.computes, computing), at)
@@ -216,6 +220,26 @@ class BehindLoss:
                         self.needed.setdefault(site.caller, set()).add(site.statement)
             if given:
                 yield site.statement, given
+
+    def _handed_outputs(self, paths: set[Path], function: Function) -> list[Path]:
+        """The parameters with outputs of a caller's forward: a loss is made of them here, `learn(net(x), targets)`."""
+        wanted = self._open_parameters(paths, function)
+        for site in self.facts.calls.callers(function):
+            for param, arg in self.facts.objects.arguments(site.call, function):
+                name = param.name.value
+                if name in wanted and self._is_made_by_forward(arg.value, site.statement):
+                    self._handed.add((function, name))
+        return [(name,) for name in sorted(wanted) if (function, name) in self._handed]
+
+    def _is_made_by_forward(self, value: cst.BaseExpression, at: Statement) -> bool:
+        """True for what comes from the statements of a function that were noted, whichever way it gets there."""
+        if self.forwards.in_expression(value):
+            return True
+        made = backward_slice(at, list(reads(value)), lambda path: self._is_no_value(path, at.function), self._reads_of)
+        kept = (statement for statement, _ in self._attributes_made_elsewhere(made.open_paths, at.function))
+        return any(one in self.needed.get(one.function, ()) for one in (*made.statements, *kept)) or any(
+            (at.function, path[0]) in self._handed for path in made.open_paths
+        )
 
     def _attributes_made_elsewhere(self, paths: set[Path], function: Function) -> Iterator[tuple[Statement, Path]]:
         owner: Class | None = function.owner
