@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.objects import Object
+from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Statement
 from amp_migrate.plan.steps.events import Step
 from amp_migrate.plan.steps.unscales import Unscale
