@@ -2,18 +2,21 @@
 
     warm(model, optimizer)     in another file: loss.backward(); optimizer.step()
 
+    masking = Masking(optimizer)
+    masking.step()             its method: self.optimizer.step()
+
 Where gradients are unscaled depends on them as well, so the unit needs those files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object
-from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.roles import Roles
@@ -28,11 +31,28 @@ def refuse_hidden_training(facts: Facts, found: Recognition, roles: Roles, train
         return roles.is_model(node) or bool(roles.optimizers_at(node)) or bool(objects & losses)
 
     for call in _calls_below(facts, {statement.function for statement in training}):
-        if facts.objects.candidates(call) or not any(is_trained(arg.value) for arg in call.args):
+        if facts.objects.candidates(call):
             continue
-        if any(facts.elsewhere.train(dotted) for dotted in facts.names.imported_as(call.func)):
+        given = any(is_trained(arg.value) for arg in call.args)
+        called = facts.names.imported_as(call.func) if given else []
+        if any(facts.elsewhere.train(dotted) for dotted in (*called, *_methods(facts, roles, call, is_trained))):
             text = facts.text(call.func)
             raise Refusal("AMP911", call, f"{text} of another file makes a backward or a step of its own")
+
+
+def _methods(
+    facts: Facts, roles: Roles, call: cst.Call, is_trained: Callable[[cst.BaseExpression], bool]
+) -> Iterator[str]:
+    """What a method may be that is called on what an imported class made of an optimizer or a model; an optimizer of
+    another file is stepped by the scaler, whatever its step does.
+    """
+    receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if receiver is None or roles.optimizers_at(receiver) or roles.is_model(receiver):
+        return
+    for made in facts.objects.calls_behind(receiver):
+        if any(is_trained(arg.value) for arg in made.args):
+            for owner in facts.names.imported_as(made.func):
+                yield facts.elsewhere.member(owner, called_name(call))
 
 
 def _calls_below(facts: Facts, functions: Set[Function]) -> Iterator[cst.Call]:
