@@ -103,11 +103,18 @@ class Index:
 
     def users(self, unit: Unit, *, of_training: bool = False) -> dict[Path, str]:
         """Files outside that use something of the unit, whatever it is, or what trains in it alone."""
-        users: dict[Path, str] = {}
-        for node in (*self._definitions(unit.files), *self._handed_on(unit.files)):
+        users = {} if of_training else self.users_of_apex(unit)
+        for node in self._definitions(unit.files):
             definition = self._sources.definition(node)
             if of_training and (definition is None or not definition.trains):
                 continue
+            users |= self.users_of(node.name, node.file, unit)
+        return users
+
+    def users_of_apex(self, unit: Unit) -> dict[Path, str]:
+        """Files outside that have names of Apex from those of the unit."""
+        users: dict[Path, str] = {}
+        for node in self._handed_on(unit.files):
             users |= self.users_of(node.name, node.file, unit)
         return users
 

@@ -282,12 +282,11 @@ class _Units:
 
     def _with_casting(self, done: _Done) -> _Done | None:
         """The unit with the scripts that use it and cast to half themselves: it may be this unit's model, and no
-        GradScaler takes half weights. Of training by hand those that use what trains: who borrows a loader in half may
-        only run inference. None where there are none.
+        GradScaler takes half weights. None where there are none.
         """
         unit = done.unit
         forms = {result.form for result in done.attempt.results if result.changed}
-        users = self.index.users(unit, of_training=FP16_UTILS not in forms) if forms & {FP16_UTILS, HALF} else {}
+        users = self._users_of_training(done, forms)
         casting = {file: why for file, why in users.items() if may_cast_model(self.index.source(file))}
         if not casting or len(unit.files) + len(casting) > _MOST_FILES:
             return None
@@ -296,6 +295,20 @@ class _Units:
         if FP16_UTILS not in forms and others - self.index.users(Unit(tuple(casting), {})).keys():
             return None  # who trains a model of another type by the same code does not want it under autocast
         return _Done(larger, self._attempt(larger, done.given), done.given)
+
+    def _users_of_training(self, done: _Done, forms: set[str]) -> dict[Path, str]:
+        """Files outside that use what changes, or Apex's names that went with it: what else two scripts share, each
+        has in its own precision. Of training by hand those that use what trains: who borrows a loader in half may only
+        run inference.
+        """
+        if FP16_UTILS not in forms:
+            return self.index.users(done.unit, of_training=True) if HALF in forms else {}
+        users = self.index.users_of_apex(done.unit)
+        for result in done.attempt.results:
+            if result.changed:
+                for name in changed_definitions(result.source, result.output):
+                    users |= self.index.users_of(name, real(result.path), done.unit)
+        return users
 
     def _with_relatives(self, done: _Done) -> _Done | None:
         """The unit with the base classes and derived classes of its own; None where it has them."""

@@ -10,7 +10,7 @@ Where gradients are unscaled depends on them as well, so the unit needs those fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 
 import libcst as cst
 
@@ -35,22 +35,20 @@ def refuse_hidden_training(facts: Facts, found: Recognition, roles: Roles, train
             continue
         given = any(is_trained(arg.value) for arg in call.args)
         called = facts.names.imported_as(call.func) if given else []
-        if any(facts.elsewhere.train(dotted) for dotted in (*called, *_methods(facts, roles, call, is_trained))):
+        if any(facts.elsewhere.train(dotted) for dotted in (*called, *_methods(facts, roles, call))):
             text = facts.text(call.func)
             raise Refusal("AMP911", call, f"{text} of another file makes a backward or a step of its own")
 
 
-def _methods(
-    facts: Facts, roles: Roles, call: cst.Call, is_trained: Callable[[cst.BaseExpression], bool]
-) -> Iterator[str]:
-    """What a method may be that is called on what an imported class made of an optimizer or a model; an optimizer of
-    another file is stepped by the scaler, whatever its step does.
+def _methods(facts: Facts, roles: Roles, call: cst.Call) -> Iterator[str]:
+    """What a method may be that is called on what an imported class made of an optimizer; one that is an optimizer
+    itself is stepped by the scaler, whatever its step does.
     """
     receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
-    if receiver is None or roles.optimizers_at(receiver) or roles.is_model(receiver):
+    if receiver is None or roles.optimizers_at(receiver):
         return
     for made in facts.objects.calls_behind(receiver):
-        if any(is_trained(arg.value) for arg in made.args):
+        if any(roles.optimizers_at(arg.value) for arg in made.args):
             for owner in facts.names.imported_as(made.func):
                 yield facts.elsewhere.member(owner, called_name(call))
 
