@@ -64,7 +64,7 @@ def _stage(
     result = results[path]
     file, index = real(result.path), workspace.index()
     # What a file uses can be the whole of a large package: it is not asked where nothing is left.
-    using = index.used_with(Unit((file,), {}), IMPORTS_APEX).files if refused else ()
+    using = index.used_with(Unit((file,), {}), IMPORTS_APEX, anywhere=True).files if refused else ()
     needing = [one for one in using if one in refused]
     users = {name: index.naming(name, file) for name in _names_of_apex(result.output)}
     surroundings = Surroundings(

@@ -18,6 +18,7 @@ from amp_migrate.units.nearby import Nearby
 from amp_migrate.units.reach import Reach
 from amp_migrate.units.receivers import receivers
 from amp_migrate.units.sources import Node, Sources, node_of
+from amp_migrate.units.spans import text_with
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.universe import universe_of
 
@@ -152,9 +153,12 @@ class Index:
         behind = [one for node in nodes for one in self._behind(node)]
         return {one.file: f"its {one.name or 'code'} is a part of what is trained" for one in behind} | found
 
-    def used_with(self, unit: Unit, words: re.Pattern[bytes], *, by_helpers: bool = False) -> Unit:
-        """This unit with the files that hold some words and that it uses, directly or through others, and with those
-        that pass their names on; `by_helpers` also with those that have functions of others cast for them.
+    def used_with(
+        self, unit: Unit, words: re.Pattern[bytes], *, anywhere: bool = False, by_helpers: bool = False
+    ) -> Unit:
+        """This unit with the files that hold some words in what it uses of them, directly or through others, and with
+        those that pass their names on. With `anywhere` the words may stand in the rest of such a file as well;
+        `by_helpers` also with those that have functions of others cast for them.
         """
         reasons: dict[Path, str] = {}
         waiting = self._definitions(unit.files)
@@ -169,11 +173,17 @@ class Index:
             for used in sorted(origins - seen):
                 seen.add(used)
                 waiting.append(used)
-                if words.search(self.source(used.file)) is not None:
+                if self._holds(used, words, anywhere=anywhere):
                     reasons.setdefault(used.file, f"its {used.name} is used by {self._shown(node.file)}")
                     for file in self._between(node, used):
                         reasons.setdefault(file, f"passes {used.name} on")
         return unit.extended(reasons)
+
+    def _holds(self, node: Node, words: re.Pattern[bytes], *, anywhere: bool) -> bool:
+        """True where some words stand in what comes with a name of a file."""
+        source = self.source(node.file)
+        found = words.search(source) is not None
+        return found and (anywhere or words.search(text_with(source, node.name)) is not None)
 
     def _behind(self, node: Node) -> Iterator[Node]:
         """The definitions behind a name, or behind all names of a module that is a value (`models.__dict__[arch]`)."""

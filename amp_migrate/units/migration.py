@@ -272,7 +272,7 @@ class _Units:
             rounds += 1
         if codes & {"AMP963", "AMP973"}:
             callers = self.index.grown(done.unit) or done.unit
-            larger = self.index.used_with(callers, _MOVES_TO_GPU)
+            larger = self.index.used_with(callers, _MOVES_TO_GPU, anywhere=True)
             if len(done.unit.files) < len(larger.files) <= _MOST_FILES:
                 yield larger
 
