@@ -44,6 +44,7 @@ from amp_migrate.sources.fp16_utils.names import (
     program_statements,
 )
 from amp_migrate.sources.fp16_utils.overflow import lost_questions, says_never, shared_questions, tells_overflow
+from amp_migrate.sources.fp16_utils.trained_by_hand import trained_by_hand
 from amp_migrate.sources.fp16_utils.wrappers import marked, wrapped
 
 _ABOUT_PRECISION = re.compile(r"fp16|half|mixed|precision|amp\b|float16", re.IGNORECASE)
@@ -96,6 +97,7 @@ class Arms:
             Masters(self.facts, self.lowering, [one for one in self._statements if not self._is_gone(one)]).lower()
         except Refusal as refusal:
             self.refusals.append(refusal)
+        self.refusals += trained_by_hand(self.facts, self.casts, self.lowering, self._statements, self._is_gone)
 
     # -- what there is ----------------------------------------------------------------------------------
 

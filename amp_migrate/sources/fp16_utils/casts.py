@@ -122,6 +122,9 @@ class Casts:
             statement.inside(one) and not is_gone(statement) for statement, _ in self._found for one in block.statements
         )
 
+    def of_models(self) -> Iterator[cst.Call]:
+        return (call for _, call in self._found if self._is_module(call))
+
     def lower(self, is_gone: Test, is_guarded: Test) -> None:
         """Write down what becomes of the casts that are not in an arm that goes."""
         for statement, call in self._found:
