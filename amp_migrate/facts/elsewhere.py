@@ -80,6 +80,10 @@ class Elsewhere(Protocol):
         """True where it certainly saves or loads the state of the argument at a position, or under a name."""
         ...
 
+    def take_of(self, resolved: str, position: int | str) -> frozenset[str]:
+        """The attributes and methods that it certainly takes of the argument at a position, or under a name."""
+        ...
+
     def hand_back(self, resolved: str) -> bool:
         """True where it certainly returns its first argument, with no other parameters than before."""
         ...
@@ -171,6 +175,9 @@ class Nowhere:
 
     def save_state(self, resolved: str, position: int | str) -> bool:
         return False
+
+    def take_of(self, resolved: str, position: int | str) -> frozenset[str]:
+        return frozenset()
 
     def hand_back(self, resolved: str) -> bool:
         return False

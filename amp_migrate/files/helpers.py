@@ -26,7 +26,7 @@ from amp_migrate.files.inference import runs_what_it_is_given
 from amp_migrate.files.one_dtype import wants_one_dtype
 from amp_migrate.files.own_backward import multiplies_in_backward
 from amp_migrate.files.read import read_if_there
-from amp_migrate.files.saving import saves_given
+from amp_migrate.files.saving import saves_given, taken_of_given
 from amp_migrate.files.star_imports import handed_on
 
 _BY_SETTINGS = re.compile(rb"\bhydra\b.*\b(?:instantiate|call)\b")
@@ -127,6 +127,10 @@ class Helpers:
         under a name.
         """
         return any(saves_given(definition, position) for _, definition in definitions(resolved))
+
+    def take_of(self, resolved: str, position: int | str) -> frozenset[str]:
+        """What the function or class, where it is found, takes of the argument at a position, or under a name."""
+        return frozenset(one for _, found in definitions(resolved) for one in taken_of_given(found, position))
 
     def hand_back(self, resolved: str) -> bool:
         """True where the function is found, and always returns its first argument without new layers."""

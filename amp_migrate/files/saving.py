@@ -1,4 +1,4 @@
-"""Which functions and classes save or load the state of what they are given: helpers around a checkpoint.
+"""What functions and classes do with what they are given: helpers around a checkpoint save or load its state.
 
 def save_checkpoint(path, model, optimizer):
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
@@ -16,21 +16,35 @@ def saves_given(definition: ast.AST, position: int | str) -> bool:
     """True where the state of the argument at a position, or under a name, is taken or set by a function; of a class,
     where its constructor keeps that argument, and a method does it.
     """
+    called = (node.func for node in ast.walk(definition) if isinstance(node, ast.Call))
+    states = [one for one in called if isinstance(one, ast.Attribute) and one.attr in _STATES]
+    return not _names_of_given(definition, position).isdisjoint(ast.unparse(one.value) for one in states)
+
+
+def taken_of_given(definition: ast.AST, position: int | str) -> set[str]:
+    """The attributes and methods that are taken of such an argument: `loss_scale` of `optimizer.loss_scale`."""
+    names = _names_of_given(definition, position)
+    attributes = [node for node in ast.walk(definition) if isinstance(node, ast.Attribute)]
+    return {node.attr for node in attributes if ast.unparse(node.value) in names}
+
+
+def _names_of_given(definition: ast.AST, position: int | str) -> set[str]:
+    """What an argument is called in a function, or where the constructor of a class keeps it."""
     if isinstance(definition, _Function):
-        return _parameter(definition, position) in _with_states(definition)
+        name = _parameter(definition, position)
+        return {name} if name is not None else set()
     if not isinstance(definition, ast.ClassDef):
-        return False
+        return set()
     made = next((one for one in definition.body if isinstance(one, _Function) and one.name == "__init__"), None)
     if made is None:
-        return False
+        return set()
     name = _parameter(made, position + 1 if isinstance(position, int) else position)  # after `self`
-    kept = {
+    return {
         ast.unparse(target)
         for node in ast.walk(made)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == name
         for target in node.targets
     }
-    return not kept.isdisjoint(_with_states(definition))
 
 
 def _parameter(function: _Function, position: int | str) -> str | None:
@@ -38,9 +52,3 @@ def _parameter(function: _Function, position: int | str) -> str | None:
         return position
     given = [*function.args.posonlyargs, *function.args.args]
     return given[position].arg if position < len(given) else None
-
-
-def _with_states(definition: ast.AST) -> set[str]:
-    """What `state_dict` and `load_state_dict` are called on, as it is written."""
-    called = (node.func for node in ast.walk(definition) if isinstance(node, ast.Call))
-    return {ast.unparse(one.value) for one in called if isinstance(one, ast.Attribute) and one.attr in _STATES}

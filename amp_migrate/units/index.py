@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from amp_migrate.files.imports import module_name
+from amp_migrate.files.lent import text_with
 from amp_migrate.units.context import evaluations, options
 from amp_migrate.units.definition import Definition
 from amp_migrate.units.inheritance import Inheritance
@@ -18,7 +19,6 @@ from amp_migrate.units.nearby import Nearby
 from amp_migrate.units.reach import Reach
 from amp_migrate.units.receivers import receivers
 from amp_migrate.units.sources import Node, Sources, node_of
-from amp_migrate.units.spans import text_with
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.universe import universe_of
 

@@ -158,13 +158,13 @@ class Arms:
         assert isinstance(statement.node, cst.If)
         if not self._holds_form(block):
             return False
-        if all(self._is_of_form_alone(one) for one in block.statements):
-            return True
-        if other is None:
-            return _ABOUT_PRECISION.search(source_key(statement.node.test)) is not None
         is_named = _ABOUT_PRECISION.search(source_key(statement.node.test)) is not None
         if self._is_settled(block) and not is_named:
             return False  # `elif args.task == "regression":` around `if args.fp16:` chooses something else
+        if all(self._is_of_form_alone(one) for one in block.statements):
+            return True
+        if other is None:
+            return is_named
         if self._form_backwards(block) or (self._holds_masters(block) and self._plain_backwards(block)):
             return bool(self._plain_backwards(other))
         if self._holds_setup(block):

@@ -40,7 +40,9 @@ KNOWN = OPTIMIZERS | MODEL_CASTS | HAND_LOOPS | HELPERS | SCALERS
 
 # Methods of FP16_Optimizer that no optimizer has ([A:apex/fp16_utils/fp16_optimizer.py]; the clip of its copies, too).
 CLIPS = frozenset("clip_master_grads clip_fp32_grads".split())
-METHODS = CLIPS | {"update_master_grads", "inspect_master_grad_data"}
+# They bring one set of weights up to the other: natively there is one.
+COPIES = frozenset("_model_params_to_master_params _master_params_to_model_params".split())
+METHODS = CLIPS | COPIES | {"update_master_grads", "inspect_master_grad_data"}
 
 _WORDS = re.compile("|".join(KNOWN | METHODS))
 _OWN_METHODS = METHODS | {"_update_scale", "_downscale_master", "_check_overflow", "_model_grads_to_master_grads"}

@@ -16,7 +16,9 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition, ScaleAccess, Setup, SkipRead
 from amp_migrate.sources.fp16_utils.names import (
     CLIPS,
+    COPIES,
     HAND_LOOPS,
+    METHODS,
     OPTIMIZERS,
     SCALERS,
     form_name,
@@ -33,6 +35,7 @@ _INTERNALS = frozenset(
     "overflow fp16_groups fp32_from_fp16_groups fp32_from_fp32_groups fp32_groups all_fp16_params loss_scaler "
     "first_closure_call_this_step inspect_master_grad_data fp32_params cur_scale".split()
 )
+_OF_THE_WRAPPER = _INTERNALS | METHODS | {"backward", "loss_scale"}
 
 
 class Reader:
@@ -218,6 +221,7 @@ class Reader:
         if is_backward(self.facts, call):
             self._backward(call, statement)
             return
+        self._given_elsewhere(call)
         if not isinstance(call.func, cst.Attribute):
             return
         receiver, method = call.func.value, call.func.attr.value
@@ -226,7 +230,7 @@ class Reader:
             if not isinstance(statement.node, cst.Expr):
                 message = f"{self.facts.text(call)} returned -1 where gradients overflow"
                 self.found.findings.append(self.facts.finding(call, "AMP176", message))
-        elif method == "update_master_grads":
+        elif method == "update_master_grads" or method in COPIES:
             if not isinstance(statement.node, cst.Expr):
                 raise Refusal("AMP930", call, f"{self.facts.text(call)} is used inside a larger expression")
             self.found.removed.append(statement)
@@ -234,6 +238,17 @@ class Reader:
             self._zero_grad(call)
         elif method in _INTERNALS and self._is_wrapped(receiver):
             raise Refusal("AMP930", call, f"{self.facts.text(call)} reads the inside of the wrapper")
+
+    def _given_elsewhere(self, call: cst.Call) -> None:
+        """Code of other files that takes of the wrapper what no optimizer has: it belongs to the unit."""
+        elsewhere = self.facts.names.imported_as(call.func) if not self.facts.objects.candidates(call) else []
+        for index, arg in enumerate(call.args):
+            position = arg.keyword.value if arg.keyword is not None else index
+            for dotted in elsewhere if self._is_wrapped(arg.value) else ():
+                taken = sorted(self.facts.elsewhere.take_of(dotted, position) & _OF_THE_WRAPPER)
+                if taken:
+                    text = self.facts.text(call.func)
+                    raise Refusal("AMP930", call, f"{text} of another file takes {taken[0]} of the wrapper", (dotted,))
 
     def _backward(self, call: cst.Call, statement: Statement) -> None:
         assert isinstance(call.func, cst.Attribute)
