@@ -11,6 +11,7 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.native.edits import Wrap
 from amp_migrate.native.numbers import float_text, static_text
 from amp_migrate.native.writer import Writer
+from amp_migrate.plan.steps.closures import gives_values
 from amp_migrate.plan.steps.events import Step
 
 
@@ -23,7 +24,9 @@ class StepWriter(Writer):
     def _steps(self) -> None:
         for step in self.plan.steps.steps:
             scaler = self.scaler(step.statement.function)
-            self.edits.replace(step.call, f"{scaler}.step({self.facts.text(step.optimizer)})")
+            values = step.call.args if gives_values(self.facts, step.call) else ()
+            given = [step.optimizer, *(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in values)]
+            self.edits.replace(step.call, f"{scaler}.step({', '.join(map(self.facts.text, given))})")
         for step in self.plan.steps.left_out:
             any_gradient = self._any_gradient(step)
             self.edits.wraps.append(Wrap(step.statement, step.statement, f"if {any_gradient}"))
