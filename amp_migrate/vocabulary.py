@@ -39,3 +39,10 @@ WRITES_BY_INDEX = {
     "lerp": 0,
 }
 PRODUCTS_IN_PLACE = frozenset("addmm_ baddbmm_ addbmm_ addmv_ addr_".split())
+
+
+def is_forward_again(called: set[str]) -> bool:
+    """True for the names of what a backward calls that runs a forward once more, as checkpoints and reversible layers
+    do: gradients are switched on, and taken.
+    """
+    return bool(called & {"enable_grad", "set_grad_enabled"}) and bool(called & {"grad", "backward"})

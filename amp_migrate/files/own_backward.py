@@ -1,7 +1,8 @@
 """Whether autograd functions in other files multiply matrices in a backward of their own.
 
 Under autocast their gradients come in half, and what they saved may be float32. Apex patched the products themselves,
-in a backward as well, and half weights had one type throughout; autocast ends before the backward.
+in a backward as well, and half weights had one type throughout; autocast ends before the backward. What a backward runs
+once more, as reversible layers do to save memory, has products that the code may not show: `ctx.layer(x)`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import ast
 
 from amp_migrate.autocast_policy import IN_HALF
 from amp_migrate.files.bindings import called_name
+from amp_migrate.vocabulary import is_forward_again
 
 
 def multiplies_in_backward(code: ast.AST) -> bool:
-    """True for an autograd function whose backward has a product that autocast would run in half."""
+    """True for an autograd function whose backward has a product that autocast would run in half, or runs a forward."""
     if not isinstance(code, ast.ClassDef) or not any(ast.unparse(base).endswith("Function") for base in code.bases):
         return False
     backwards = (one for one in code.body if isinstance(one, ast.FunctionDef) and one.name == "backward")
@@ -21,10 +23,9 @@ def multiplies_in_backward(code: ast.AST) -> bool:
 
 
 def _multiplies(function: ast.FunctionDef) -> bool:
-    return any(
-        (isinstance(node, ast.Call) and called_name(node) in IN_HALF) or isinstance(node, ast.MatMult)
-        for node in ast.walk(function)
-    )
+    parts = list(ast.walk(function))
+    called = {called_name(node) for node in parts if isinstance(node, ast.Call)}
+    return is_forward_again(called) or bool(called & IN_HALF) or any(isinstance(node, ast.MatMult) for node in parts)
 
 
 def _is_cast(function: ast.FunctionDef) -> bool:

@@ -10,8 +10,9 @@ they did before, and kernels that take float32 only get it ([T2.13:torch/amp/aut
 function of one tensor without products of its own needs none of it: reversed gradients, rounding with a straight
 through gradient.
 
-What trained in half before is left as it was, but for products in a backward: they get gradients in half and what was
-saved in float32 now. Without `cast_inputs` both directions run under autocast, as Apex had patched both.
+What trained in half before is left as it was, but for products in a backward, and for one that runs a forward once
+more: they get gradients in half and what was saved in float32 now, or the other way round. Without `cast_inputs` both
+directions run under autocast, as Apex had patched both.
 """
 
 from __future__ import annotations
@@ -54,15 +55,16 @@ def guard_functions(context: Context, *, again: bool = False) -> None:
 
 def guard_products(context: Context) -> None:
     """custom_fwd and custom_bwd for the autograd functions of a training that was in half, where a backward of theirs
-    multiplies matrices.
+    multiplies matrices, or runs a forward once more.
     """
     for call, _ in context.reach.calls():
         owner = _applied(context, call) or _called(context, call)
         forward, backward = (owner.methods.get(name) if owner else None for name in ("forward", "backward"))
         if forward is None or backward is None or not (forward.is_static and backward.is_static):
             continue
+        multiplies = _multiplies(context, backward) or recomputes(context.facts, backward)
         pair = (forward, backward)
-        if not _is_guarded(forward) and _multiplies(context, backward) and pair not in context.safety.recomputing:
+        if multiplies and not _is_guarded(forward) and pair not in context.safety.recomputing:
             context.safety.recomputing.append(pair)
 
 

@@ -10,7 +10,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.safety.reach import Reach
-from amp_migrate.vocabulary import HALF_TYPES
+from amp_migrate.vocabulary import HALF_TYPES, is_forward_again
 
 
 def check_models(facts: Facts, reach: Reach) -> None:
@@ -36,11 +36,9 @@ def check_users(facts: Facts, backwards: list[Backward], regions: list[Region]) 
 
 
 def recomputes(facts: Facts, backward: Function) -> bool:
-    """True for the backward of a function that runs a forward once more, as checkpoints do."""
+    """True for the backward of a function that runs a forward once more, as checkpoints and reversible layers do."""
     inner = list(backward.descendants())
-    calls = [call for one in inner for call in facts.tree.calls(one)]
-    names = {called_name(call) for call in calls}
-    return "enable_grad" in names and bool(names & {"grad", "backward"})
+    return is_forward_again({called_name(call) for one in inner for call in facts.tree.calls(one)})
 
 
 def _cast(facts: Facts, method: Function, owner: Class) -> cst.CSTNode | None:
