@@ -25,7 +25,9 @@ _MOST_CALLED = 60
 
 
 def definitions(resolved: str, *, and_what_they_name: bool = False) -> Iterator[tuple[Path, Definition]]:
-    """The function or class, in the file that defines it, whichever file it is imported from."""
+    """The function or class, in the file that defines it, whichever file it is imported from; of a module as a whole
+    with what it names, all that it has.
+    """
     seen: set[tuple[Path, str]] = set()
     place = split(resolved)
     waiting = [place] if place is not None else []
@@ -40,9 +42,17 @@ def definitions(resolved: str, *, and_what_they_name: bool = False) -> Iterator[
         else:
             yield file, definition
         values = _functions_assigned(file, name) if definition is None else [definition]
+        if and_what_they_name and not name:
+            waiting += _held_by(file)
         for value in values if and_what_they_name else ():
             waiting += [(file, node.id) for node in ast.walk(value) if isinstance(node, ast.Name)]
             waiting += _of_modules(file, value)
+
+
+def _held_by(file: Path) -> Iterator[tuple[Path, str]]:
+    """What a module defines, or imports by name: `eval(name)` after a star import of it may mean any of these."""
+    yield from ((file, name) for name in definitions_in(file))
+    yield from (place for name in imported_names(file).values() if (place := split(name)) is not None)
 
 
 def _functions_assigned(file: Path, name: str) -> list[ast.expr]:

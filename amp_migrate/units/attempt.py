@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from amp_migrate.engine import Outcome
 from amp_migrate.findings import Finding
@@ -12,6 +13,8 @@ from amp_migrate.line_matcher import line_matcher
 from amp_migrate.result import Result, Status
 from amp_migrate.rules import RULES
 
+# What is written by index gets the type of what it is written into, which changes nothing where these are equal.
+_CAST_FOR_A_WRITE = re.compile(rb"\.to\([\w.]+\.dtype\)")
 _WORST_LAST: tuple[Status, ...] = ("untouched", "migrated", "left", "error")
 
 
@@ -100,10 +103,33 @@ def _disagreements(programs: Mapping[str, Outcome]) -> Iterator[Finding]:
     for (script, outcome), (other_script, other) in combinations(programs.items(), 2):
         theirs = {result.path: result for result in other.results}
         for result in outcome.results:
-            if result.path in theirs and result.output != theirs[result.path].output:
+            if result.path in theirs and _agreed([result, theirs[result.path]]) is None:
                 line = min(_edits(result) ^ _edits(theirs[result.path]))[0] + 1
                 message = f"{script} and {other_script} would need this line changed in two ways"
                 yield Finding(result.path, line, "AMP901", message)
+
+
+def _agreed(results: list[Result]) -> bytes | None:
+    """What several programs make of a file that they share; None where they need it in two ways.
+
+    A program that does not need a cast takes it over from one that does.
+    """
+    if len({result.output for result in results}) == 1:
+        return results[0].output
+    edits = [_edits(result) for result in results]
+    shared, every = edits[0].intersection(*edits[1:]), sorted(edits[0].union(*edits[1:]))
+    lines = results[0].source.splitlines(keepends=True)
+    is_apart = all(one[1] <= other[0] for one, other in pairwise(every))
+    if not is_apart or not all(_only_casts(lines, edit) for edit in every if edit not in shared):
+        return None
+    for first, end, text in reversed(every):
+        lines[first:end] = [text]
+    return b"".join(lines)
+
+
+def _only_casts(lines: list[bytes], edit: tuple[int, int, bytes]) -> bool:
+    first, end, text = edit
+    return _CAST_FOR_A_WRITE.sub(b"", text) == _CAST_FOR_A_WRITE.sub(b"", b"".join(lines[first:end]))
 
 
 def _edits(result: Result) -> set[tuple[int, int, bytes]]:
@@ -117,7 +143,7 @@ def _merged(results: list[Result]) -> Result:
     """What several programs say of one file."""
     return dataclasses.replace(
         results[0],
-        output=next((result.output for result in results if result.changed), results[0].output),
+        output=_agreed(results) or results[0].output,
         status=max((result.status for result in results), key=_WORST_LAST.index),
         findings=tuple(sorted({finding for result in results for finding in result.findings})),
         sites=max(result.sites for result in results),

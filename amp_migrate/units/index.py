@@ -376,20 +376,26 @@ class Index:
     def _used_inside(self, file: Path, unit: Unit, given: set[Node]) -> frozenset[Path]:
         """A file of a unit, with those of the unit that it uses, directly or through others."""
         found = {file}
-        waiting = self._definitions([file])
+        waiting = self._brought_by(file)
         seen = set(waiting)
         while waiting:
             node = waiting.pop()
+            if node.file in unit.files and node.file not in found:
+                found.add(node.file)
+                waiting += self._brought_by(node.file)
             concerning = given.union(self._inheritance.bases(node))
-            for used in self._sources.referred(node):
-                if used in seen or not (used in concerning or self._concern.may_concern(used)):
-                    continue
-                seen.add(used)
-                waiting.append(used)
-                if used.file in unit.files and used.file not in found:
-                    found.add(used.file)
-                    waiting += self._definitions([used.file])
+            used = {one for one in self._sources.referred(node) if one in concerning or self._concern.may_concern(one)}
+            waiting += used - seen
+            seen |= used
         return frozenset(found)
+
+    def _brought_by(self, file: Path) -> list[Node]:
+        """The definitions of a file, and what its star imports bring of models: `eval(name)` may mean any of these.
+        What holds a handle is used where it is named.
+        """
+        stars = [star for name in self._sources.summary(file).stars if (star := node_of(name)) is not None]
+        models = [star for star in stars if not self._concern.definitions(star.file)]
+        return [*self._definitions([file]), *models, *(one for star in models for one in self._behind(star))]
 
     def _may_call(self, file: Path, method: str) -> bool:
         return not method or _UNNAMED.fullmatch(method) is not None or self._sources.mentions(file, method)
