@@ -16,6 +16,7 @@ from functools import cached_property
 import libcst as cst
 
 from amp_migrate.facts.names import Names
+from amp_migrate.facts.only_bases import only_bases
 from amp_migrate.facts.tree import Class, Function, Statement, Tree
 from amp_migrate.facts.variables import Binding
 
@@ -378,13 +379,24 @@ class Callables(ABC):
 
     def _method(self, owner: Class, name: str) -> Function | None:
         """The method that an instance known by `owner` runs, if all classes below it agree on one."""
-        candidates = self._methods(owner, name)
+        candidates = self._methods(owner, name) - self._of_bases_alone(owner, name)
         defined = {method for method in candidates if not _is_abstract(method)} or candidates
         if len(defined) == 1:
             return defined.pop()
         if candidates:
             return None
         return next((found for base in self.bases(owner) if (found := self._method(base, name))), None)
+
+    def _of_bases_alone(self, owner: Class, name: str) -> set[Function]:
+        """The methods of classes that are nothing but bases, where each class derived from them has its own."""
+        family = [cls for cls in self.derived(owner) if cls not in self._bases_alone]
+        run = {self.method_of(cls, name) for cls in family}
+        alone = {cls.methods[name] for cls in self.derived(owner) if cls in self._bases_alone and name in cls.methods}
+        return alone - run if run else set()
+
+    @cached_property
+    def _bases_alone(self) -> frozenset[Class]:
+        return only_bases(self.tree, self.names)
 
     def _methods(self, owner: Class, name: str) -> set[Function]:
         """The methods of a name in the class that instances are known by, and in all below it."""
