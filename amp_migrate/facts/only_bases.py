@@ -15,6 +15,7 @@ _ASKING = ("super", "isinstance", "issubclass")
 
 
 def only_bases(tree: Tree, names: Names) -> frozenset[Class]:
+    """The classes of the unit that are nothing but bases."""
     bases = {base.value for owner in tree.classes for base in owner.node.bases}
     made: set[Class] = set()
     derived_from: set[Class] = set()
