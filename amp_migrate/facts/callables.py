@@ -71,7 +71,8 @@ class Callables(ABC):
             if own is not None and (method := self.method_of(own, func.attr.value)) and not method.is_property:
                 return method
             owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
-            methods = {self._method(owner, func.attr.value) for owner in owners}
+            of_self = isinstance(func.value, cst.Name) and func.value.value == "self"
+            methods = {self._method(owner, func.attr.value, of_self=of_self) for owner in owners}
             methods = {method for method in methods if method is None or self._gives_enough(call, method)}
             return _only(methods or {*self._called_instances(call)}) or _only(self._constructors(call))
         meant = self._function_meant(func) or _only(self._constructors(call))
@@ -377,15 +378,17 @@ class Callables(ABC):
             return owner.methods[name]
         return next((found for base in self.bases(owner) if (found := self.method_of(base, name))), None)
 
-    def _method(self, owner: Class, name: str) -> Function | None:
-        """The method that an instance known by `owner` runs, if all classes below it agree on one."""
-        candidates = self._methods(owner, name) - self._of_bases_alone(owner, name)
+    def _method(self, owner: Class, name: str, *, of_self: bool) -> Function | None:
+        """The method that an instance known by `owner` runs, if all classes below it agree on one. Of classes that
+        nobody makes, only a method of their own runs theirs: whoever makes one later gets both as they are.
+        """
+        candidates = self._methods(owner, name) - (set() if of_self else self._of_bases_alone(owner, name))
         defined = {method for method in candidates if not _is_abstract(method)} or candidates
         if len(defined) == 1:
             return defined.pop()
         if candidates:
             return None
-        return next((found for base in self.bases(owner) if (found := self._method(base, name))), None)
+        return next((found for base in self.bases(owner) if (found := self._method(base, name, of_self=of_self))), None)
 
     def _of_bases_alone(self, owner: Class, name: str) -> set[Function]:
         """The methods of classes that are nothing but bases, where each class derived from them has its own."""
