@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import re
 
+from amp_migrate.files.contents import Definition
+from amp_migrate.files.syntax import tree_of
+
 # Names that are put together at run time may mean whatever a file defines.
 _ANY_NAME = re.compile(rb"(?<![.\w])(?:eval|globals|locals|vars|getattr)\(|__dict__")
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def text_with(source: bytes, name: str) -> bytes:
@@ -20,19 +22,15 @@ def text_with(source: bytes, name: str) -> bytes:
     """
     if not name or _ANY_NAME.search(source):
         return source
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return source
     lines = source.splitlines(keepends=True)
-    for node in body:
+    for node in tree_of(source).body:
         if _is_other(node, name) or _runs_as_script(node):
             lines[node.lineno - 1 : node.end_lineno] = [b""] * ((node.end_lineno or node.lineno) - node.lineno + 1)
     return b"".join(lines)
 
 
 def _is_other(node: ast.stmt, name: str) -> bool:
-    return isinstance(node, _Definition) and node.name != name and not node.decorator_list
+    return isinstance(node, Definition) and node.name != name and not node.decorator_list
 
 
 def _runs_as_script(node: ast.stmt) -> bool:
