@@ -1,5 +1,5 @@
-"""Local modules that a script imports, as far as they can be found on disk, and casts in them that only apex makes
-right: they belong to no unit, yet without `amp.initialize` they break.
+"""Local modules that a script imports, as far as they can be found on disk, and what in them only apex makes right,
+casts and reads of its state: they belong to no unit, yet without `amp.initialize` they break.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _CASTS = re.compile(rb"\bamp\s*\.\s*(?:register_)?(?:half|float|promote)_functio
 _REGISTERED = re.compile(rb"""register_float_function\(\s*torch\s*,\s*["'](\w+)""")
 # Layers with kernels for half weights, of which native AMP has none.
 _HALF_LAYERS = re.compile(rb"\bapex(?:\.contrib)?(?:\.|[ \t]+import[ \t]+)(?:multihead_attn|mlp|fused_dense)\b")
+_STATE = re.compile(rb"\b_amp_state\b")
 _LEVEL = re.compile(rb"""[=!]=\s*["']O[123]["']""")
 _HALF = re.compile(rb"\.half\(\s*\)")
 
@@ -37,8 +38,8 @@ class NeighbourCast:
 
 
 def casts_that_need_apex(path: Path, source: bytes, known: Collection[Path] = ()) -> list[NeighbourCast]:
-    """The local modules, imported directly or through others, whose casts need the setup of this file; but for those in
-    `known`. None where there is none, or where the modules are not on disk.
+    """The local modules, imported directly or through others, whose casts, or reads of the state of apex.amp, need the
+    setup of this file; but for those in `known`. None where there is none, or where the modules are not on disk.
     """
     modules = list(local_modules(path, source))
     what = "has layers of Apex that take half weights only, and native AMP keeps weights in float32"
@@ -53,6 +54,8 @@ def casts_that_need_apex(path: Path, source: bytes, known: Collection[Path] = ()
         elif b"apex" in content and _CASTS.search(content):
             what = "changes the casts of apex.amp, which work only where this file sets it up"
             found.append(NeighbourCast(file, what, joins=True))
+        elif b"apex" in content and _STATE.search(content):
+            found.append(NeighbourCast(file, "reads the state of apex.amp, which this file sets up", joins=False))
         elif registered is not None and registered.search(content):
             what = "calls an operation that is registered as a float function"
             found.append(NeighbourCast(file, what, joins=True))

@@ -67,7 +67,7 @@ def _check_is_whole(facts: Facts, found: Recognition) -> None:
             else "and no loss is scaled in the files at hand"
         )
         raise Refusal("AMP901", trains[0].call, f"{_setup(found)} is here, {where}")
-    for kind in (found.saves, found.loads, found.parameters):
+    for kind in (found.saves, found.loads, found.parameters, found.scale_reads):
         if kind and not trains:
             function = kind[0].statement.function
             site = next(iter(facts.calls.callers(function)), None)
