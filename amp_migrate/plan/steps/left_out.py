@@ -9,7 +9,8 @@
         optimizer.zero_grad()
 
 The optimizers of torch pass over parameters without a gradient: where none has one, nothing is lost if the step is left
-out together with its update.
+out together with its update. Where old gradients may be there in their place, which an earlier step has taken and
+nothing has cleared, the scaler would unscale them once more.
 """
 
 from __future__ import annotations
@@ -22,18 +23,37 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Statement
 from amp_migrate.plan.steps.events import Step
+from amp_migrate.plan.steps.step_graph import StepGraph
 from amp_migrate.plan.steps.unscales import Unscale
 
 
-def can_be_left_out(facts: Facts, group: Sequence[Step], unscales: Sequence[Unscale], update: Statement) -> bool:
+def can_be_left_out(graph: StepGraph, group: Sequence[Step], unscales: Sequence[Unscale], update: Statement) -> bool:
     """True for the only step of its group, which the update follows at once: an `unscale_` before it, or another step,
     would need the update.
     """
     if len(group) != 1 or unscales or update is not group[0].statement:
         return False
-    step, node = group[0], group[0].statement.node
-    is_statement = isinstance(node, cst.Expr) and node.value is step.call
-    return is_statement and bool(step.objects) and all(_is_of_torch(facts, one) for one in step.objects)
+    step = group[0]
+    if not _is_line_of_its_own(step) or _meets_old_gradients(graph, step):
+        return False
+    return bool(step.objects) and all(_is_of_torch(graph.facts, one) for one in step.objects)
+
+
+def _is_line_of_its_own(step: Step) -> bool:
+    """False for `optimizer.step(); scheduler.step()`: what shares the line runs without gradients, too."""
+    node, line = step.statement.node, step.statement.line
+    is_alone = isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) and len(line.body) == 1
+    return is_alone and isinstance(node, cst.Expr) and node.value is step.call
+
+
+def _meets_old_gradients(graph: StepGraph, step: Step) -> bool:
+    """True where its optimizer has stepped, and nothing has cleared the gradients before it steps again, or before a
+    backward adds to them.
+    """
+    members = step.objects
+    is_step, backward = graph.is_step(members), graph.is_backward(members)
+    stepped = graph.points(one.statement for one in graph.steps_of(members))
+    return graph.path_exists(stepped, lambda point: is_step(point) or backward(point), graph.clears(members))
 
 
 def _is_of_torch(facts: Facts, optimizer: Object) -> bool:

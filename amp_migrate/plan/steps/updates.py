@@ -49,7 +49,7 @@ class UpdatePlanner:
             self.steps += group
             lacking = [step for step in group if self._may_lack_gradients(step)]
             without = [step for step in lacking if self._may_lack_gradients(step, however=True)]
-            leaves_out = can_be_left_out(self.graph.facts, group, own, anchor)
+            leaves_out = can_be_left_out(self.graph, group, own, anchor)
             for step in without:
                 (self.left_out if leaves_out and not self._takes_plain(step) else self.without_gradients).append(step)
             self.configured += [step for step in lacking if step not in without]
