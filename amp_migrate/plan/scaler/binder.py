@@ -115,7 +115,8 @@ class Binder:
 
     def _binds_in_a_block(self, module: Function) -> bool:
         setups = [setup.statement for setup in self.creations.setups if setup.statement.function is module]
-        return bool(setups) and all(statement.block.owner is not None for statement in setups)
+        places = setups or [creation.at for creation in self.creations.each(module)]
+        return all(place.block.owner is not None for place in places)
 
     def _is_imported(self, user: Function) -> bool:
         callers = self.facts.objects.callers(user)

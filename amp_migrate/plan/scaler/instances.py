@@ -94,6 +94,8 @@ class Instances:
             user = waiting.pop()
             receiver = self._receiver(user, owner)
             if receiver is not None:
+                if self._may_be_given_another(user, receiver):
+                    return None
                 receivers[user] = receiver
                 continue
             function = self.passing.threadable(user)
@@ -108,6 +110,13 @@ class Instances:
             needing.append(function)
             waiting.extend(site.caller for site in self.passing.giving(function))
         return receivers, needing
+
+    def _may_be_given_another(self, user: Function, receiver: str) -> bool:
+        """True for `train(model, trainer)` that files outside of the unit use: nobody knows what trainer they have."""
+        function = self.passing.threadable(user)
+        if method_of(user) is not None or not self.facts.is_used_outside(function):
+            return False
+        return any(param.name.value == receiver.partition(".")[0] for param in function.parameters)
 
     def _reads(self, receivers: dict[Function, str], needing: list[Function]) -> Iterator[tuple[Function, Statement]]:
         """Where functions read the scaler off an instance: they use it, or pass it to one that is `needing` it."""
