@@ -27,9 +27,8 @@ def reads_gradients(file: Path, function: ast.AST) -> bool:
     """True for a function of a file that clips gradients, or reads them for anything else than to clear them."""
     nodes = list(ast.walk(function))
     named = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    named |= {
-        imported_names(file).get(node.id, node.id).rpartition(".")[2] for node in nodes if isinstance(node, ast.Name)
-    }
+    imported = imported_names(file)
+    named |= {imported.get(node.id, node.id).rpartition(".")[2] for node in nodes if isinstance(node, ast.Name)}
     cleared = {
         id(node.value)
         for node in nodes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 
 from amp_migrate.files.contents import Definition
 from amp_migrate.files.syntax import tree_of
@@ -23,14 +24,21 @@ def text_with(source: bytes, name: str) -> bytes:
     if not name or _ANY_NAME.search(source):
         return source
     lines = source.splitlines(keepends=True)
-    for node in tree_of(source).body:
-        if _is_other(node, name) or _runs_as_script(node):
-            lines[node.lineno - 1 : node.end_lineno] = [b""] * ((node.end_lineno or node.lineno) - node.lineno + 1)
+    for apart, first, end in _apart(source):
+        if apart != name:
+            lines[first:end] = [b""] * (end - first)
     return b"".join(lines)
 
 
-def _is_other(node: ast.stmt, name: str) -> bool:
-    return isinstance(node, Definition) and node.name != name and not node.decorator_list
+@lru_cache(maxsize=256)  # each name that is used of a file asks
+def _apart(source: bytes) -> tuple[tuple[str | None, int, int], ...]:
+    """What stays behind with the other names: definitions, and the part as a script (None), with their lines from 0."""
+    found: list[tuple[str | None, int, int]] = []
+    for node in tree_of(source).body:
+        is_definition = isinstance(node, Definition) and not node.decorator_list
+        if is_definition or _runs_as_script(node):
+            found.append((getattr(node, "name", None), node.lineno - 1, node.end_lineno or node.lineno))
+    return tuple(found)
 
 
 def _runs_as_script(node: ast.stmt) -> bool:

@@ -7,7 +7,7 @@ import libcst as cst
 from amp_migrate.facts.tree import Statement
 from amp_migrate.line_matcher import line_matcher
 from amp_migrate.native.edits import Edits
-from amp_migrate.native.repairs import atom
+from amp_migrate.native.nodes import floated
 from amp_migrate.plan.model import Lowering
 
 # The intermediate program is never shown and never written, so any name will do that no script has.
@@ -33,7 +33,7 @@ def lower(lowering: Lowering) -> Edits:
         index = call.args.index(arg)
         edits.transform(call, lambda updated, index=index: _without_argument(updated, index))  # type: ignore[misc]
     for call in lowering.floated:
-        edits.transform(call, _floated)
+        edits.transform(call, floated)
     for statement, arm in lowering.arms.items():
         edits.keep_arm(statement.node, arm)
     for statement, test in lowering.marks:
@@ -114,7 +114,3 @@ def _without_argument(call: cst.CSTNode, index: int) -> cst.CSTNode:
         return _receiver(call)
     args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     return call.with_changes(args=args)
-
-
-def _floated(value: cst.CSTNode) -> cst.CSTNode:
-    return cst.Call(cst.Attribute(atom(value), cst.Name("float")))

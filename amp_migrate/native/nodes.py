@@ -4,7 +4,28 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.facts import Facts
+
 
 def alone(arg: cst.Arg) -> cst.Arg:
     """An argument without the comma and the line break after it."""
     return arg.with_changes(comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=cst.SimpleWhitespace(""))
+
+
+def atom(node: cst.CSTNode) -> cst.BaseExpression:
+    """An expression that an attribute can follow."""
+    assert isinstance(node, cst.BaseExpression)
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) or node.lpar:
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def floated(node: cst.CSTNode) -> cst.Call:
+    """`x.float()` of an expression."""
+    return cst.Call(cst.Attribute(atom(node), cst.Name("float")))
+
+
+def over_parameters(facts: Facts, optimizer: cst.BaseExpression, at: cst.CSTNode) -> str:
+    """The loops of a generator over the parameters `p` of an optimizer, with the quotes of the file around `at`."""
+    quote = facts.quote(at)
+    return f"for group in {facts.text(optimizer)}.param_groups for p in group[{quote}params{quote}]"

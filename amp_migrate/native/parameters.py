@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.native.nodes import alone
+from amp_migrate.native.nodes import alone, over_parameters
 from amp_migrate.native.writer import Writer
 from amp_migrate.plan.model import ParameterAccess
 
@@ -33,9 +33,7 @@ class ParameterWriter(Writer):
         if text is None:
             models = self.plan.parameters.models_of_optimizer(access.optimizer)
             text = self.plan.parameters.visible_expression(models, function) if models is not None else None
-        optimizer = self.facts.text(access.optimizer)
-        quote = self.facts.quote(access.node)
-        generator = f"p for group in {optimizer}.param_groups for p in group[{quote}params{quote}]"
+        generator = f"p {over_parameters(self.facts, access.optimizer, access.node)}"
         if self._is_bound_to_name(access):
             return f"list({text})" if text is not None else f"[{generator}]"
         if text is not None:

@@ -7,6 +7,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.native.edits import Edits, Wrap
+from amp_migrate.native.nodes import atom, floated
 from amp_migrate.native.spelling import Spellings
 from amp_migrate.plan.model import CastFunction
 from amp_migrate.plan.safety.repairs import Cast, Safety, TypeTest
@@ -61,7 +62,7 @@ class RepairWriter:
         if node in self._floats or (isinstance(node, cst.Call) and called_name(node) == "float"):
             return
         self._floats.add(node)
-        self.edits.transform(node, lambda updated: cst.Call(cst.Attribute(atom(updated), cst.Name("float"))))
+        self.edits.transform(node, floated)
 
     def island(self, statement: Statement) -> None:
         """The statement in `autocast(enabled=False)`, with its neighbours where they are islands, too."""
@@ -134,14 +135,6 @@ def _sibling(statement: Statement, step: int) -> Statement | None:
     return statement.block.statements[index] if 0 <= index < len(statement.block.statements) else None
 
 
-def atom(node: cst.CSTNode) -> cst.BaseExpression:
-    """An expression that an attribute can follow."""
-    assert isinstance(node, cst.BaseExpression)
-    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) or node.lpar:
-        return node
-    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-
-
 def _with_element(node: cst.CSTNode, text: str) -> cst.CSTNode:
     assert isinstance(node, cst.Tuple)
     return node.with_changes(elements=[*node.elements, cst.Element(cst.parse_expression(text))])
@@ -158,5 +151,4 @@ def _membership(node: cst.CSTNode) -> cst.CSTNode:
 def _last_on_float32(node: cst.CSTNode, container: str) -> cst.CSTNode:
     assert isinstance(node, cst.Call)
     without_last = node.with_changes(func=cst.parse_expression(f"{container}[:-1]"), lpar=[], rpar=[])
-    floated = cst.Call(cst.Attribute(without_last, cst.Name("float")))
-    return cst.Call(cst.parse_expression(f"{container}[-1]"), [cst.Arg(floated)])
+    return cst.Call(cst.parse_expression(f"{container}[-1]"), [cst.Arg(floated(without_last))])

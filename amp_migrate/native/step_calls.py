@@ -9,10 +9,10 @@ import libcst as cst
 from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.native.edits import Wrap
+from amp_migrate.native.nodes import alone, over_parameters
 from amp_migrate.native.numbers import float_text, static_text
 from amp_migrate.native.writer import Writer
 from amp_migrate.plan.steps.closures import gives_values
-from amp_migrate.plan.steps.events import Step
 
 
 class StepWriter(Writer):
@@ -25,10 +25,10 @@ class StepWriter(Writer):
         for step in self.plan.steps.steps:
             scaler = self.scaler(step.statement.function)
             values = step.call.args if gives_values(self.facts, step.call) else ()
-            given = [step.optimizer, *(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in values)]
+            given = [step.optimizer, *map(alone, values)]
             self.edits.replace(step.call, f"{scaler}.step({', '.join(map(self.facts.text, given))})")
         for step in self.plan.steps.left_out:
-            any_gradient = self._any_gradient(step)
+            any_gradient = f"any(p.grad is not None {over_parameters(self.facts, step.optimizer, step.call)})"
             self.edits.wraps.append(Wrap(step.statement, step.statement, f"if {any_gradient}"))
         for unscale in self.plan.steps.unscales:
             scaler = self.scaler(unscale.before.function)
@@ -45,11 +45,6 @@ class StepWriter(Writer):
                     self.edits.insert_before(update.at, line)
                 else:
                     self.edits.insert_after(update.at, line)
-
-    def _any_gradient(self, step: Step) -> str:
-        quote = self.facts.quote(step.call)
-        parameters = f"for group in {self.facts.text(step.optimizer)}.param_groups for p in group[{quote}params{quote}]"
-        return f"any(p.grad is not None {parameters})"
 
     def _update_lines(self, at: Statement) -> list[str]:
         """update(), with the value that a static scale is to keep, and clamped where the source bounds it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from itertools import takewhile
@@ -45,11 +44,7 @@ def _is_brought(facts: Facts, root: Function, name: str) -> bool:
 
 def _binds(facts: Facts, module: str, name: str) -> bool:
     """True where a module, of the unit or not, has a value of its own by that name: `t = time.time()`."""
-    source = facts.elsewhere.source_of(f"{module}.{name}")
-    return (
-        source is not None
-        and re.search(rb"^(?:%s\s*[:=]|(?:def|class) %s\b)" % ((name.encode(),) * 2), source, re.M) is not None
-    )
+    return facts.elsewhere.source_of(f"{module}.{name}") is not None
 
 
 def _for_type_checkers(statement: Statement | None) -> bool:
