@@ -185,23 +185,29 @@ def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict
     """The first stage: the results of all files that may hold a source form."""
     found: dict[Path, Result] = {}
     for may_hold in _TIES:
-        taken = frozenset(path for result in found.values() if result.status != "untouched" for path in result.members)
-        seeds = [file for file, source in workspace.sources.items() if str(file) not in taken and may_hold(source)]
+        others = _of_other_units(found)
+        seeds = [file for file, source in workspace.sources.items() if str(file) not in others and may_hold(source)]
         if may_hold is trains:
-            seeds += [file for file in _trained_by_others(workspace.sources) if str(file) not in taken]
+            seeds += [file for file in _trained_by_others(workspace.sources) if str(file) not in others]
         if seeds:
             # LibCST takes 0.2 seconds to import: a tree without a candidate never pays for it.
             from amp_migrate.units.migration import migrate_units
             from amp_migrate.units.tie import APEX_AMP, TRAINING
 
             tie = TRAINING if may_hold is trains else APEX_AMP
-            results = migrate_units(workspace, seeds, options, tie, taken, whole_units=whole_units)
+            results = migrate_units(workspace, seeds, options, tie, found, whole_units=whole_units)
             if tie is not TRAINING:
                 results = _without_other_forms(results)
-            found |= {file: result for file, result in results.items() if str(file) not in taken}
+            found |= results
     if options.reports_plain and not options.selection.names(PLAIN):
         found = {file: _reported(result) if result.form == PLAIN else result for file, result in found.items()}
     return found
+
+
+def _of_other_units(found: Mapping[Path, Result]) -> set[str]:
+    """The files with which no unit of another form starts: those that change, and all of a unit that was left alone."""
+    migrated = {result.path for result in found.values() if result.status == "migrated"}
+    return migrated.union(*(result.members for result in found.values() if result.status in ("left", "error")))
 
 
 def _without_other_forms(results: dict[Path, Result]) -> dict[Path, Result]:

@@ -12,6 +12,7 @@ from amp_migrate.files.imports import forget
 from amp_migrate.selection import PLAIN
 from amp_migrate.units import migration
 from amp_migrate.units.index import Unit
+from amp_migrate.units.workspace import in_words
 from tests.unit_fixture import ROOT, read_tree
 
 IMPORTS = "import torch\nfrom apex import amp\n"
@@ -472,3 +473,56 @@ for step in range(3):
     loss.backward()
     optimizer.step()
 """
+
+
+NETWORK = """import torch
+
+class Network(torch.nn.Linear):
+    def forward(self, x):
+        scores = super().forward(x)
+        out = torch.zeros(scores.shape).to(self.weight)
+        out[scores > 0] = scores[scores > 0]
+        return {0}
+"""
+UNDER_APEX = """import torch
+from apex import amp
+from network import Network
+
+model = Network(3, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O2"{0})
+"""
+IN_FLOAT32 = """import torch
+from network import Network
+
+model = Network(3, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in batches:
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+class TestBesideAnotherForm:
+    def test_a_file_changes_for_one_form_only(self, project: Project) -> None:
+        layer = NETWORK.format("out + scores / (scores.abs().max(dim=1, keepdim=True)[0] + 1e-8)")
+        files = {"network.py": layer, "pretrain.py": UNDER_APEX.format("") + LOOP, "probe.py": IN_FLOAT32}
+        results = project(files)
+        network = in_words(project.root / "network.py")
+        assert states(results) == {"network.py": "migrated", "pretrain.py": "migrated", "probe.py": "left"}
+        assert b"1e-8" in results["network.py"].output
+        (finding,) = results["probe.py"].findings
+        assert finding.code == "AMP901"
+        assert finding.message == f"belongs together with {network} (passes Network on), which has another source form"
+
+    def test_a_loop_in_float32_stays_with_what_is_left_under_apex(self, project: Project) -> None:
+        layer = (
+            NETWORK.format("out") + "\nfrom apex import amp\n\ndef later(make):\n    return amp.half_function(make())\n"
+        )
+        results = project({"network.py": layer, "probe.py": IN_FLOAT32})
+        assert states(results) == {"network.py": "left", "probe.py": "left"}
+        network = in_words(project.root / "network.py")
+        (said,) = (one.message for one in results["probe.py"].findings)
+        assert said == f"belongs together with {network} (passes Network on), which has another source form"

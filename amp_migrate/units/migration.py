@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -61,23 +61,26 @@ def migrate_units(
     seeds: list[Path],
     options: Options,
     tie: Tie,
-    taken: Collection[str] = (),
+    earlier: Mapping[Path, Result] | None = None,
     *,
     whole_units: bool = False,
 ) -> dict[Path, Result]:
     """The results of some files that may hold a source form and of those that belong to them, by what ties them.
 
     Only files of the workspace's `sources` are changed, unless `whole_units` are asked for: a unit that would need
-    others is left alone. So is one with files that are `taken`, which belong to a unit of another source form.
+    others is left alone. Of files with a result of an `earlier` source form, which has the precedence (rule H1), those
+    that are migrated are read as they will be and stay so, and a unit with one that was left is left as well.
     """
+    earlier = {file: result for file, result in (earlier or {}).items() if result.status != "untouched"}
+    workspace = workspace.after({file: result.output for file, result in earlier.items() if result.changed})
     workers = workspace.workers
     what = "apex.amp" if tie is APEX_AMP else "training"
     pieces = workspace.apart(seeds) if workers.count > 1 and len(seeds) > 1 else [seeds]
-    units = _Units(workspace, options, tie, taken, whole_units)
+    units = _Units(workspace, options, tie, earlier, whole_units)
     results: dict[Path, Result] = {}
     for piece, made in zip(pieces, workers.map(what, units.results, pieces, partial(_size, workspace)), strict=True):
         results |= {file: _died(file, workspace) for file in piece} if isinstance(made, Died) else made
-    return results
+    return {file: result for file, result in results.items() if file not in earlier}
 
 
 def _size(workspace: Workspace, files: Iterable[Path]) -> int:
@@ -103,13 +106,14 @@ class _Units:
         workspace: Workspace,
         options: Options,
         tie: Tie,
-        taken: Collection[str],
+        earlier: Mapping[Path, Result],
         whole_units: bool,
     ) -> None:
         self.workspace = workspace
         self.options = options
         self.tie = tie
-        self.taken = {real(path) for path in taken}
+        self.migrated = {real(file) for file, result in earlier.items() if result.status == "migrated"}
+        self.left = {real(file) for file in earlier} - self.migrated
         self.whole_units = whole_units
         self._outcomes: dict[tuple[Path, ...], Outcome] = {}
         self._cast_for_others: set[Path] = set()
@@ -257,7 +261,7 @@ class _Units:
             units.append(larger)
             larger = self.index.grown(larger) if codes & _MAY_BE_FAR else None
         for unit in chain(units[:1], units[1:][-1:], self._with_makers(done, codes)):
-            if not self.taken.isdisjoint(unit.files):
+            if not self.left.isdisjoint(unit.files):
                 continue
             if "AMP901" not in codes or self.index.sets_up_and_scales(unit):
                 yield unit
@@ -425,12 +429,20 @@ class _Units:
     def _attempt(
         self, unit: Unit, given: Iterable[tuple[Path, str]] = (), *, unless: Iterable[Finding] = ()
     ) -> Attempt:
+        """What comes of a unit, of which no file has another source form."""
+        if not self.left.isdisjoint(unit.files):
+            return self._beside_another_form(unit)
+        attempt = self._of_programs(unit, given, unless)
+        twice = [file for file in unit.files if file in self.migrated and self.workspace.shown(file) in attempt.changed]
+        if not twice:
+            return attempt
+        return attempt.left(self._beside(unit, twice[0], attempt))
+
+    def _of_programs(self, unit: Unit, given: Iterable[tuple[Path, str]], unless: Iterable[Finding]) -> Attempt:
         """Migrate a unit, program by program; only as far as until one of some known reasons prevents it again, or one
         shows files that have to join first.
         """
         members = {self.workspace.shown(file): reason for file, reason in unit.reasons.items()}
-        if not self.taken.isdisjoint(unit.files):
-            return Attempt(())  # a unit has one source form, and that one has the precedence (rule H1)
         programs = self.index.programs(unit, given)
         outcomes: dict[str, Outcome] = {}
         leads_on = False
@@ -450,6 +462,22 @@ class _Units:
         lacks_models_only = bool(together.unread)  # they are yet to be added
         has_what_each_lacks = all(reason.code in ("AMP951", "AMP970") for reason in attempt.reasons)
         return together if lacks_models_only or has_what_each_lacks or not together.reasons else attempt
+
+    def _beside_another_form(self, unit: Unit) -> Attempt:
+        """What comes of a unit with files of another one that was left alone: nothing, for a unit has one source form.
+        Where its own files alone say something else, that is said.
+        """
+        own = {file: reason for file, reason in unit.reasons.items() if file not in self.left}
+        attempt = self._attempt(Unit(tuple(own), own)) if own else Attempt(())
+        if not any(result.sites for result in attempt.results) or (attempt.reasons and not attempt.unread):
+            return attempt
+        other = next(file for file in unit.files if file in self.left)
+        return attempt.left(self._beside(unit, other, attempt))
+
+    def _beside(self, unit: Unit, other: Path, attempt: Attempt) -> Finding:
+        path = next(result.path for result in attempt.results if result.sites)
+        place = f"{in_words(other)} ({unit.reasons[other]})"
+        return Finding(path, 1, "AMP901", f"belongs together with {place}, which has another source form")
 
     def _shared_with_float32(
         self, programs: Mapping[Path, tuple[Path, ...]], outcomes: Mapping[str, Outcome]

@@ -48,6 +48,14 @@ class Workspace:
             self._indexes[tie.title] = Index(self._universe, self._contents, in_words, tie)
         return self._indexes[tie.title]
 
+    def after(self, outputs: Mapping[Path, bytes]) -> Workspace:
+        """The same project with other contents of some files."""
+        if not outputs:
+            return self
+        other = Workspace(self._named, {**self.sources, **outputs}, self._torch, self.workers)
+        other._universe = self._universe
+        return other
+
     def shown(self, file: Path) -> str:
         """A path as it was given, else as it is shortest."""
         return str(self.given.get(file) or in_words(file))
