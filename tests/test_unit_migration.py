@@ -10,8 +10,8 @@ from amp_migrate import Result, migrate_project
 from amp_migrate.engine import Outcome
 from amp_migrate.files.imports import forget
 from amp_migrate.selection import PLAIN
-from amp_migrate.units import migration
 from amp_migrate.units.index import Unit
+from amp_migrate.units.programs import Programs
 from amp_migrate.units.workspace import in_words
 from tests.unit_fixture import ROOT, read_tree
 
@@ -417,12 +417,12 @@ def test_a_model_that_libcst_cannot_parse_stops_its_training_and_says_nothing_of
 
 
 def test_a_bug_in_the_growth_of_a_unit_costs_no_other_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def leads_on(units: migration._Units, unit: Unit, outcome: Outcome) -> bool:
+    def leads_on(programs: Programs, unit: Unit, outcome: Outcome) -> bool:
         if any(file.name == "two.py" for file in unit.files):
             raise KeyError("nowhere")
         return False
 
-    monkeypatch.setattr(migration._Units, "_leads_on", leads_on)
+    monkeypatch.setattr(Programs, "_leads_on", leads_on)
     for name in ("one.py", "two.py"):
         (tmp_path / name).write_text(IMPORTS + SETUP + LOOP)
     found = {Path(result.path).name: result for result in migrate_project(tmp_path)}

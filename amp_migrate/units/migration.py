@@ -16,21 +16,19 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from amp_migrate.engine import Outcome, forget_modules, migrate
-from amp_migrate.files.helpers import Helpers
+from amp_migrate.engine import forget_modules
 from amp_migrate.files.neighbours import NeighbourCast, casts_that_need_apex, local_modules
-from amp_migrate.files.torch_version import api_for
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.processes import Died
-from amp_migrate.reading import Input
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import FP16_UTILS, HALF, PLAIN
 from amp_migrate.sources.screen import HALF_MODEL, may_cast_model
-from amp_migrate.units.attempt import Attempt, aloud, attempt_of, reasons_of
-from amp_migrate.units.definition import changed_definitions, changed_trainings
+from amp_migrate.units.attempt import Attempt
+from amp_migrate.units.definition import changed_definitions
 from amp_migrate.units.index import Unit
+from amp_migrate.units.programs import CASTS, HALF_CASTS, Programs
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.workspace import Workspace, in_words, real
 
@@ -43,13 +41,11 @@ _MAY_BE_ELSEWHERE = frozenset(
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
 _SETS_UP = re.compile(rb"\bamp\s*\.\s*init(?:ialize)?\(|\binitialize\(")
 _MOVES_TO_GPU = re.compile(rb"\.cuda\(|\.to\(|\bcuda\b|DataParallel")
-_HALF = rb"\.half\b|\bfloat16\b|\bHalfTensor\b"  # x.half(), and torch.half by whatever name of torch
-_CASTS = re.compile(_HALF)
-_CASTS_OR_WRAPS = re.compile(_HALF + b"|" + HALF_MODEL.pattern)
+_CASTS_OR_WRAPS = re.compile(HALF_CASTS + b"|" + HALF_MODEL.pattern)
 # What a file holds that has a precision of its own and uses a migrated part of a training, by the form of that one.
 _DECIDING = {
-    HALF: _CASTS,
-    PLAIN: re.compile(_HALF + rb"|\bautocast\b|\bGradScaler\b|\bamp\.initialize\b"),
+    HALF: CASTS,
+    PLAIN: re.compile(HALF_CASTS + rb"|\bautocast\b|\bGradScaler\b|\bamp\.initialize\b"),
 }
 _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
 _MOST_ROUNDS = 3  # from a script over a factory to the class around an optimizer
@@ -110,15 +106,11 @@ class _Units:
         whole_units: bool,
     ) -> None:
         self.workspace = workspace
-        self.options = options
         self.tie = tie
-        self.migrated = {real(file) for file, result in earlier.items() if result.status == "migrated"}
-        self.left = {real(file) for file in earlier} - self.migrated
         self.whole_units = whole_units
-        self._outcomes: dict[tuple[Path, ...], Outcome] = {}
-        self._cast_for_others: set[Path] = set()
-        self._giving: set[Path] = set()  # files that cast what models in other files are given
         self.index = workspace.index(tie)
+        self.programs = Programs(workspace, self.index, options, earlier, whole_units)
+        self._giving: set[Path] = set()  # files that cast what models in other files are given
 
     def results(self, seeds: list[Path]) -> dict[Path, Result]:
         """The results of some files, and of those that belong to them."""
@@ -127,7 +119,7 @@ class _Units:
         for done in sorted(self.done(seeds), key=lambda done: not done.attempt.reasons):
             if any(RULES[reason.code].kind == "silence" for reason in done.attempt.reasons):
                 continue
-            for result in self.allowed(done.attempt).results:
+            for result in self.programs.allowed(done.attempt).results:
                 path = self.workspace.given.get(real(result.path))
                 if path is None and self.whole_units:
                     path = Path(result.path)
@@ -155,14 +147,6 @@ class _Units:
             else:
                 done.append(one)
         return done
-
-    def allowed(self, attempt: Attempt) -> Attempt:
-        """Files that were not asked for are not changed, and then nothing of their unit is."""
-        foreign = [path for path in attempt.changed if real(path) not in self.workspace.given]
-        if self.whole_units or not foreign:
-            return attempt
-        message = f"belongs together with {foreign[0]}, which was not given: name both, or their folder"
-        return attempt.left(*(Finding(path, 1, "AMP901", message) for path in attempt.changed if path not in foreign))
 
     def _units(self, seeds: list[Path]) -> list[Unit]:
         units: list[Unit] = []
@@ -199,7 +183,7 @@ class _Units:
         forms = {result.form for result in done.attempt.results if result.changed}
         if forms & {HALF, FP16_UTILS}:
             by_helpers = HALF not in forms  # those of a copy of FP16_Optimizer stay as they are
-            words = _CASTS_OR_WRAPS if by_helpers else _CASTS
+            words = _CASTS_OR_WRAPS if by_helpers else CASTS
             casting = self.index.used_with(done.unit, words, by_helpers=by_helpers)
             if len(done.unit.files) < len(casting.files) <= _MOST_FILES:
                 joined = self._grown(casting)
@@ -210,7 +194,7 @@ class _Units:
         """The unit with the files that cast what its model is given: O2 had made the model half."""
         if self.tie is not APEX_AMP or not done.attempt.changed:
             return done
-        casting = self.index.used_with(done.unit, _CASTS)
+        casting = self.index.used_with(done.unit, CASTS)
         if not len(done.unit.files) < len(casting.files) <= _MOST_FILES:
             return done
         joined = self._grown(casting)
@@ -238,7 +222,7 @@ class _Units:
 
     def _grown(self, unit: Unit) -> _Done:
         """The smallest unit from this one on that can be migrated; the last one that came further, where none can."""
-        done: _Done | None = _Done(unit, self._attempt(unit))
+        done: _Done | None = _Done(unit, self.programs.attempt(unit))
         while done is not None:
             last = done
             done = self._lifting(last) if last.attempt.reasons else self._completed(last)
@@ -247,7 +231,8 @@ class _Units:
     def _lifting(self, done: _Done) -> _Done | None:
         """A larger unit in which nothing of what prevents the migration of this one does so any more."""
         for larger in self._larger(done):
-            following = _Done(larger, self._attempt(larger, done.given, unless=done.attempt.reasons), done.given)
+            attempt = self.programs.attempt(larger, done.given, unless=done.attempt.reasons)
+            following = _Done(larger, attempt, done.given)
             if following.attempt.is_readable and not set(done.attempt.reasons) & set(following.attempt.reasons):
                 return following
         return None
@@ -261,7 +246,7 @@ class _Units:
             units.append(larger)
             larger = self.index.grown(larger) if codes & _MAY_BE_FAR else None
         for unit in chain(units[:1], units[1:][-1:], self._with_makers(done, codes)):
-            if not self.left.isdisjoint(unit.files):
+            if not self.programs.left.isdisjoint(unit.files):
                 continue
             if "AMP901" not in codes or self.index.sets_up_and_scales(unit):
                 yield unit
@@ -279,6 +264,9 @@ class _Units:
             larger = self.index.used_with(callers, _MOVES_TO_GPU, anywhere=True)
             if len(done.unit.files) < len(larger.files) <= _MOST_FILES:
                 yield larger
+
+    def _tried_again(self, done: _Done, larger: Unit) -> _Done:
+        return _Done(larger, self.programs.attempt(larger, done.given), done.given)
 
     def _completed(self, done: _Done) -> _Done | None:
         """The unit with all that the migration affects although it could be done without; None where that is all."""
@@ -298,7 +286,7 @@ class _Units:
         others = users.keys() - casting.keys()
         if FP16_UTILS not in forms and others - self.index.users(Unit(tuple(casting), {})).keys():
             return None  # who trains a model of another type by the same code does not want it under autocast
-        return _Done(larger, self._attempt(larger, done.given), done.given)
+        return self._tried_again(done, larger)
 
     def _users_of_training(self, done: _Done, forms: set[str]) -> dict[Path, str]:
         """Files outside that use what changes, or Apex's names that went with it: what else two scripts share, each
@@ -324,7 +312,7 @@ class _Units:
             message = f"{len(relatives)} other files hold base classes and derived classes of this unit: not looked at"
             finding = Finding(next(iter(done.attempt.changed)), 1, "AMP901", message)
             return dataclasses.replace(done, attempt=done.attempt.left(finding))
-        return _Done(larger, self._attempt(larger, done.given), done.given)
+        return self._tried_again(done, larger)
 
     def _with_callers(self, done: _Done) -> _Done | None:
         """The unit with all that calls a function that got a parameter; None where nobody else does."""
@@ -338,7 +326,7 @@ class _Units:
         if not users:
             return None
         larger = done.unit.extended(users)
-        return _Done(larger, self._attempt(larger, given), given)
+        return _Done(larger, self.programs.attempt(larger, given), given)
 
     def _with_context(self, done: _Done) -> _Done:
         """The unit with files that make its migration better, if it can be migrated with them as well."""
@@ -346,8 +334,8 @@ class _Units:
         larger = self.index.with_context(done.unit, and_options=attempt.converts) if attempt.changed else None
         if larger is None or len(larger.files) > _MOST_FILES:
             return done
-        following = _Done(larger, self._attempt(larger, done.given), done.given)
-        stands = self.allowed(following.attempt).reasons or self._completed(following)
+        following = self._tried_again(done, larger)
+        stands = self.programs.allowed(following.attempt).reasons or self._completed(following)
         return done if stands else following
 
     def _with_savers(self, done: _Done) -> _Done:
@@ -358,7 +346,7 @@ class _Units:
             return done
         joined = self._with_models(self._grown(larger))
         saves = not {real(path) for path in joined.attempt.changed} <= set(done.unit.files)
-        return joined if saves and not self.allowed(joined.attempt).reasons else done
+        return joined if saves and not self.programs.allowed(joined.attempt).reasons else done
 
     def _unless_casts_need_apex(self, done: _Done) -> _Done:
         """The unit with the local modules whose casts only Apex makes right, and with everybody else who sets Apex up
@@ -367,26 +355,21 @@ class _Units:
         casts = self._casts_of_neighbours(done)
         while casts and all(one.joins for one in casts):
             files = {one.file: one.what for one in casts}
-            self._cast_for_others |= files.keys()
-            self._forget(files)  # alone they were refused
+            self.programs.cast_for_others |= files.keys()
+            self.programs.forget(files)  # alone they were refused
             larger = done.unit.extended({**files, **self._setting_up(files)})
             if len(larger.files) > _MOST_FILES or len(larger.files) == len(done.unit.files):
                 break
-            done = self._with_all_calls(_Done(larger, self._attempt(larger, done.given), done.given), files)
+            done = self._with_all_calls(self._tried_again(done, larger), files)
             casts = self._casts_of_neighbours(done)
             if done.attempt.reasons:  # and so they are again, for Apex stays
-                self._cast_for_others -= files.keys()
-                self._forget(files)
+                self.programs.cast_for_others -= files.keys()
+                self.programs.forget(files)
         if not casts:
             return done
         path = next(iter(done.attempt.changed))
         finding = Finding(path, 1, "AMP901", f"{in_words(casts[0].file)} {casts[0].what}")
         return dataclasses.replace(done, attempt=done.attempt.left(finding))
-
-    def _forget(self, files: Iterable[Path]) -> None:
-        """Files that are to be tried again."""
-        for program in [one for one in self._outcomes if set(files) >= set(one)]:
-            del self._outcomes[program]
 
     def _with_all_calls(self, done: _Done, files: Mapping[Path, str]) -> _Done:
         """The unit with whoever uses files that cast functions, where one is refused unless its calls are known."""
@@ -395,7 +378,7 @@ class _Units:
         larger = done.unit.extended(self.index.users(Unit(tuple(files), {})))
         if len(larger.files) > _MOST_FILES:
             return done
-        return _Done(larger, self._attempt(larger, done.given), done.given)
+        return self._tried_again(done, larger)
 
     def _casts_of_neighbours(self, done: _Done) -> list[NeighbourCast]:
         found: list[NeighbourCast] = []
@@ -415,7 +398,7 @@ class _Units:
         """
         for result in done.attempt.results:
             file = real(result.path)
-            words = _CASTS if file in self._giving else _DECIDING.get(result.form)
+            words = CASTS if file in self._giving else _DECIDING.get(result.form)
             if words is None or not result.changed:
                 continue
             for name in changed_definitions(result.source, result.output):
@@ -425,110 +408,6 @@ class _Units:
                         finding = Finding(result.path, 1, "AMP901", f"{in_words(user)} {reason}, and {what} itself")
                         return dataclasses.replace(done, attempt=done.attempt.left(finding))
         return done
-
-    def _attempt(
-        self, unit: Unit, given: Iterable[tuple[Path, str]] = (), *, unless: Iterable[Finding] = ()
-    ) -> Attempt:
-        """What comes of a unit, of which no file has another source form."""
-        if not self.left.isdisjoint(unit.files):
-            return self._beside_another_form(unit)
-        attempt = self._of_programs(unit, given, unless)
-        twice = [file for file in unit.files if file in self.migrated and self.workspace.shown(file) in attempt.changed]
-        if not twice:
-            return attempt
-        return attempt.left(self._beside(unit, twice[0], attempt))
-
-    def _of_programs(self, unit: Unit, given: Iterable[tuple[Path, str]], unless: Iterable[Finding]) -> Attempt:
-        """Migrate a unit, program by program; only as far as until one of some known reasons prevents it again, or one
-        shows files that have to join first.
-        """
-        members = {self.workspace.shown(file): reason for file, reason in unit.reasons.items()}
-        programs = self.index.programs(unit, given)
-        outcomes: dict[str, Outcome] = {}
-        leads_on = False
-        for script, files in programs.items():
-            outcome = outcomes[self.workspace.shown(script)] = self._program(files)
-            leads_on = self._leads_on(unit, outcome)
-            if leads_on or not set(aloud(unless)).isdisjoint(reasons_of(outcome)):
-                break
-        attempt = attempt_of(members, outcomes)
-        if len(programs) == 1 or not attempt.reasons or leads_on:
-            return attempt
-        in_float32 = self._shared_with_float32(programs, outcomes)
-        if in_float32 is not None:
-            return attempt.left(in_float32).of_form(HALF)
-        # Where a script does not call all that it shares, only the scripts together show what is needed.
-        together = attempt_of(members, {self.workspace.shown(unit.files[0]): self._program(unit.files)})
-        lacks_models_only = bool(together.unread)  # they are yet to be added
-        has_what_each_lacks = all(reason.code in ("AMP951", "AMP970") for reason in attempt.reasons)
-        return together if lacks_models_only or has_what_each_lacks or not together.reasons else attempt
-
-    def _beside_another_form(self, unit: Unit) -> Attempt:
-        """What comes of a unit with files of another one that was left alone: nothing, for a unit has one source form.
-        Where its own files alone say something else, that is said.
-        """
-        own = {file: reason for file, reason in unit.reasons.items() if file not in self.left}
-        attempt = self._attempt(Unit(tuple(own), own)) if own else Attempt(())
-        if not any(result.sites for result in attempt.results) or (attempt.reasons and not attempt.unread):
-            return attempt
-        other = next(file for file in unit.files if file in self.left)
-        return attempt.left(self._beside(unit, other, attempt))
-
-    def _beside(self, unit: Unit, other: Path, attempt: Attempt) -> Finding:
-        path = next(result.path for result in attempt.results if result.sites)
-        place = f"{in_words(other)} ({unit.reasons[other]})"
-        return Finding(path, 1, "AMP901", f"belongs together with {place}, which has another source form")
-
-    def _shared_with_float32(
-        self, programs: Mapping[Path, tuple[Path, ...]], outcomes: Mapping[str, Outcome]
-    ) -> Finding | None:
-        """Where a script that casts nothing trains by what another one has in half: it would train under autocast."""
-        in_float32 = [script for script in programs if not _CASTS.search(self.index.source(script))]
-        for script, files in programs.items():
-            outcome = outcomes.get(self.workspace.shown(script))  # none, where one before it prevents the migration
-            if outcome is None or HALF not in {result.form for result in outcome.results}:
-                continue
-            for result in outcome.results:
-                for name in changed_trainings(result.source, result.output):
-                    users = self.index.users_of(name, real(result.path), Unit(files, {}))
-                    for user in (one for one in users if one in in_float32):
-                        message = f"{in_words(user)} trains with {name} in float32, and {in_words(script)} in half"
-                        return Finding(result.path, 1, "AMP901", message)
-        return None
-
-    def _leads_on(self, unit: Unit, outcome: Outcome) -> bool:
-        """True where a program has to read files that are not in its unit yet."""
-        return len(unit.extended(self.index.holding_names(outcome.unread)).files) > len(unit.files)
-
-    def _program(self, files: tuple[Path, ...]) -> Outcome:
-        if files not in self._outcomes:
-            self._outcomes[files] = self._outcome(files)
-        return self._outcomes[files]
-
-    def _outcome(self, files: tuple[Path, ...]) -> Outcome:
-        inputs = [
-            Input(self.workspace.shown(file), self.index.name_of(file), self.index.source(file)) for file in files
-        ]
-        options = self.options
-        if options.api is None:
-            options = dataclasses.replace(options, api=api_for(self.workspace.oldest_torch(files[0])))
-        helpers = Helpers(
-            partial(self._is_used_outside, files),
-            self.workspace.declared_torch,
-            self.index.holding,
-            is_set_up=self._cast_for_others.issuperset(files),
-        )
-        try:
-            outcome = migrate(inputs, options, helpers)
-        except Exception as error:  # a bug of ours must not cost the user the other files
-            message = f"{type(error).__name__}: {error}"
-            return Outcome([Result.broken(one.path, one.source, message) for one in inputs])
-        if outcome.refusal is not None:
-            outcome.refusal.with_traceback(None)  # its frames would keep all facts of the program alive
-        return outcome
-
-    def _is_used_outside(self, files: tuple[Path, ...], path: str, name: str) -> bool:
-        return bool(self.index.users_of(name, real(path), Unit(files, {})))
 
 
 def _is_copy(result: Result) -> bool:
