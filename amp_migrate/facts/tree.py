@@ -255,6 +255,10 @@ class Statement:
     def next_siblings(self) -> list[Statement]:
         return self.block.statements[self.index + 1 :]
 
+    def follower(self) -> Statement | None:
+        """The next statement of the function that is not inside of this one."""
+        return next((later for outer in reversed(self.path()) for later in outer.next_siblings()), None)
+
     def descendants(self) -> Iterator[Statement]:
         """This statement and every statement in its blocks, in source order."""
         yield self

@@ -62,8 +62,7 @@ class EnabledText:
         """For the scaler. Raises Refusal where the condition is not known at its place."""
         if self.enabling.always_off:
             return "False"
-        at = creation.at if creation.before else None
-        text = self._write(creation.function, at)
+        text = self._write(creation.function, creation.follower)
         if isinstance(text, Unknown):
             text = self._of_models(creation.function, creation.at, before=creation.before) or text
         if isinstance(text, Unknown):
@@ -71,6 +70,10 @@ class EnabledText:
             message = f"the condition for mixed precision, {condition}, is not known in {creation.function.name}, "
             raise Refusal("AMP914", creation.at.node, message + "where the scaler is created")
         return text
+
+    def is_known_at(self, creation: Creation) -> bool:
+        """True where what the program reads for the condition has its value by then."""
+        return self.enabling.always_off or not isinstance(self._write(creation.function, creation.follower), Unknown)
 
     def can_be_on(self, function: Function) -> bool:
         """True where the condition is known in a function that may create the scaler."""

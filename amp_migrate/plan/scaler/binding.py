@@ -18,6 +18,11 @@ class Creation:
     at: Statement
     before: bool = False
 
+    @property
+    def follower(self) -> Statement | None:
+        """The statement before which all that the scaler reads has its value; None at the end of the function."""
+        return self.at if self.before else self.at.follower()
+
 
 @dataclasses.dataclass(frozen=True)
 class NewParameter:

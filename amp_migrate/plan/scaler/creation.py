@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import libcst as cst
 
@@ -50,6 +50,19 @@ class Creations:
     def at(self, function: Function) -> Creation:
         """After the setup, lifted out of its guards and of everything that does not also hold the uses."""
         return self._after(function, *self._places_in(function))
+
+    def settled(self, creation: Creation, is_known: Callable[[Creation], bool], asking: Users) -> Creation:
+        """Behind what sets the condition of the scaler, where that comes after the setup: `self.device = ...`. Nothing
+        of what is `asking` for the scaler may come before it.
+        """
+        if creation.before or is_known(creation):
+            return creation
+        uses = self._uses_in(creation.function, asking)
+        following = itertools.takewhile(
+            lambda later: not any(use.inside(later) for use in uses), creation.at.next_siblings()
+        )
+        moved = (Creation(creation.function, later) for later in following)
+        return next((one for one in moved if is_known(one)), creation)
 
     def _places_in(self, function: Function) -> tuple[list[Statement], list[Statement]]:
         setups = [place for setup in self.setups if (place := self._place_of(setup, function)) is not None]
@@ -141,8 +154,11 @@ class Creations:
 
     def uses_in(self, function: Function) -> list[Statement]:
         """The statements of `function` that use the scaler or call something that does."""
-        found = list(self.users.get(function, []))
-        outside = {user for user in self.users if user is not function}
+        return self._uses_in(function, self.users)
+
+    def _uses_in(self, function: Function, users: Users) -> list[Statement]:
+        found = list(users.get(function, []))
+        outside = {user for user in users if user is not function}
         # What a function makes and hands on, `Engine(update)`, runs without a call in sight.
         leading = outside | {one for user in outside for one in _holders(user) if not one.encloses(function)}
         for candidate in function.body.statements:

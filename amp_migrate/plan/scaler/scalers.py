@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import itertools
 from typing import Any
 
 import libcst as cst
@@ -122,6 +123,8 @@ class Scalers:
 
         binder = Binder(self.facts, self.found, self.roles, self.enabling, users, asking, can_create, self.hung)
         found = binder.bind()
+        asked = by_function([*itertools.chain(*users.values()), *(region.first for region in self.regions)])
+        found.creations = [binder.creations.settled(one, text.is_known_at, asked) for one in found.creations]
         return found, self._enabled_at(found.creations, text)
 
     def _updating(self, binding: Binding) -> frozenset[Function]:
@@ -166,8 +169,7 @@ class Scalers:
             node = getattr(scale, field)
             if node is None:
                 continue
-            places = [(creation.function, creation.at if creation.before else None) for creation in creations]
-            texts = {self.visible.express(node, function, at) for function, at in places}
+            texts = {self.visible.express(node, one.function, one.follower) for one in creations}
             text = texts.pop() if len(texts) == 1 else None
             if text is None:
                 message = f"{self.facts.text(node)} is not known where the scaler has to be created"

@@ -14,7 +14,9 @@ from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import walk
 from amp_migrate.plan.steps.step_graph import StepGraph
 
-_SETTINGS = frozenset("args arg opt opts cfg config conf configs hparams hps params paras flags FLAGS settings".split())
+_SETTINGS = frozenset(
+    "args arg opt opts cfg config conf configs hparams hp hps params paras flags FLAGS settings".split()
+)
 
 
 class Configured:

@@ -35,7 +35,7 @@ from amp_migrate.sources.plain.optimizers import Optimizers
 
 _PARALLEL = frozenset("DataParallel DistributedDataParallel DDP".split())
 _GPU_NUMBERS = frozenset("rank local_rank gpu gpu_id gpuid cuda_id device_id".split())
-_SETTINGS = re.compile(r"\b(?:args?|opts?|options?|conf(?:ig)?|cfg|h?params?|hps|settings|flags)$", re.IGNORECASE)
+_SETTINGS = re.compile(r"\b(?:args?|opts?|options?|conf(?:ig)?|cfg|h?params?|hps?|settings|flags)$", re.IGNORECASE)
 Place = Literal["cuda", "elsewhere", "unknown"]
 
 

@@ -303,7 +303,8 @@ class _Finder:
         for call, _ in self.facts.tree.every(cst.Call):
             name = called_name(call).lower()
             if "penalty" in name and "grad" in name and not self.facts.objects.candidates(call):
-                return Refusal("AMP968", call, f"{self.facts.text(call.func)} is not in the files at hand")
+                message = f"{self.facts.text(call.func)} is not in the files at hand"
+                return Refusal("AMP968", call, message, self._unread(call.func))
         return None
 
     def shared_processes(self) -> Refusal | None:
@@ -319,7 +320,9 @@ class _Finder:
         for call, _ in self.facts.tree.every(cst.Call):
             if called_name(call) in _HOOKS and isinstance(call.func, cst.Attribute) and not self._is_harmless(call):
                 text = self.facts.text(call.func)
-                return Refusal("AMP958", call, f"{text} looks at gradients during the backward", self._unread(call))
+                return Refusal(
+                    "AMP958", call, f"{text} looks at gradients during the backward", self._unread_hook(call)
+                )
         return None
 
     def anomalies(self) -> Refusal | None:
@@ -340,10 +343,13 @@ class _Finder:
             is_blind(self.facts, hook) or (is_of_tensor and products_of(self.facts, hook) is not None) for hook in hooks
         )
 
-    def _unread(self, call: cst.Call) -> tuple[str, ...]:
-        """The names of other local modules that a hook is given by: their files show what it does."""
+    def _unread_hook(self, call: cst.Call) -> tuple[str, ...]:
         given = call.args[0].value if call.args else call
-        names = self.facts.names.imported_as(given.func if isinstance(given, cst.Call) else given)
+        return self._unread(given.func if isinstance(given, cst.Call) else given)
+
+    def _unread(self, function: cst.BaseExpression) -> tuple[str, ...]:
+        """The names of other local modules that a function comes from: their files show what it does."""
+        names = self.facts.names.imported_as(function)
         return tuple(name for name in names if self.facts.elsewhere.source_of(name) is not None)
 
     def other_gradients(self) -> Refusal | None:
