@@ -63,7 +63,7 @@ class EnabledText:
         if self.enabling.always_off:
             return "False"
         at = creation.at if creation.before else None
-        text = self._write(creation.function, at)
+        text = self._write(creation.function, at, self._parts_at(creation))
         if isinstance(text, Unknown):
             text = self._of_models(creation.function, creation.at, before=creation.before) or text
         if isinstance(text, Unknown):
@@ -97,7 +97,7 @@ class EnabledText:
             text = self._write(function, None)
             if not isinstance(text, Unknown):
                 return text
-        if scaler is not None and scaler.enabled is None and not self.enabling.is_hung:
+        if scaler is not None and scaler.enabled is None and not self.enabling.is_hung and not self.enabling.latch:
             return None
         is_there = scaler is not None and not scaler.binding.may_be_none(function)
         on = scaler.is_on(function) if scaler is not None and is_there else None
@@ -116,9 +116,18 @@ class EnabledText:
         is_name = isinstance(node, (cst.Name, cst.Attribute)) and not (part.prefix or part.suffix)
         return is_name and self.facts.values.is_bool(node)
 
-    def _write(self, function: Function, at: Statement | None) -> str | Unknown | None:
+    def _parts_at(self, creation: Creation) -> list[Condition]:
+        """What is left to ask where the scaler is created: the flag that goes up there is up."""
+        parts, latch = self.enabling.parts, self.enabling.latch
+        if latch is None or not latch.is_up or creation.function not in latch.homes:
+            return parts
+        return [part for part in parts if not self.facts.conditions.equivalent(part.formula, latch.formula)]
+
+    def _write(
+        self, function: Function, at: Statement | None, parts: list[Condition] | None = None
+    ) -> str | Unknown | None:
         texts = []
-        for part in self.enabling.parts:
+        for part in self.enabling.parts if parts is None else parts:
             text = self._write_part(part, function, at)
             if text is None:
                 return Unknown()
