@@ -22,6 +22,7 @@ from amp_migrate.plan.free_names import free_name
 from amp_migrate.plan.identities import drop_identities
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.notes import notes
+from amp_migrate.plan.packs import drop_packs
 from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions.cached_casts import keep_no_stale_casts
 from amp_migrate.plan.regions.enabled import Enabled
@@ -54,6 +55,7 @@ def make_plans(facts: Facts, found: Recognition, options: Options) -> list[Train
     hung = find_hung(facts, found)
     _settle_conditions(facts, found, hung)
     drop_identities(facts, found)
+    drop_packs(facts, found)
     plans: list[TrainingPlan] = []
     waiting = split_recognition(facts, found)
     while waiting:

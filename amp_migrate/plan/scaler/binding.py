@@ -57,8 +57,8 @@ class Binding:
     """Where the scaler is created, and what it is called in each function that uses it.
 
     An attribute has several creations where several methods start a run of their own. `carriers` are the functions that
-    read the scaler where the source read its handle, `absent` the statements that said `None` in its place, or that it is off,
-    `taken_up` those after which a constructor keeps the scaler that it is given.
+    read the scaler where the source read its handle, `absent` the statements that said `None` in its place or that it
+    is off, `taken_up` those after which a constructor keeps the scaler that it is given.
     """
 
     creations: list[Creation]

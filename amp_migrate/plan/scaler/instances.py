@@ -82,7 +82,8 @@ class Instances:
             parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
         )
         family = [cls for one in created for cls in self._line_of(one)]
-        return Binding(creations, owner, parameters, arguments, receivers, frozenset(family), absent=self._absent(creations))
+        absent = self._absent(creations)
+        return Binding(creations, owner, parameters, arguments, receivers, frozenset(family), absent=absent)
 
     def _reached(
         self, owner: Class, creations: list[Creation], *, with_helpers: bool

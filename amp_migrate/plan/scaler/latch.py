@@ -24,8 +24,8 @@ from amp_migrate.plan.model import Guard, Recognition, Setup
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Latch:
-    """`setups` are those beside which the flag is set, `down` the statements of constructors that put it down. It `is_up`
-    where nothing but True is said there.
+    """`setups` are those beside which the flag is set, `down` the statements of constructors that put it down. It
+    `is_up` where nothing but True is said there.
     """
 
     formula: Formula
@@ -71,7 +71,7 @@ def is_raised_later(facts: Facts, init: Function, field: str) -> bool:
     own = [store for store in stores if store.statement.function is init]
     others = {store.statement.function for store in stores if not _says(store, False)} - {init}
     is_down = bool(own) and all(_says(store, False) for store in own)
-    return is_down and any(not facts.calls.reaches(init, lambda one, other=other: one is other) for other in others)
+    return is_down and any(not facts.calls.reaches(init, {other}.__contains__) for other in others)
 
 
 def _is_of(facts: Facts, store: Store, root: Class) -> bool:

@@ -162,8 +162,8 @@ class Visible:
         return method.parameters[0].name.value if same else None
 
     def _is_set(self, name: str, function: Function, at: Statement | None) -> bool:
-        """True where an attribute of `self` certainly has its value: outside `__init__`, or set in it before `at` and not
-        only then.
+        """True where an attribute of `self` certainly has its value: outside `__init__`, or set in it before `at`, and
+        for good.
         """
         if function.name != "__init__" or function.owner is None:
             return True
