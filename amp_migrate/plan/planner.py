@@ -55,7 +55,6 @@ def make_plans(facts: Facts, found: Recognition, options: Options) -> list[Train
     hung = find_hung(facts, found)
     _settle_conditions(facts, found, hung)
     drop_identities(facts, found)
-    drop_packs(facts, found)
     plans: list[TrainingPlan] = []
     waiting = split_recognition(facts, found)
     while waiting:
@@ -118,6 +117,7 @@ class _Planner:
         except AddsGradients as refusal:
             scale_second_backward(self.facts, self.found, roles, refusal)
             return self.plan()
+        drop_packs(self.facts, self.found)
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
         check_threads(self.facts, forwards)
