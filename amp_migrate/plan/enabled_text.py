@@ -62,7 +62,7 @@ class EnabledText:
         """For the scaler. Raises Refusal where the condition is not known at its place."""
         if self.enabling.always_off:
             return "False"
-        text = self._write(creation.function, creation.follower)
+        text = self._at(creation)
         if isinstance(text, Unknown):
             text = self._of_models(creation.function, creation.at, before=creation.before) or text
         if isinstance(text, Unknown):
@@ -73,7 +73,7 @@ class EnabledText:
 
     def is_known_at(self, creation: Creation) -> bool:
         """True where what the program reads for the condition has its value by then."""
-        return self.enabling.always_off or not isinstance(self._write(creation.function, creation.follower), Unknown)
+        return self.enabling.always_off or not isinstance(self._at(creation), Unknown)
 
     def can_be_on(self, function: Function) -> bool:
         """True where the condition is known in a function that may create the scaler."""
@@ -100,7 +100,7 @@ class EnabledText:
             text = self._write(function, None)
             if not isinstance(text, Unknown):
                 return text
-        if scaler is not None and scaler.enabled is None and not self.enabling.is_hung:
+        if scaler is not None and scaler.enabled is None and not self.enabling.is_hung and not self.enabling.latch:
             return None
         is_there = scaler is not None and not scaler.binding.may_be_none(function)
         on = scaler.is_on(function) if scaler is not None and is_there else None
@@ -119,9 +119,21 @@ class EnabledText:
         is_name = isinstance(node, (cst.Name, cst.Attribute)) and not (part.prefix or part.suffix)
         return is_name and self.facts.values.is_bool(node)
 
-    def _write(self, function: Function, at: Statement | None) -> str | Unknown | None:
+    def _at(self, creation: Creation) -> str | Unknown | None:
+        return self._write(creation.function, creation.follower, self._parts_at(creation))
+
+    def _parts_at(self, creation: Creation) -> list[Condition]:
+        """What is left to ask where the scaler is created: the flag that goes up there is up."""
+        parts, latch = self.enabling.parts, self.enabling.latch
+        if latch is None or not latch.is_up or creation.function not in latch.homes:
+            return parts
+        return [part for part in parts if not self.facts.conditions.equivalent(part.formula, latch.formula)]
+
+    def _write(
+        self, function: Function, at: Statement | None, parts: list[Condition] | None = None
+    ) -> str | Unknown | None:
         texts = []
-        for part in self.enabling.parts:
+        for part in self.enabling.parts if parts is None else parts:
             text = self._write_part(part, function, at)
             if text is None:
                 return Unknown()

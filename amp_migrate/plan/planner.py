@@ -22,6 +22,7 @@ from amp_migrate.plan.free_names import free_name
 from amp_migrate.plan.identities import drop_identities
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.notes import notes
+from amp_migrate.plan.packs import drop_packs
 from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions.cached_casts import keep_no_stale_casts
 from amp_migrate.plan.regions.enabled import Enabled
@@ -116,6 +117,7 @@ class _Planner:
         except AddsGradients as refusal:
             scale_second_backward(self.facts, self.found, roles, refusal)
             return self.plan()
+        drop_packs(self.facts, self.found)
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
         check_threads(self.facts, forwards)

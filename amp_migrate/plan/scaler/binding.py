@@ -62,8 +62,8 @@ class Binding:
     """Where the scaler is created, and what it is called in each function that uses it.
 
     An attribute has several creations where several methods start a run of their own. `carriers` are the functions that
-    read the scaler where the source read its handle, `absent` the statements that said `None` in its place,
-    `taken_up` those after which a constructor keeps the scaler that it is given.
+    read the scaler where the source read its handle, `absent` the statements that said `None` in its place or that it
+    is off, `taken_up` those after which a constructor keeps the scaler that it is given.
     """
 
     creations: list[Creation]
@@ -79,7 +79,7 @@ class Binding:
     @property
     def is_set_early(self) -> bool:
         """False for an attribute that an instance gets only when it starts to train."""
-        return self.owner is None or self.creations[0].function.name == "__init__"
+        return self.owner is None or bool(self.absent) or self.creations[0].function.name == "__init__"
 
     def may_be_none(self, function: Function) -> bool:
         """True for a function that some calls give no scaler: they do not train."""

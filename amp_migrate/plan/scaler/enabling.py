@@ -23,6 +23,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Condition, Guard, Recognition, Setup
 from amp_migrate.plan.scaler.carried import Hung
 from amp_migrate.plan.scaler.given_guards import GivenGuard, given_guard, with_given
+from amp_migrate.plan.scaler.latch import Latch, find_latch
 
 _HUNG = "the handle hangs on an object"
 
@@ -33,7 +34,7 @@ class Enabling:
 
     `always_off` is an O0 or `enabled=False` written down: no condition can turn it on. Where the handle hangs on an
     object (`is_hung`), the parts are those at the setup; everybody else has to ask the scaler. Guards that are
-    parameters, given by some calls only, are in `given`.
+    parameters, given by some calls only, are in `given`; a `latch` is a flag that the setup puts up.
     """
 
     parts: list[Condition]
@@ -42,6 +43,7 @@ class Enabling:
     setup_guards: dict[Setup, list[Guard]]
     is_hung: bool = False
     given: list[GivenGuard] = dataclasses.field(default_factory=list)
+    latch: Latch | None = None
 
 
 def find_guard(facts: Facts, found: Recognition, backward: Backward) -> Guard | None:
@@ -144,7 +146,8 @@ def work_out_enabling(facts: Facts, found: Recognition, hung: Hung | None) -> En
     if hung is not None:
         formula = conjunction([*(part.formula for part in parts), unknown(_HUNG)])
         return Enabling(parts, formula, always_off, setup_guards, is_hung=True)
-    return Enabling(parts, conjunction([part.formula for part in parts]), always_off, setup_guards, given=given)
+    formula, latch = conjunction([part.formula for part in parts]), find_latch(facts, found, backward_guard)
+    return Enabling(parts, formula, always_off, setup_guards, given=given, latch=latch)
 
 
 def _has_plain_backward(facts: Facts, found: Recognition, block: Block) -> bool:

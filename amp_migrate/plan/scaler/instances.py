@@ -10,8 +10,10 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Binding, Creation
+from amp_migrate.plan.scaler.carried import Carrier
 from amp_migrate.plan.scaler.constructors import Constructors, method_of, methods_of
 from amp_migrate.plan.scaler.creation import Creations
+from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.scaler.passing import Passing
 from amp_migrate.plan.scaler.settable import takes_attributes
 
@@ -36,6 +38,7 @@ class Instances:
         self.can_create = can_create
         self.setups = creations.setups
         self.users = creations.users
+        self.latch = creations.enabling.latch
 
     def owner(self, users: Iterable[Function]) -> Class | None:
         """The class of the methods that use it, or what their classes have in common; None where some user is no
@@ -79,7 +82,8 @@ class Instances:
             parameters, lambda caller: caller in receivers or any(function.encloses(caller) for function in needing)
         )
         family = [cls for one in created for cls in self._line_of(one)]
-        return Binding(creations, owner, parameters, arguments, receivers, frozenset(family))
+        absent = self._absent(creations)
+        return Binding(creations, owner, parameters, arguments, receivers, frozenset(family), absent=absent)
 
     def _reached(
         self, owner: Class, creations: list[Creation], *, with_helpers: bool
@@ -180,6 +184,8 @@ class Instances:
 
     def _attribute_creations(self, owner: Class) -> list[Creation]:
         """At the setups, where each starts a run of its own or stands in `__init__`; else at the end of `__init__`."""
+        if self.latch is not None and all(home.owner is owner and home.parameters for home in self.latch.homes):
+            return [self._creation_at_latch(home) for home in self.latch.homes]
         init = owner.methods.get("__init__")
         homes = list(dict.fromkeys(setup.statement.function for setup in self.setups))
         own = all(home.owner is owner and home.parameters for home in homes)
@@ -189,6 +195,20 @@ class Instances:
         if creation is not None:
             return [creation]
         return [self._creation_at_setup(homes[-1])] if own else []
+
+    def _creation_at_latch(self, method: Function) -> Creation:
+        """Where the flag is set: outside of tests that hold where it is up, and inside of others."""
+        assert self.latch is not None
+        setup = next(one.statement for one in self.latch.setups if one.statement.function is method)
+        guards = enclosing_guards(self.facts, setup)
+        follow = all(self.facts.conditions.implies(self.latch.formula, guard.formula) for guard in guards)
+        return Creation(method, setup.path()[0] if follow else setup)
+
+    def _absent(self, creations: list[Creation]) -> tuple[tuple[Statement, Carrier], ...]:
+        """Where a flag is put down that goes up at the creations, there is a scaler that is off."""
+        if self.latch is None or creations[0].function not in self.latch.homes:
+            return ()
+        return tuple((one, Carrier(f"{one.function.parameters[0].name.value}.")) for one in self.latch.down)
 
     def _creation_in(self, method: Function) -> Creation | None:
         """At a setup that stands in the method; at the end of a constructor, or before the first use in it."""

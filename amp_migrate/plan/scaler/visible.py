@@ -11,6 +11,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.identity import Key
 from amp_migrate.facts.tree import Function, Statement, children
 from amp_migrate.facts.variables import Variable
+from amp_migrate.plan.scaler.latch import is_raised_later
 
 
 class Visible:
@@ -161,12 +162,15 @@ class Visible:
         return method.parameters[0].name.value if same else None
 
     def _is_set(self, name: str, function: Function, at: Statement | None) -> bool:
-        """True where an attribute of `self` certainly has its value: outside `__init__`, or set in it before `at`."""
+        """True where an attribute of `self` certainly has its value: outside `__init__`, or set in it before `at`, and
+        for good.
+        """
         if function.name != "__init__" or function.owner is None:
             return True
         own = [store.statement for store in self.facts.objects.stores_of(name) if store.statement.function is function]
         if own:
-            return at is None or any(store.order < at.order for store in own)
+            is_early = at is None or any(store.order < at.order for store in own)
+            return is_early and not is_raised_later(self.facts, function, name)
         from_elsewhere = len(self.facts.objects.bases(function.owner)) < len(function.owner.node.bases)
         return from_elsewhere and not self.facts.objects.stores_of(name)
 
