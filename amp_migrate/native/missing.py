@@ -29,7 +29,7 @@ def may_be_missing(facts: Facts, node: cst.BaseExpression) -> bool:
 
 
 def _asked(call: cst.Call) -> str | None:
-    """What `settings.get("fp16", False)` and `getattr(settings, "fp16", False)` ask for something that may not be there."""
+    """What `settings.get("fp16", False)` and `getattr(settings, "fp16", False)` ask for what may not be there."""
     name, texts = called_name(call), [literal_value(arg.value) for arg in call.args[:2]]
     if name == "get" and isinstance(call.func, cst.Attribute) and texts and isinstance(texts[0], str):
         return source_key(call.func.value)

@@ -20,6 +20,7 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.half.arms import OF_PRECISION
+from amp_migrate.sources.half.chosen import chosen_by
 from amp_migrate.sources.half.helpers import Helpers
 from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.modules import Modules
@@ -110,7 +111,7 @@ class Casts:
         """Beside the casts of whole models; of members, before the walk over them."""
         whole = [(statement, call) for statement, call in self.trained if not self.modules.is_member(_receiver(call))]
         if whole:
-            return [(statement, self._chosen_by(call)) for statement, call in whole]
+            return [(statement, self._condition(call)) for statement, call in whole]
         walks = [self._walk_around(statement) for statement, _ in self.trained]
         return [(statement, None) for statement in dict.fromkeys(walks)]
 
@@ -199,24 +200,13 @@ class Casts:
         else:
             self.lowering.receivers.append(call)
 
-    def _chosen_by(self, call: cst.Call) -> str | None:
-        """The test of `net.half() if args.fp16 else net`, or of the type that the module is cast to."""
-        node: cst.CSTNode = call
-        while isinstance(parent := self.facts.tree.parents.get(node), cst.BaseExpression):
-            if isinstance(parent, cst.IfExp):
-                return self._test(parent, in_body=parent.body is node)
-            node = parent
-        for arg in call.args:
-            for value in self._meanings(arg.value):
-                if isinstance(value, cst.IfExp):
-                    if self.facts.tree.function_of(value) is not self.facts.tree.function_of(call):
-                        self._refuse(call, f"{self.facts.text(arg.value)} is chosen somewhere else")
-                    return self._test(value, in_body=self._half_name(value.body) is not None)
-        return None
-
-    def _test(self, choice: cst.IfExp, *, in_body: bool) -> str:
-        text = self.facts.text(choice.test)
-        return text if in_body else f"not ({text})"
+    def _condition(self, call: cst.Call) -> str | None:
+        """The test under which a cast is one to half; None where it always is."""
+        try:
+            return chosen_by(self.facts, call, self._meanings, lambda node: self._half_name(node) is not None)
+        except Refusal as refusal:
+            self.refusals.append(refusal)
+            return None
 
     # -- everything else --------------------------------------------------------------------------------
 
