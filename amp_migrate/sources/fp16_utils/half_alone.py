@@ -29,8 +29,9 @@ def trains_in_half(facts: Facts, sites: Collection[cst.CSTNode]) -> bool:
     if any(form_name(facts, call.func) not in CASTS for call in calls):
         return False
     statements = program_statements(facts)
-    is_trained = any(_is_plain_backward(call) for one in statements for call in facts.tree.calls(one))
+    backwards = [call for one in statements for call in facts.tree.calls(one) if called_name(call) == "backward"]
     wraps = any(makes_wrapper(facts, one) for one in facts.tree.all_statements())
+    is_trained = bool(backwards) and all(_is_plain_backward(call) for call in backwards)
     return is_trained and not wraps and not any(_reaches_inside(facts, call) for call in calls)
 
 
@@ -43,7 +44,8 @@ def casts_of_models(facts: Facts) -> Iterator[tuple[Statement, cst.Call, cst.Arg
 
 
 def _is_plain_backward(call: cst.Call) -> bool:
-    return called_name(call) == "backward" and isinstance(call.func, cst.Attribute)
+    """True for `loss.backward()`: what is given a loss may wrap the optimizer in a file of its own."""
+    return isinstance(call.func, cst.Attribute) and all(arg.keyword is not None for arg in call.args)
 
 
 def _reaches_inside(facts: Facts, call: cst.Call) -> bool:
