@@ -76,6 +76,14 @@ class Facts:
         """True where files that are not looked at here refer to a function."""
         return self.elsewhere.use_function(*self.name_of(function))
 
+    def may_run(self, function: Function) -> bool:
+        """False for a helper that nobody uses, and what is defined in it."""
+        while function.parent is not None and not function.parent.is_module:
+            function = function.parent
+        if function.is_module or function.owner is not None or self.is_used_outside(function):
+            return True
+        return bool(self.calls.callers(function) or self.calls.value_uses(function))
+
     def made_by(self, node: cst.BaseExpression) -> list[str]:
         """The full names of what is imported and makes what a node may mean: `search = Architect(net)`."""
         calls = self.objects.calls_behind(node)

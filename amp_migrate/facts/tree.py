@@ -219,6 +219,11 @@ class Statement:
     def is_loop(self) -> bool:
         return isinstance(self.node, (cst.For, cst.While))
 
+    @property
+    def is_elif(self) -> bool:
+        outer = self.block.owner
+        return outer is not None and isinstance(outer.node, cst.If) and outer.node.orelse is self.node
+
     def path(self) -> list[Statement]:
         """The statements from the outermost of the function down to this one."""
         chain: list[Statement] = []

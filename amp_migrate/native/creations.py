@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.conditions import negated
-from amp_migrate.facts.tree import Statement, walk
+from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import literal_value
+from amp_migrate.native.missing import may_be_missing
 from amp_migrate.native.numbers import float_text, static_text
 from amp_migrate.native.writer import Writer
 from amp_migrate.plan.model import LossScale
@@ -84,14 +85,14 @@ class CreationWriter(Writer):
         """The test whether a user asks for a dynamic scale; None where it is always a number."""
         text = self.facts.text(runtime)
         is_atom = isinstance(runtime, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
-        dynamic = f"{text if is_atom else f'({text})'} in (None, {quote}dynamic{quote})"
+        dynamic: str | None = f"{text if is_atom else f'({text})'} in (None, {quote}dynamic{quote})"
         if scale.dynamic_when is not None:
             dynamic = self.facts.text(scale.dynamic_when)
         elif scale.is_number:
-            return None
-        if enabled is not None and _may_raise(runtime):
-            # It was only ever looked up under the guard.
-            dynamic = f"{self.facts.text(negated(cst.parse_expression(enabled)))} or {dynamic}"
+            dynamic = None
+        if enabled is not None and may_be_missing(self.facts, runtime):
+            off = self.facts.text(negated(_without_bool(cst.parse_expression(enabled))))
+            return off if dynamic is None else f"{off} or {dynamic}"
         return dynamic
 
 
@@ -99,9 +100,10 @@ def _both(condition: str | None, other: str) -> str:
     return other if condition is None else f"{condition} and {other}"
 
 
-def _may_raise(node: cst.BaseExpression) -> bool:
-    """True for expressions that need not exist where mixed precision is off: `params["amp"]["loss_scale"]`."""
-    return any(isinstance(part, (cst.Subscript, cst.Call)) for part in walk(node))
+def _without_bool(test: cst.BaseExpression) -> cst.BaseExpression:
+    """`bool(x)` as a test is `x`."""
+    is_bool = isinstance(test, cst.Call) and isinstance(test.func, cst.Name) and test.func.value == "bool"
+    return test.args[0].value if isinstance(test, cst.Call) and is_bool else test
 
 
 def _is_below_default(node: cst.BaseExpression) -> bool:

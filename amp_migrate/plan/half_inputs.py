@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Function, Statement, called_name, names_in
+from amp_migrate.facts.tree import Statement, called_name, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
@@ -31,7 +31,7 @@ def check_half_inputs(facts: Facts, found: Recognition, left: list[Statement]) -
     """Raise Refusal for a cast in a function with forwards that are `left` in float32."""
     functions = {statement.function for statement in left}
     if left and not found.backwards:  # what inference is given may come from anywhere
-        functions = {one for one in facts.tree.functions if _may_run(facts, one)}
+        functions = {one for one in facts.tree.functions if facts.may_run(one)}
     for statement in facts.tree.all_statements():
         if statement.function not in functions or (isinstance(statement.node, cst.Expr) and statement not in left):
             continue
@@ -41,15 +41,6 @@ def check_half_inputs(facts: Facts, found: Recognition, left: list[Statement]) -
             if not leaves_torch(facts, part) and not _is_stored(facts, statement, left):
                 message = f"{facts.text(part)} feeds a model whose forward would stay in float32"
                 raise Refusal("AMP920", part, message)
-
-
-def _may_run(facts: Facts, function: Function) -> bool:
-    """False for a helper that nobody uses, and what is defined in it."""
-    while function.parent is not None and not function.parent.is_module:
-        function = function.parent
-    if function.is_module or function.owner is not None or facts.is_used_outside(function):
-        return True
-    return bool(facts.calls.callers(function) or facts.calls.value_uses(function))
 
 
 def _is_stored(facts: Facts, statement: Statement, forwards: list[Statement]) -> bool:

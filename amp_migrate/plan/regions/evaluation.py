@@ -107,7 +107,7 @@ class Evaluation:
         """Where both arms of an `if` are regions as a whole, the `if` is one."""
         for first in list(self.regions):
             holder = first.region.block.owner
-            if holder is None or not isinstance(holder.node, cst.If) or _is_elif(holder):
+            if holder is None or not isinstance(holder.node, cst.If) or holder.is_elif:
                 continue
             arms = [found for block in holder.blocks for found in self.regions if _is_all_of(found.region, block)]
             if first in arms and len(arms) == 2:
@@ -335,11 +335,6 @@ class Evaluation:
 
 def _items(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [element.value for element in node.elements] if isinstance(node, (cst.List, cst.Tuple)) else [node]
-
-
-def _is_elif(statement: Statement) -> bool:
-    outer = statement.block.owner
-    return outer is not None and isinstance(outer.node, cst.If) and outer.node.orelse is statement.node
 
 
 def _ends_before(region: Region, other: Region) -> bool:

@@ -28,7 +28,7 @@ def keep_what_is_checked(context: Context) -> None:
     for statement in context.reach.statements:
         for checked in _checked(context, statement):
             found = context.precisions.of(checked)
-            has_place = isinstance(checked, cst.Name) and not _is_elif(statement)
+            has_place = isinstance(checked, cst.Name) and not statement.is_elif
             is_made_here = found is Precision.UNKNOWN and has_place and not _is_parameter(context, checked)
             if not found.may_be_half and not is_made_here:
                 continue
@@ -71,8 +71,3 @@ def _is_negated(context: Context, test: TypeTest) -> bool:
 def _is_parameter(context: Context, node: cst.BaseExpression) -> bool:
     variable = context.facts.names.variable_at(node)
     return variable is not None and any(binding.kind == "param" for binding in variable.bindings)
-
-
-def _is_elif(statement: Statement) -> bool:
-    outer = statement.block.owner
-    return outer is not None and isinstance(outer.node, cst.If) and outer.node.orelse is statement.node

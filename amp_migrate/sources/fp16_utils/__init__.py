@@ -24,6 +24,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering, Recognition
 from amp_migrate.selection import FP16_UTILS
 from amp_migrate.sources.fp16_utils.arms import Arms
+from amp_migrate.sources.fp16_utils.half_alone import trains_in_half
 from amp_migrate.sources.fp16_utils.names import (
     HAND_LOOPS,
     METHODS,
@@ -43,7 +44,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     """Everything of the form in the unit, or what makes a plain program of it; and why it cannot all be migrated."""
     found = Recognition(FP16_UTILS, modules=MODULES)
     found.sites.extend(_sites(facts))
-    if not any(_is_of_form(facts, site) for site in found.sites):
+    if not any(_is_of_form(facts, site) for site in found.sites) or trains_in_half(facts, found.sites):
         found.sites.clear()
         return found, []
     copies = [

@@ -44,6 +44,7 @@ from amp_migrate.sources.fp16_utils.names import (
     program_statements,
 )
 from amp_migrate.sources.fp16_utils.overflow import lost_questions, says_never, shared_questions, tells_overflow
+from amp_migrate.sources.fp16_utils.prefixes import prefixed_states
 from amp_migrate.sources.fp16_utils.trained_by_hand import trained_by_hand
 from amp_migrate.sources.fp16_utils.wrappers import marked, wrapped
 
@@ -84,7 +85,7 @@ class Arms:
         self.casts.lower(self._is_gone, self.is_guarded)
         self.casts.lower_accessors(self._statements)
         self.refusals += float_parts(self.facts, self._statements)
-        self._report_prefixes()
+        self.findings += prefixed_states(self.facts, self._statements, self.casts.prefixes())
         try:
             self._differences.check_names(self._statements, self._is_gone)
         except Refusal as refusal:
@@ -403,25 +404,6 @@ class Arms:
             source_key(node).endswith((".optimizer.optimizer", "optimizer.optimizer", ".overflow", ".loss_scale"))
             or node.attr.value == "optimizer"
         )
-
-    def _report_prefixes(self) -> None:
-        """Whoever loads the state of a model that was in a wrapper (rule F)."""
-        loads = [
-            part
-            for statement in self._statements
-            for part in self.facts.tree.expressions(statement)
-            if isinstance(part, cst.Call) and called_name(part) == "load_state_dict"
-        ]
-        for call, prefix in self.casts.prefixes():
-            wrapped = self.facts.objects.objects(call)
-            places = [
-                f"line {self.facts.line(load)}"
-                for load in loads
-                if isinstance(load.func, cst.Attribute) and self.facts.objects.objects(load.func.value) & wrapped
-            ]
-            where = f", and are loaded in {', '.join(places)}" if places else ""
-            message = f'the keys of states that were saved behind {called_name(call)} begin with "{prefix}"{where}'
-            self.findings.append(self.facts.finding(call, "AMP164", message))
 
     # -- copies of the class ----------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.native.lower import is_mark, is_of_lowering
 from amp_migrate.plan.model import Recognition
 from amp_migrate.selection import HALF
+from amp_migrate.sources.fp16_utils.prefixes import prefixed_states
 from amp_migrate.sources.half.arms import edited_guards, equal_arms
 from amp_migrate.sources.half.casts import Casts
 from amp_migrate.sources.half.compared import in_float32_beside
@@ -62,7 +63,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     optimizers = find_optimizers(facts)
     modules = Modules(facts, optimizers)
     casts = Casts(facts, modules)
-    if not casts.trained and not (casts.defaults and modules.trained):
+    if not casts.trained and not casts.helped and not (casts.defaults and modules.trained):
         unread = unread_training(facts, casts)
         if unread is None:
             return found, []
@@ -79,13 +80,13 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         masters.check_rest()
     except Refusal as refusal:
         casts.refusals.append(refusal)
-    found.findings += scaling.findings
+    found.findings += [*prefixed_states(facts, facts.tree.all_statements(), casts.prefixes()), *scaling.findings]
     found.sites += [*masters.sites, *scaling.sites]
     casts.lowering.removed += calls_of_emptied(facts, casts.lowering.removed)
     edited = edited_guards(facts, found.sites)
     casts.lowering.edited = [statement for statement in edited if statement not in casts.lowering.arms]
     casts.lowering.removed += without_use(facts, casts.gone, casts.lowering.removed)
-    compared = in_float32_beside(facts, optimizers, casts.trained)
+    compared = in_float32_beside(facts, optimizers, [*casts.trained, *casts.helped])
     return found, [*_tests(facts, casts), *_own_casts(facts), *compared, *casts.refusals]
 
 
@@ -104,7 +105,7 @@ def _own_trainer(found: Recognition, own: OwnTrainer) -> tuple[Recognition, list
 
 def _tests(facts: Facts, casts: Casts) -> list[Refusal]:
     """Tests that train in half are there to do just that."""
-    inside = [call for statement, call in casts.trained if is_in_test(facts, statement)]
+    inside = [call for statement, call in [*casts.trained, *casts.helped] if is_in_test(facts, statement)]
     return [Refusal("AMP950", call, f"{facts.text(call)} is part of a test") for call in inside]
 
 

@@ -24,7 +24,7 @@ def edited_guards(facts: Facts, sites: Collection[cst.CSTNode]) -> list[Statemen
         for outer in facts.tree.statement_of(site).path()[:-1]:
             node = outer.node
             if isinstance(node, cst.If) and isinstance(node.orelse, cst.Else) and only_looks(node.test):
-                if not _is_elif(facts, outer) and OF_PRECISION.search(facts.text(node.test)):
+                if not outer.is_elif and OF_PRECISION.search(facts.text(node.test)):
                     edited[outer] = None
     return list(edited)
 
@@ -61,11 +61,6 @@ def _compare(facts: Facts, guard: Statement, lowering: Lowering) -> None:
             lowering.marks.append((guard, test))
         elif scale is not None:
             lowering.scales.append((guard, facts.text(scale)))
-
-
-def _is_elif(facts: Facts, statement: Statement) -> bool:
-    parent = facts.tree.parents.get(statement.node)
-    return isinstance(parent, cst.If)
 
 
 def _keys(block: Block) -> list[str]:

@@ -19,8 +19,11 @@ from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
+from amp_migrate.sources.fp16_utils.half_alone import casts_of_models
+from amp_migrate.sources.fp16_utils.names import PREFIXES, form_name
 from amp_migrate.sources.half.arms import OF_PRECISION
-from amp_migrate.sources.half.helpers import Helpers
+from amp_migrate.sources.half.chosen import chosen_by
+from amp_migrate.sources.half.helpers import Helpers, in_other_files
 from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.modules import Modules
 
@@ -48,6 +51,10 @@ class Casts:
         self.sites: list[cst.CSTNode] = []
         self.gone: set[cst.CSTNode] = set()
         self._asked: list[tuple[Statement, cst.BaseExpression]] = []  # tests of a type
+        self._helper_calls = list(self._calls_of_helpers())
+        calls = [call for _, call, _ in self._helper_calls]
+        elsewhere = in_other_files(facts, calls)
+        self._statements = [one for one in facts.tree.all_statements() if one.function not in elsewhere]
         self._casts = list(self._module_casts())
         self.trained = [
             (statement, call)
@@ -55,7 +62,26 @@ class Casts:
             if modules.is_trained(_receiver(call)) and not self.kept.is_kept(call)
         ]
         self.defaults = list(self._default_types())
-        self._helper_calls = list(Helpers(facts).calls())
+        # Models that a function casts which stays as it is.
+        self.helped = [
+            (statement, call)
+            for statement, call, module in self._helper_calls
+            if facts.objects.called_function(call) in (None, *elsewhere) and modules.is_trained(module.value)
+        ]
+
+    def _calls_of_helpers(self) -> Iterator[tuple[Statement, cst.Call, cst.Arg]]:
+        """Calls of functions that give back the module that they are given, in half."""
+        found = list(Helpers(self.facts).calls())
+        known = {call for _, call, _ in found}
+        yield from found
+        yield from (one for one in casts_of_models(self.facts) if one[1] not in known)
+
+    def prefixes(self) -> Iterator[tuple[cst.Call, str]]:
+        """The wrappers that go, with what they put before the keys of the state."""
+        for _, call, _ in self._helper_calls:
+            prefix = PREFIXES.get(form_name(self.facts, call.func) or "")
+            if prefix is not None:
+                yield call, prefix
 
     def of_modules(self) -> list[tuple[Statement, cst.Call]]:
         """The casts of modules that are no inference, whether they are trained or not."""
@@ -75,7 +101,7 @@ class Casts:
         self.lowering.marks += self._marks()
         for statement in self.defaults:
             self.lowering.marks.append((statement, None))
-        for statement in self.facts.tree.all_statements():
+        for statement in self._statements:
             self._statement(statement)
         self._fold_guards()
         for statement, node in self._asked:
@@ -110,7 +136,7 @@ class Casts:
         """Beside the casts of whole models; of members, before the walk over them."""
         whole = [(statement, call) for statement, call in self.trained if not self.modules.is_member(_receiver(call))]
         if whole:
-            return [(statement, self._chosen_by(call)) for statement, call in whole]
+            return [(statement, self._condition(call)) for statement, call in whole]
         walks = [self._walk_around(statement) for statement, _ in self.trained]
         return [(statement, None) for statement in dict.fromkeys(walks)]
 
@@ -126,10 +152,11 @@ class Casts:
     # -- modules ----------------------------------------------------------------------------------------
 
     def _module_casts(self) -> Iterator[tuple[Statement, cst.Call]]:
-        for part, statement in self.facts.tree.every(cst.Call):
-            if isinstance(part.func, cst.Attribute) and self._casts_to_half(part):
-                if self.modules.is_module(part.func.value):
-                    yield statement, part
+        for statement in self._statements:
+            for part in self.facts.tree.calls(statement):
+                if isinstance(part.func, cst.Attribute) and self._casts_to_half(part):
+                    if self.modules.is_module(part.func.value):
+                        yield statement, part
 
     def _casts_to_half(self, call: cst.Call) -> bool:
         name = called_name(call)
@@ -199,24 +226,13 @@ class Casts:
         else:
             self.lowering.receivers.append(call)
 
-    def _chosen_by(self, call: cst.Call) -> str | None:
-        """The test of `net.half() if args.fp16 else net`, or of the type that the module is cast to."""
-        node: cst.CSTNode = call
-        while isinstance(parent := self.facts.tree.parents.get(node), cst.BaseExpression):
-            if isinstance(parent, cst.IfExp):
-                return self._test(parent, in_body=parent.body is node)
-            node = parent
-        for arg in call.args:
-            for value in self._meanings(arg.value):
-                if isinstance(value, cst.IfExp):
-                    if self.facts.tree.function_of(value) is not self.facts.tree.function_of(call):
-                        self._refuse(call, f"{self.facts.text(arg.value)} is chosen somewhere else")
-                    return self._test(value, in_body=self._half_name(value.body) is not None)
-        return None
-
-    def _test(self, choice: cst.IfExp, *, in_body: bool) -> str:
-        text = self.facts.text(choice.test)
-        return text if in_body else f"not ({text})"
+    def _condition(self, call: cst.Call) -> str | None:
+        """The test under which a cast is one to half; None where it always is."""
+        try:
+            return chosen_by(self.facts, call, self._meanings, lambda node: self._half_name(node) is not None)
+        except Refusal as refusal:
+            self.refusals.append(refusal)
+            return None
 
     # -- everything else --------------------------------------------------------------------------------
 
@@ -387,7 +403,7 @@ class Casts:
         """`if self.fp16: x = x.half()`: with the guard taken as false, nothing of it is left (rule G3)."""
         casts = {call.func for call in self._tensor_sites()}
         marked = [statement for statement, _ in self.lowering.marks]
-        for statement in self.facts.tree.all_statements():
+        for statement in self._statements:
             if isinstance(statement.node, cst.If) and OF_PRECISION.search(self.facts.text(statement.node.test)):
                 self._fold_guard(statement, statement.node, casts, marked)
             for part in self.facts.tree.expressions(statement):

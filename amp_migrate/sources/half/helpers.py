@@ -8,7 +8,7 @@ model = network_to_half(model)                 goes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import libcst as cst
 
@@ -125,6 +125,38 @@ def calls_of_emptied(facts: Facts, removed: list[Statement]) -> list[Statement]:
         if all(isinstance(use.node, cst.Expr) and isinstance(use.node.value, cst.Call) for use in outside):
             found += outside
     return found
+
+
+def in_other_files(facts: Facts, calls: Iterable[cst.Call]) -> set[Function]:
+    """Helpers that other files than their own call, with everything that only they use: it stays there as it is."""
+    called = ((call, facts.objects.called_function(call)) for call in calls)
+    found = {one for call, one in called if one is not None and one.root is not facts.tree.root_of(call)}
+    grows = bool(found)
+    while grows:
+        roots = {one.root for one in found}
+        more = {
+            inner
+            for statement in facts.tree.all_statements()
+            if statement.function.root in roots and isinstance(statement.node, (cst.FunctionDef, cst.ClassDef))
+            if _is_only_used_in(facts, statement.node, found)
+            for inner in _functions_of(facts, statement.node)
+        }
+        grows = not more <= found
+        found |= more
+    return found
+
+
+def _is_only_used_in(facts: Facts, node: cst.FunctionDef | cst.ClassDef, users: set[Function]) -> bool:
+    variable = facts.names.variable_at(node.name)
+    if variable is None or not variable.loads or variable.importers:
+        return False
+    return all(facts.tree.function_of(load) in users or _is_below(facts, load, node) for load in variable.loads)
+
+
+def _functions_of(facts: Facts, node: cst.FunctionDef | cst.ClassDef) -> list[Function]:
+    if isinstance(node, cst.FunctionDef):
+        return [facts.tree.function_at[node]]
+    return [method for owner in facts.tree.classes if owner.node is node for method in owner.methods.values()]
 
 
 def _is_emptied(statement: Statement, removed: list[Statement]) -> bool:

@@ -69,7 +69,7 @@ class Masters:
             node = statement.node
             if statement in gone or isinstance(node, (cst.FunctionDef, cst.ClassDef)):
                 continue
-            if self._is_helper(statement.function):
+            if self._is_helper(statement.function) or not self.facts.may_run(statement.function):
                 continue
             if isinstance(node, cst.Assign) and any(_is_kept_weight(target.target) for target in node.targets):
                 if not (isinstance(node.value, cst.Name) and node.value.value == "None"):

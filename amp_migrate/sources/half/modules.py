@@ -35,6 +35,10 @@ class Modules:
         """True where an expression may mean a module, or a part of one."""
         return any(self._is_module(one) for one in self.facts.objects.objects(node))
 
+    def is_whole(self, node: cst.BaseExpression) -> bool:
+        """True where an expression may mean a module that is known for one: no field of it, which may be a weight."""
+        return any(one in self.modules or self._is_made_here(one) for one in self.facts.objects.objects(node))
+
     def is_trained(self, node: cst.BaseExpression) -> bool:
         """True where an expression may mean a module that is trained, a part of one, or one with such a part."""
         found = self.facts.objects.objects(node)

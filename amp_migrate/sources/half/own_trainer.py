@@ -164,8 +164,7 @@ class OwnTrainer:
         return None if answer is None else "else" if answer else "body"
 
     def _keep_other(self, statement: Statement, node: cst.If, block: Block) -> None:
-        is_elif = isinstance(self.facts.tree.parents.get(node), cst.If)
-        if is_elif or isinstance(node.orelse, cst.If):
+        if statement.is_elif or isinstance(node.orelse, cst.If):
             raise Refusal("AMP937", node.test, "the arm in half is one of several")
         self._folded.append((statement, block))
         self.sites.append(node.test)

@@ -22,6 +22,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import LossScale, Recognition, Setup
 from amp_migrate.selection import PLAIN
 from amp_migrate.sources.native import native_amp
+from amp_migrate.sources.plain.cast_like import cast_like_another
 from amp_migrate.sources.plain.devices import Devices
 from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
 from amp_migrate.sources.plain.losses import find_losses, read_backwards
@@ -54,6 +55,9 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, [
             Refusal("AMP971", chosen, f"{facts.text(chosen)} chooses a precision in code beside this training")
         ]
+    like_another = cast_like_another(facts)
+    if like_another is not None:
+        return found, [like_another]
     refusals = reasons_to_leave_alone(facts, optimizers, losses)
     if refusals:
         return found, refusals

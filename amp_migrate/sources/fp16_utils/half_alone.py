@@ -1,0 +1,57 @@
+"""Functions of the form without its optimizer: a model is cast, and trained as it is.
+
+    net = network_to_half(net)
+    optimizer = SGD(net.parameters(), lr=0.1)
+    ...
+    loss.backward()
+    optimizer.step()
+
+It is training in half by hand, whoever has written the function (`sources/half`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.stores import subscript_key
+from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.sources.fp16_utils.names import ACCESSORS, form_name, makes_wrapper, program_statements
+
+CASTS = frozenset("network_to_half BN_convert_float batchnorm_to_float convert_network".split())
+
+
+def trains_in_half(facts: Facts, sites: Collection[cst.CSTNode]) -> bool:
+    """True where all that the unit has of the form are such casts, of models that a plain backward trains."""
+    calls = [site for site in sites if isinstance(site, cst.Call)]
+    if any(form_name(facts, call.func) not in CASTS for call in calls):
+        return False
+    statements = program_statements(facts)
+    backwards = [call for one in statements for call in facts.tree.calls(one) if called_name(call) == "backward"]
+    wraps = any(makes_wrapper(facts, one) for one in facts.tree.all_statements())
+    is_trained = bool(backwards) and all(_is_plain_backward(call) for call in backwards)
+    return is_trained and not wraps and not any(_reaches_inside(facts, call) for call in calls)
+
+
+def casts_of_models(facts: Facts) -> Iterator[tuple[Statement, cst.Call, cst.Arg]]:
+    """The calls of such functions, each with the argument that is the model."""
+    for statement in program_statements(facts):
+        for call in facts.tree.calls(statement):
+            if call.args and not call.args[0].star and form_name(facts, call.func) in CASTS:
+                yield statement, call, call.args[0]
+
+
+def _is_plain_backward(call: cst.Call) -> bool:
+    """True for `loss.backward()`: what is given a loss may wrap the optimizer in a file of its own."""
+    return isinstance(call.func, cst.Attribute) and all(arg.keyword is not None for arg in call.args)
+
+
+def _reaches_inside(facts: Facts, call: cst.Call) -> bool:
+    """True where `net[1]` may mean the model behind the cast of its input."""
+    wrapped = facts.objects.objects(call)
+    return any(
+        subscript_key(part) in ACCESSORS.values() and facts.objects.objects(part.value) & wrapped
+        for part, _ in facts.tree.every(cst.Subscript)
+    )
