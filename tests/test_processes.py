@@ -82,7 +82,7 @@ def test_two_processes_come_to_the_same_results(tmp_path):
 
 
 def test_the_unit_of_a_process_that_dies_is_an_error(tmp_path, monkeypatch):
-    from amp_migrate.units import migration
+    from amp_migrate.units import programs
 
     def killed(*given: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -90,7 +90,7 @@ def test_the_unit_of_a_process_that_dies_is_an_error(tmp_path, monkeypatch):
     for name in ("a", "b"):
         source = (FIXTURES / "plain" / "parts_trained_apart" / "before.py").read_bytes()
         (tmp_path / f"{name}.py").write_bytes(source + b"#" * LARGE)
-    monkeypatch.setattr(migration, "migrate", killed)
+    monkeypatch.setattr(programs, "migrate", killed)
     for result in migrate_paths([tmp_path], Options(), Workers(2)):
         assert (result.status, result.output) == ("error", result.source)
         assert "was killed, ran out of memory, or crashed" in result.findings[0].message
