@@ -21,6 +21,7 @@ class Result:
     empty without one. `form` is the code of the source form that was found, empty without one. `ignored` counts the
     findings that nobody wants to see. `companions` counts the uses of other parts of Apex: in the source, and in what
     the migration makes of it. With `only_companions` its unit was refused, and nothing but these changes in the file.
+    `needs` are the paths of files in other units that have to be written for this one to be right.
     """
 
     path: str
@@ -35,11 +36,17 @@ class Result:
     ignored: int = 0
     companions: tuple[int, int] = (0, 0)
     only_companions: bool = False
+    needs: tuple[str, ...] = ()
 
     @classmethod
     def broken(cls, path: str, source: bytes, message: str) -> Result:
         """The outcome for a file that a bug of ours, or of what it runs on, has stopped."""
         return cls(path, source, source, "error", (Finding(path, 1, "AMP999", message),))
+
+    def left_with(self, other: str) -> Result:
+        """The outcome where a file that this one needs stays as it is."""
+        finding = Finding(self.path, 1, "AMP901", f"belongs together with {other}, which stays as it is")
+        return dataclasses.replace(self, output=self.source, status="left", findings=(finding,), plan="")
 
     @property
     def members(self) -> tuple[str, ...]:

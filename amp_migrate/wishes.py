@@ -16,7 +16,19 @@ def as_wished(results: Iterable[Result], options: Options) -> list[Result]:
     found = [_Wishes(result, options) for result in results]
     forms = {one.result.unit or one.result.path: one.result.form for one in found if one.result.form}
     kept = {one.unit for one in found if one.result.changed and one.keep(forms.get(one.unit, ""))}
-    return [one.left() if one.unit in kept else one.shown() for one in found]
+    return with_what_they_need([one.left() if one.unit in kept else one.shown() for one in found])
+
+
+def with_what_they_need(results: list[Result]) -> list[Result]:
+    """The results, of which those stay as they are that need a file of another unit which stays."""
+    changed = {result.path for result in results if result.changed}
+    lacking = {
+        result.unit: path for result in results if result.changed for path in result.needs if path not in changed
+    }
+    return [
+        result.left_with(lacking[result.unit]) if result.changed and result.unit in lacking else result
+        for result in results
+    ]
 
 
 class _Wishes:

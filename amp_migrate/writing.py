@@ -10,15 +10,22 @@ from amp_migrate.files.write import Change, Unwritable, write_all
 from amp_migrate.findings import Finding
 from amp_migrate.report.model import Report
 from amp_migrate.result import Result
+from amp_migrate.wishes import with_what_they_need
 
 
 def written(results: Iterable[Result]) -> list[Result]:
     """The results, once their files are written, in the same order; those of failures in the place of some."""
     given = list(results)
     came_to: dict[int, Result] = {}
-    for unit in Report(tuple(given)).units():
-        came_to |= zip(map(id, unit), _written(unit), strict=True)
+    for unit in sorted(Report(tuple(given)).units(), key=_needs_others):
+        done = list(came_to.values())
+        ready = with_what_they_need([*done, *unit])[len(done) :] if _needs_others(unit) else unit
+        came_to |= zip(map(id, unit), _written(ready), strict=True)
     return [came_to[id(result)] for result in given]
+
+
+def _needs_others(unit: Sequence[Result]) -> bool:
+    return any(result.needs for result in unit)
 
 
 def _written(unit: Sequence[Result]) -> list[Result]:

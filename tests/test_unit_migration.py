@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from amp_migrate import Result, migrate_project
+from amp_migrate.cli.migrate import of_touched
 from amp_migrate.engine import Outcome
 from amp_migrate.files.imports import forget
 from amp_migrate.selection import PLAIN
 from amp_migrate.units.index import Unit
 from amp_migrate.units.programs import Programs
 from amp_migrate.units.workspace import in_words
+from amp_migrate.writing import written
 from tests.unit_fixture import ROOT, read_tree
 
 IMPORTS = "import torch\nfrom apex import amp\n"
@@ -526,3 +528,27 @@ class TestBesideAnotherForm:
         network = in_words(project.root / "network.py")
         (said,) = (one.message for one in results["probe.py"].findings)
         assert said == f"belongs together with {network} (passes Network on), which has another source form"
+
+    @pytest.mark.parametrize("wish", ["# amp-migrate: ignore-file\n", ""])
+    def test_a_loop_in_float32_stays_where_what_it_needs_does(self, project: Project, wish: str) -> None:
+        files = {"network.py": wish + NETWORK.format("out"), "pretrain.py": UNDER_APEX.format("") + LOOP}
+        results = project({**files, "probe.py": IN_FLOAT32})
+        stays = "left" if wish else "migrated"
+        assert states(results) == {"network.py": stays, "pretrain.py": stays, "probe.py": stays}
+        network = in_words(project.root / "network.py")
+        said = [f"belongs together with {network}, which stays as it is"] if wish else []
+        assert [one.message for one in results["probe.py"].findings if one.code == "AMP901"] == said
+
+    def test_nor_is_it_written_where_that_cannot_be(self, project: Project) -> None:
+        files = {"network.py": NETWORK.format("out"), "pretrain.py": UNDER_APEX.format("") + LOOP}
+        results = project({**files, "probe.py": IN_FLOAT32})
+        (project.root / "network.py").write_text("# somebody else\n")
+        outcome = {Path(one.path).name: one.status for one in written(results.values())}
+        assert outcome == {"network.py": "error", "pretrain.py": "left", "probe.py": "left"}
+        assert (project.root / "probe.py").read_text() == IN_FLOAT32
+
+    def test_whoever_asks_for_it_alone_gets_what_it_needs(self, project: Project) -> None:
+        files = {"network.py": NETWORK.format("out"), "pretrain.py": UNDER_APEX.format("") + LOOP}
+        results = project({**files, "probe.py": IN_FLOAT32, "other.py": IN_FLOAT32})
+        of_probe = of_touched(list(results.values()), {str(project.root / "probe.py")})
+        assert [Path(one.path).name for one in of_probe] == ["network.py", "pretrain.py", "probe.py"]

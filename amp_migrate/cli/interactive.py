@@ -12,6 +12,7 @@ from amp_migrate.report.model import Report
 from amp_migrate.report.parts import diff_for_people
 from amp_migrate.report.text import finding_lines, unit_lines
 from amp_migrate.result import Result
+from amp_migrate.wishes import with_what_they_need
 
 _QUESTION = "Write this unit? [y]es, [n]o, [q]uit, [e]xplain"
 
@@ -19,12 +20,13 @@ _QUESTION = "Write this unit? [y]es, [n]o, [q]uit, [e]xplain"
 def as_chosen(results: Sequence[Result]) -> list[Result]:
     """The results, of which those units stay as they are that nobody wants to have written. Raises click.Abort."""
     wanted = {result.path for result in _chosen(results)}
-    return [
+    chosen = [
         result
         if result.path in wanted or not result.changed
         else dataclasses.replace(result, output=result.source, status="left")
         for result in results
     ]
+    return with_what_they_need(chosen)
 
 
 def _chosen(results: Sequence[Result]) -> Iterator[Result]:

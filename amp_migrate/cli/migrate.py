@@ -239,16 +239,23 @@ def _found(
     touched: set[str] | None,
     workers: Workers,
 ) -> Iterator[Result]:
-    """The results of what was asked for; of units with a file that was `touched`, where that was asked for."""
+    """The results of what was asked for: where that was asked for, of units with a file that was `touched`."""
     named = [Path(path) for path in paths if path != "-"]
     if "-" in paths:
         if sys.stdin is None:
             raise click.UsageError("there is no standard input")
         yield migrate_stdin(sys.stdin.buffer.read(), options, stdin_filename)
     if named:
-        for result in migrate_paths(named, options, workers):
-            if touched is None or any(os.path.realpath(path) in touched for path in result.members):
-                yield result
+        results = list(migrate_paths(named, options, workers))
+        yield from results if touched is None else of_touched(results, touched)
+
+
+def of_touched(results: list[Result], touched: set[str]) -> Iterator[Result]:
+    """The results of units with a file that was touched, and of those that they need."""
+    asked = [one for one in results if any(os.path.realpath(path) in touched for path in one.members)]
+    needed = {path for one in asked for path in one.needs}
+    units = {one.members for one in (*asked, *(one for one in results if one.path in needed))}
+    return (one for one in results if one.members in units)
 
 
 def _beside(named: list[Path], results: list[Result], options: Options, touched: set[str] | None) -> list[Finding]:

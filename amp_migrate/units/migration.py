@@ -76,7 +76,14 @@ def migrate_units(
     results: dict[Path, Result] = {}
     for piece, made in zip(pieces, workers.map(what, units.results, pieces, partial(_size, workspace)), strict=True):
         results |= {file: _died(file, workspace) for file in piece} if isinstance(made, Died) else made
-    return {file: result for file, result in results.items() if file not in earlier}
+    changed = {result.path for result in earlier.values() if result.changed}
+    return {file: _needing(result, changed) for file, result in results.items() if file not in earlier}
+
+
+def _needing(result: Result, changed: set[str]) -> Result:
+    """With what it was read with of other units, as that will be."""
+    needs = tuple(path for path in result.members if path in changed) if result.changed else ()
+    return dataclasses.replace(result, needs=needs) if needs else result
 
 
 def _size(workspace: Workspace, files: Iterable[Path]) -> int:
