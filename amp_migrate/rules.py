@@ -791,7 +791,7 @@ _RULES = (
         "an optimizer may step without gradients",
         "GradScaler.step raises AssertionError where none of the optimizer's parameters has a gradient; apex just "
         "stepped",
-        "put the step into the same branch as its backward, then run again",
+        "step where a backward has certainly run before, once after each (in the same branch), then run again",
     ),
     Rule(
         "AMP922",
