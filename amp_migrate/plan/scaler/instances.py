@@ -64,7 +64,7 @@ class Instances:
         line = self._line_of(owner)
         own = [method for method in methods_of(self.users) if method.owner in line]
         found = Constructors(self.facts, own).completed(self._attribute_creations(owner), self._creation_in)
-        creations = [_before_returns(one) for one in found]
+        creations = [self._before_returns(one) for one in found]
         created = [creation.function.owner for creation in creations if creation.function.owner is not None]
         if not creations or not all(takes_attributes(self.facts, one) for one in created):
             return None
@@ -202,13 +202,32 @@ class Instances:
         setup = next(one.statement for one in self.latch.setups if one.statement.function is method)
         guards = enclosing_guards(self.facts, setup)
         follow = all(self.facts.conditions.implies(self.latch.formula, guard.formula) for guard in guards)
-        return Creation(method, setup.path()[0] if follow else setup)
+        return Creation(method, setup.path()[0] if follow and not _returns(setup.path()[0]) else setup)
+
+    def _is_at_latch(self, creation: Creation) -> bool:
+        return self.latch is not None and creation.function in self.latch.homes
 
     def _absent(self, creations: list[Creation]) -> tuple[tuple[Statement, Carrier], ...]:
         """Where a flag is put down that goes up at the creations, there is a scaler that is off."""
-        if self.latch is None or creations[0].function not in self.latch.homes:
+        if self.latch is None or not self._is_at_latch(creations[0]):
             return ()
-        return tuple((one, Carrier(f"{one.function.parameters[0].name.value}.")) for one in self.latch.down)
+        receivers = [(one, one.function.receiver) for one in self.latch.down]
+        return tuple((one, Carrier(f"{name}." if name is not None else "")) for one, name in receivers)
+
+    def _before_returns(self, creation: Creation) -> Creation:
+        """A method that returns early must not leave the instance without its scaler; that of a flag which is not set
+        by then is as good as it was.
+        """
+        first = 0
+        if self._is_at_latch(creation):
+            assert self.latch is not None
+            if self.latch.is_up:
+                return creation
+            first = max(one.path()[0].index for one in self.latch.raising if one.function is creation.function) + 1
+        for statement in creation.function.body.statements[first : creation.at.path()[0].index + 1]:
+            if _returns(statement):
+                return Creation(creation.function, statement, before=True)
+        return creation
 
     def _creation_in(self, method: Function) -> Creation | None:
         """At a setup that stands in the method; at the end of a constructor, or before the first use in it."""
@@ -243,9 +262,5 @@ class Instances:
         )
 
 
-def _before_returns(creation: Creation) -> Creation:
-    """A method that returns early must not leave the instance without its scaler."""
-    for statement in creation.function.body.statements[: creation.at.path()[0].index + 1]:
-        if any(isinstance(inner.node, cst.Return) for inner in statement.descendants()):
-            return Creation(creation.function, statement, before=True)
-    return creation
+def _returns(statement: Statement) -> bool:
+    return any(isinstance(inner.node, cst.Return) for inner in statement.descendants())

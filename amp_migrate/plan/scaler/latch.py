@@ -24,13 +24,14 @@ from amp_migrate.plan.model import Guard, Recognition, Setup
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Latch:
-    """`setups` are those beside which the flag is set, `down` the statements of constructors that put it down. It
-    `is_up` where nothing but True is said there.
+    """`setups` are those beside which the flag is set, by `raising`; `down` are the statements of constructors, or of a
+    class itself, that put it down. It `is_up` where nothing but True is said beside the setups.
     """
 
     formula: Formula
     is_up: bool
     setups: list[Setup]
+    raising: list[Statement]
     down: list[Statement]
 
     @property
@@ -40,19 +41,48 @@ class Latch:
 
 
 def find_latch(facts: Facts, found: Recognition, guard: Guard | None) -> Latch | None:
-    """The flag that guards the scaled backwards, where constructors put it down, and setups alone set it otherwise."""
+    """The flag that guards the scaled backwards, where constructors put it down, and setups alone put it up. Whoever
+    puts it down again leaves a scaler that nobody minds.
+    """
     if guard is None or guard.arm != "body" or not isinstance(guard.test, cst.Attribute):
         return None
-    stores = facts.objects.stores_of(guard.test.attr.value)
-    down = [store.statement for store in stores if _is_in_constructor(store) and _says(store, False)]
-    others = [store for store in stores if not _is_in_constructor(store)]
-    setups = [setup for setup in found.setups if any(_goes_with(store, setup) for store in others)]
-    beside = all(any(_goes_with(store, setup) for setup in setups) for store in others)
-    if not down or not setups or not beside or len(down) + len(others) != len(stores):
+    owners = [setup.statement.function.owner for setup in found.setups]
+    roots = {facts.objects.root_class(owner) for owner in owners if owner is not None}
+    if None in owners or len(roots) != 1:
         return None
-    owners = {one.function.owner for one in down}
-    own = len(owners) == 1 and all(setup.statement.function.owner in owners for setup in setups)
-    return Latch(guard.formula, all(_says(store, True) for store in others), setups, down) if own else None
+    root, field = roots.pop(), guard.test.attr.value
+    stores = [store for store in facts.objects.stores_of(field) if _is_of(facts, store, root)]
+    first = [store for store in stores if _is_in_constructor(store)]
+    raising = [store for store in stores if store not in first and not _says(store, False)]
+    beside = {store: setup for store in raising for setup in found.setups if _goes_with(store, setup)}
+    setups = [setup for setup in found.setups if setup in beside.values()]
+    down = [store.statement for store in first] or _on_classes(facts, root, field)
+    if not down or not setups or len(beside) < len(raising) or not _is_down(facts, first, setups):
+        return None
+    is_up = all(_says(store, True) for store in raising)
+    return Latch(guard.formula, is_up, setups, [store.statement for store in raising], down)
+
+
+def _is_down(facts: Facts, first: list[Store], setups: list[Setup]) -> bool:
+    """True where constructors say False; or what they are told, where they leave the setup to others."""
+    if all(_says(store, False) for store in first):
+        return True
+    homes = {setup.statement.function for setup in setups}
+    calls = any(facts.calls.reaches(store.statement.function, homes.__contains__) for store in first)
+    return not calls and not any(_says(store, True) for store in first)
+
+
+def _on_classes(facts: Facts, root: Class, field: str) -> list[Statement]:
+    """`use_fp16 = False` in the body of a class."""
+    family = [owner for owner in facts.tree.classes if facts.objects.root_class(owner) is root]
+    lines = [line for owner in family for line in owner.node.body.body if isinstance(line, cst.SimpleStatementLine)]
+    assigned = [part for line in lines for part in line.body if isinstance(part, cst.Assign)]
+    return [
+        facts.tree.statement_of(one)
+        for one in assigned
+        if literal_value(one.value) is False
+        and any(isinstance(to.target, cst.Name) and to.target.value == field for to in one.targets)
+    ]
 
 
 def _goes_with(store: Store, setup: Setup) -> bool:

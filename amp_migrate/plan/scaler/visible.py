@@ -162,14 +162,14 @@ class Visible:
         return method.parameters[0].name.value if same else None
 
     def _is_set(self, name: str, function: Function, at: Statement | None) -> bool:
-        """True where an attribute of `self` certainly has its value: outside `__init__`, or set in it before `at`, and
-        for good.
+        """True where an attribute of `self` certainly has its value: set before `at` where the function sets it, and
+        for good in `__init__`.
         """
-        if function.name != "__init__" or function.owner is None:
-            return True
         own = [store.statement for store in self.facts.objects.stores_of(name) if store.statement.function is function]
+        is_early = at is None or not own or any(store.order < at.order for store in own)
+        if function.name != "__init__" or function.owner is None:
+            return is_early
         if own:
-            is_early = at is None or any(store.order < at.order for store in own)
             return is_early and not is_raised_later(self.facts, function, name)
         from_elsewhere = len(self.facts.objects.bases(function.owner)) < len(function.owner.node.bases)
         return from_elsewhere and not self.facts.objects.stores_of(name)
