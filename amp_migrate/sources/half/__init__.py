@@ -63,17 +63,20 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     optimizers = find_optimizers(facts)
     modules = Modules(facts, optimizers)
     casts = Casts(facts, modules)
-    if not casts.trained and not casts.helped and not (casts.defaults and modules.trained):
+    if not casts.is_training and not (casts.defaults and modules.trained):
         unread = unread_training(facts, casts)
         if unread is None:
             return found, []
         found.sites += unread[0]
         return found, [unread[1]]
+    if casts.float_steps.pairs and not optimizers:
+        call = next(casts.float_steps.calls())
+        return found, [Refusal("AMP938", call, f"what steps after {facts.text(call)} is made out of sight")]
     casts.lower()
     found.lowering = casts.lowering
     found.sites += casts.sites
     scaling = Scaling(facts, casts.lowering)
-    masters = Masters(facts, optimizers, scaling, casts.lowering)
+    masters = Masters(facts, optimizers, scaling, casts.lowering, casts.float_steps)
     try:
         masters.lower()
         scaling.lower()
@@ -83,7 +86,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     found.findings += [*prefixed_states(facts, facts.tree.all_statements(), casts.prefixes()), *scaling.findings]
     found.sites += [*masters.sites, *scaling.sites]
     casts.lowering.removed += calls_of_emptied(facts, casts.lowering.removed)
-    edited = edited_guards(facts, found.sites)
+    edited = edited_guards(facts, found.sites, casts.float_steps.statements)
     casts.lowering.edited = [statement for statement in edited if statement not in casts.lowering.arms]
     casts.lowering.removed += without_use(facts, casts.gone, casts.lowering.removed)
     compared = in_float32_beside(facts, optimizers, [*casts.trained, *casts.helped])

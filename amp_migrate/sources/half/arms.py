@@ -8,7 +8,7 @@ from collections.abc import Collection
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.conditions import negated, source_key
 from amp_migrate.facts.tree import Block, Statement
 from amp_migrate.native.lower import is_edited_next, is_mark, scale_at
 from amp_migrate.plan.model import Lowering
@@ -17,14 +17,19 @@ from amp_migrate.plan.purity import only_looks
 OF_PRECISION = re.compile(r"half|fp16|float16|mixed|amp\b|precision", re.IGNORECASE)
 
 
-def edited_guards(facts: Facts, sites: Collection[cst.CSTNode]) -> list[Statement]:
-    """Every `if` about precision with an `else`, where something of the form stands in an arm."""
+def edited_guards(
+    facts: Facts, sites: Collection[cst.CSTNode], float_steps: Collection[Statement] = ()
+) -> list[Statement]:
+    """Every `if` about precision with an `else`, where something of the form stands in an arm. Directly around a step
+    in float32 it is about precision whatever it asks: `if device == "cpu":`.
+    """
+    around = {facts.tree.owner_of(one.block) for one in float_steps}
     edited: dict[Statement, None] = {}
     for site in sites:
         for outer in facts.tree.statement_of(site).path()[:-1]:
             node = outer.node
             if isinstance(node, cst.If) and isinstance(node.orelse, cst.Else) and only_looks(node.test):
-                if not outer.is_elif and OF_PRECISION.search(facts.text(node.test)):
+                if not outer.is_elif and (outer in around or OF_PRECISION.search(facts.text(node.test))):
                     edited[outer] = None
     return list(edited)
 
@@ -53,12 +58,11 @@ def _compare(facts: Facts, guard: Statement, lowering: Lowering) -> None:
         return
     keeps_else = len(_without_marks(orelse)) == len(orelse.statements)
     lowering.arms[guard] = "else" if keeps_else else "body"
-    text = facts.text(guard.node.test)
-    goes, test = (body, text) if keeps_else else (orelse, f"not ({text})")
+    goes, test = (body, guard.node.test) if keeps_else else (orelse, negated(guard.node.test))
     for statement in goes.statements:
         scale = scale_at(statement)
         if is_mark(statement):
-            lowering.marks.append((guard, test))
+            lowering.marks.append((guard, facts.text(test)))
         elif scale is not None:
             lowering.scales.append((guard, facts.text(scale)))
 

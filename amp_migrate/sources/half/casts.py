@@ -23,6 +23,7 @@ from amp_migrate.sources.fp16_utils.half_alone import casts_of_models
 from amp_migrate.sources.fp16_utils.names import PREFIXES, form_name
 from amp_migrate.sources.half.arms import OF_PRECISION
 from amp_migrate.sources.half.chosen import chosen_by
+from amp_migrate.sources.half.float_steps import FloatSteps
 from amp_migrate.sources.half.helpers import Helpers, in_other_files
 from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.modules import Modules
@@ -46,6 +47,7 @@ class Casts:
         self.facts = facts
         self.modules = modules
         self.kept = Kept(facts)
+        self.float_steps = FloatSteps(facts, modules)
         self.lowering = Lowering()
         self.refusals: list[Refusal] = []
         self.sites: list[cst.CSTNode] = []
@@ -54,6 +56,9 @@ class Casts:
         self._helper_calls = list(self._calls_of_helpers())
         calls = [call for _, call, _ in self._helper_calls]
         elsewhere = in_other_files(facts, calls)
+        if self.float_steps.pairs:
+            inner = {one for outer in self.float_steps.functions for one in facts.tree.functions if outer.encloses(one)}
+            elsewhere |= self.float_steps.functions | inner
         self._statements = [one for one in facts.tree.all_statements() if one.function not in elsewhere]
         self._casts = list(self._module_casts())
         self.trained = [
@@ -75,6 +80,11 @@ class Casts:
         known = {call for _, call, _ in found}
         yield from found
         yield from (one for one in casts_of_models(self.facts) if one[1] not in known)
+
+    @property
+    def is_training(self) -> bool:
+        """True where something that is cast to half is trained."""
+        return bool(self.trained or self.helped or self.float_steps.pairs)
 
     def prefixes(self) -> Iterator[tuple[cst.Call, str]]:
         """The wrappers that go, with what they put before the keys of the state."""
@@ -98,6 +108,7 @@ class Casts:
                 self._module_cast(statement, call)
         for statement, call, module in self._helper_calls:
             self._helper_call(statement, call, module.value)
+        self._float_steps()
         self.lowering.marks += self._marks()
         for statement in self.defaults:
             self.lowering.marks.append((statement, None))
@@ -107,6 +118,16 @@ class Casts:
         for statement, node in self._asked:
             if not self._fold_test(statement, node):
                 self._refuse(node, f"this asks whether something is {self.facts.text(node)}")
+
+    def _float_steps(self) -> None:
+        """Weights that are in float32 for the step alone are so from the start."""
+        for call in self.float_steps.calls():
+            self.sites.append(call)
+            self.gone.update(walk(call))
+        try:
+            self.float_steps.lower(self.lowering)
+        except Refusal as refusal:
+            self.refusals.append(refusal)
 
     def _fold_test(self, statement: Statement, node: cst.BaseExpression) -> bool:
         """Take out `if dtype == torch.half:` where the script chose `dtype` itself and only casts stand below it; False
@@ -342,6 +363,8 @@ class Casts:
         assert isinstance(call.func, cst.Attribute)
         receiver = call.func.value
         whole = self.modules.is_trained(receiver) and isinstance(statement.node, cst.Expr)
+        if whole and self.float_steps.pairs:
+            return  # a library may have given the model in half
         if not self.modules.is_module(receiver) or not (self.modules.is_member(receiver) or whole):
             return
         if any(self.kept.is_kept(cast) for _, cast in self._casts):

@@ -25,6 +25,7 @@ from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
+from amp_migrate.sources.half.float_steps import FloatSteps
 from amp_migrate.sources.half.scale import Scaling
 from amp_migrate.sources.optimizers import parameters_of
 
@@ -39,12 +40,18 @@ class Masters:
     """The master copies of a unit, and everything that keeps them up to date."""
 
     def __init__(
-        self, facts: Facts, optimizers: list[tuple[Statement, cst.Call]], scaling: Scaling, lowering: Lowering
+        self,
+        facts: Facts,
+        optimizers: list[tuple[Statement, cst.Call]],
+        scaling: Scaling,
+        lowering: Lowering,
+        float_steps: FloatSteps,
     ) -> None:
         self.facts = facts
         self.optimizers = optimizers
         self.scaling = scaling
         self.lowering = lowering
+        self.float_steps = float_steps
         self.sites: list[cst.CSTNode] = []
         copies = [copy for _, call in optimizers for arg in call.args for copy in self._copies(arg.value)]
         self.copies = list(dict.fromkeys(copies))
@@ -68,6 +75,8 @@ class Masters:
         for statement in self.facts.tree.all_statements():
             node = statement.node
             if statement in gone or isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+                continue
+            if statement.function in self.float_steps.functions:
                 continue
             if self._is_helper(statement.function) or not self.facts.may_run(statement.function):
                 continue

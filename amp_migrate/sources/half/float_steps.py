@@ -1,0 +1,192 @@
+"""Half weights that are in float32 for the step alone, as models of CLIP are trained:
+
+    clip.model.convert_weights(model)           model.float()
+    ...
+    loss.backward()
+    convert_models_to_fp32(model)               goes
+    optimizer.step()
+    clip.model.convert_weights(model)           goes: what is in float32 stays so
+
+A function counts by what it does to the weights; CLIP's own is known by its name where its file is not in the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.object import Object, ObjectSet
+from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.findings import Refusal
+from amp_migrate.plan.model import Lowering
+from amp_migrate.sources.half.modules import Modules
+
+_NARROWS = "convert_weights"  # of CLIP, whose models are loaded in half
+_ASKED = frozenset("isinstance hasattr getattr print apply parameters named_parameters modules".split())
+
+
+class FloatSteps:
+    """The pairs of casts around steps; `statements` are those with a cast, `functions` those that do nothing else."""
+
+    def __init__(self, facts: Facts, modules: Modules) -> None:
+        self.facts = facts
+        self.modules = modules
+        self.functions = {one for one in facts.tree.functions if self._casts(one, "float") or self._casts(one, "half")}
+        self.pairs = [pair for one in facts.tree.all_statements() if (pair := self._pair(one)) is not None]
+        inside = {one for pair in self.pairs for one in pair}
+        self.starts = [
+            one
+            for one in facts.tree.all_statements()
+            if self.pairs and one not in inside and one.function not in self.functions and self._narrowed(one)
+        ]
+
+    @property
+    def statements(self) -> list[Statement]:
+        return [*(one for pair in self.pairs for one in pair), *self.starts]
+
+    def calls(self) -> Iterator[cst.Call]:
+        """The calls that cast, all of which go."""
+        for statement in self.statements:
+            yield _call(statement)
+
+    def lower(self, lowering: Lowering) -> None:
+        """Take the pairs out, and have the model in float32 from the start. Raises Refusal where that is no place."""
+        for widens, narrows in self.pairs:
+            lowering.removed += [widens, narrows]
+            lowering.marks.append((narrows, None))
+        for statement in self.starts:
+            if self._has_other_arm(statement) or not self._is_float(statement):
+                lowering.replaced[_call(statement)] = f"{self._text(statement)}.float()"
+            else:
+                lowering.removed.append(statement)
+        for _, narrows in self.pairs:
+            if not self._is_float(narrows) and not any(self._is_always_cast(narrows, start) for start in self.starts):
+                self._add_cast(narrows, lowering)
+
+    # -- what is cast -----------------------------------------------------------------------------------
+
+    def _pair(self, statement: Statement) -> tuple[Statement, Statement] | None:
+        """A cast to float32, and the cast back in the same block, with a step in between."""
+        model = self._given(statement, "float")
+        if model is None:
+            return None
+        steps = False
+        for later in statement.next_siblings():
+            back = self._given(later, "half")
+            if back is not None and source_key(back) == source_key(model):
+                return (statement, later) if steps else None
+            steps = steps or any(called_name(call) == "step" for call in self.facts.tree.calls(later))
+        return None
+
+    def _narrowed(self, statement: Statement) -> bool:
+        model = self._given(statement, "half")
+        return model is not None and self.modules.is_module(model)
+
+    def _given(self, statement: Statement, cast: str) -> cst.BaseExpression | None:
+        """The model that a statement casts by a call of such a function."""
+        node = statement.node
+        call = node.value if isinstance(node, cst.Expr) else None
+        if not isinstance(call, cst.Call) or len(call.args) != 1 or call.args[0].star or call.args[0].keyword:
+            return None
+        function = self.facts.objects.called_function(call)
+        known = self._casts(function, cast) if function else cast == "half" and called_name(call) == _NARROWS
+        return call.args[0].value if known else None
+
+    def _casts(self, function: Function, name: str) -> bool:
+        """True where all that a function does is to cast weights in place: `p.data = p.data.half()`."""
+        if function.is_module or function.is_method or len(function.parameters) != 1:
+            return False
+        casts = False
+        for part in walk(function.node):
+            if isinstance(part, cst.Call) and called_name(part) not in _ASKED | {name}:
+                return False
+            if isinstance(part, (cst.AugAssign, cst.Del, cst.With, cst.While)) or _gives_back(part):
+                return False
+            if isinstance(part, cst.Assign) and not isinstance(part.targets[0].target, cst.Name):
+                if not _casts_data(part, name):
+                    return False
+                casts = True
+        return casts
+
+    # -- where the model is cast instead ----------------------------------------------------------------
+
+    def _is_float(self, statement: Statement) -> bool:
+        return self.modules.is_made_here(_call(statement).args[0].value)
+
+    def _has_other_arm(self, statement: Statement) -> bool:
+        outer = self.facts.tree.owner_of(statement.block)
+        return outer is not None and isinstance(outer.node, cst.If) and len(outer.blocks) == 2
+
+    def _is_always_cast(self, step: Statement, start: Statement) -> bool:
+        """True where the start has the model of a step, in any case: the other arm of a test about it has float32."""
+        model, cast = _call(step).args[0].value, _call(start).args[0].value
+        ours, theirs = self.facts.objects.objects(model), self.facts.objects.objects(cast)
+        if not any(one in theirs or _is_in(one, theirs) for one in ours):
+            return False
+        outer = self.facts.tree.owner_of(start.block)
+        if outer is None or isinstance(outer.node, cst.FunctionDef):
+            return True
+        if not self._has_other_arm(start):
+            return False
+        wanted = f"{self._text(start)}.float()"
+        other = next(block for block in outer.blocks if block is not start.block)
+        return any(self.facts.text(one.node).strip().rstrip(";") == wanted for one in other.statements)
+
+    def _add_cast(self, step: Statement, lowering: Lowering) -> None:
+        """`model.float()`, after what makes the model."""
+        model = _call(step).args[0].value
+        makers = [
+            one
+            for one in self.facts.tree.all_statements()
+            if one.order < step.order and one.function is step.function and _binds(one.node, model)
+        ]
+        text = f"{self.facts.text(model)}.float()"
+        if len(makers) != 1 or len(makers[0].path()) > 1:
+            raise Refusal("AMP936", step.node, f"no place for {text} is found: where the model comes from is not seen")
+        if (makers[0], text) not in lowering.added:
+            lowering.added.append((makers[0], text))
+
+    def _text(self, statement: Statement) -> str:
+        return self.facts.text(_call(statement).args[0].value)
+
+
+def _call(statement: Statement) -> cst.Call:
+    assert isinstance(statement.node, cst.Expr) and isinstance(statement.node.value, cst.Call)
+    return statement.node.value
+
+
+def _gives_back(part: cst.CSTNode) -> bool:
+    return isinstance(part, cst.Return) and part.value is not None
+
+
+def _casts_data(node: cst.Assign, name: str) -> bool:
+    """`p.data = p.data.half()`, of weights or of their gradients."""
+    target, value = node.targets[0].target, node.value
+    if len(node.targets) != 1 or not isinstance(target, cst.Attribute) or target.attr.value != "data":
+        return False
+    if not isinstance(value, cst.Call) or value.args or called_name(value) != name:
+        return False
+    return isinstance(value.func, cst.Attribute) and source_key(value.func.value) == source_key(target)
+
+
+def _is_in(part: Object, wholes: ObjectSet) -> bool:
+    """True for a field of one of them, however deep."""
+    holder = part.holder
+    while holder is not None and holder not in wholes:
+        holder = holder.holder
+    return holder is not None
+
+
+def _binds(node: cst.CSTNode, name: cst.BaseExpression) -> bool:
+    """True for `model, preprocess = clip.load(...)`."""
+    if not isinstance(node, cst.Assign):
+        return False
+    targets = [one.target for one in node.targets]
+    parts = [
+        *targets,
+        *(one.value for row in targets if isinstance(row, (cst.Tuple, cst.List)) for one in row.elements),
+    ]
+    return any(source_key(part) == source_key(name) for part in parts)
