@@ -13,12 +13,14 @@ _OPERATORS = frozenset(("div", "mul"))
 def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool:
     """True for arithmetic that autocast does not touch: `loss = loss / k`, `loss = loss.mean()`.
 
-    Of a compound statement only what is needed for the loss counts.
+    Of a compound statement only what is needed for the loss counts; `with open(path) as file:` is none where the loss
+    needs the file itself.
     """
     node = statement.node
     if isinstance(node, (cst.If, cst.With)):
         parts = [inner for inner in statement.descendants() if inner in needed]
-        return bool(parts) and all(is_trailing_arithmetic(inner, needed) for inner in parts)
+        is_made = statement in parts
+        return bool(parts) and not is_made and all(is_trailing_arithmetic(inner, needed) for inner in parts)
     if isinstance(node, cst.AugAssign):
         return _is_arithmetic(node.value)
     if isinstance(node, cst.Assign):
