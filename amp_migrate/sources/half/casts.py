@@ -47,7 +47,7 @@ class Casts:
         self.facts = facts
         self.modules = modules
         self.kept = Kept(facts)
-        self.float_steps = FloatSteps(facts, modules)
+        self.float_steps = FloatSteps(facts, modules, self.kept)
         self.lowering = Lowering()
         self.refusals: list[Refusal] = []
         self.sites: list[cst.CSTNode] = []

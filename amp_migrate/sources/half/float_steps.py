@@ -22,6 +22,7 @@ from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
+from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.modules import Modules
 
 _NARROWS = "convert_weights"  # of CLIP, whose models are loaded in half
@@ -31,7 +32,7 @@ _ASKED = frozenset("isinstance hasattr getattr print apply parameters named_para
 class FloatSteps:
     """The pairs of casts around steps; `statements` are those with a cast, `functions` those that do nothing else."""
 
-    def __init__(self, facts: Facts, modules: Modules) -> None:
+    def __init__(self, facts: Facts, modules: Modules, kept: Kept) -> None:
         self.facts = facts
         self.modules = modules
         self.functions = {one for one in facts.tree.functions if self._casts(one, "float") or self._casts(one, "half")}
@@ -41,6 +42,7 @@ class FloatSteps:
             one
             for one in facts.tree.all_statements()
             if self.pairs and one not in inside and one.function not in self.functions and self._narrowed(one)
+            if not kept.is_after_training(one)  # an export
         ]
 
     @property
@@ -58,12 +60,9 @@ class FloatSteps:
             lowering.removed += [widens, narrows]
             lowering.marks.append((narrows, None))
         for statement in self.starts:
-            if self._has_other_arm(statement) or not self._is_float(statement):
-                lowering.replaced[_call(statement)] = f"{self._text(statement)}.float()"
-            else:
-                lowering.removed.append(statement)
+            lowering.replaced[_call(statement)] = f"{self._text(statement)}.float()"
         for _, narrows in self.pairs:
-            if not self._is_float(narrows) and not any(self._is_always_cast(narrows, start) for start in self.starts):
+            if not any(self._is_always_cast(narrows, start) for start in self.starts):
                 self._add_cast(narrows, lowering)
 
     # -- what is cast -----------------------------------------------------------------------------------
@@ -113,9 +112,6 @@ class FloatSteps:
 
     # -- where the model is cast instead ----------------------------------------------------------------
 
-    def _is_float(self, statement: Statement) -> bool:
-        return self.modules.is_made_here(_call(statement).args[0].value)
-
     def _has_other_arm(self, statement: Statement) -> bool:
         outer = self.facts.tree.owner_of(statement.block)
         return outer is not None and isinstance(outer.node, cst.If) and len(outer.blocks) == 2
@@ -126,25 +122,40 @@ class FloatSteps:
         ours, theirs = self.facts.objects.objects(model), self.facts.objects.objects(cast)
         if not any(one in theirs or _is_in(one, theirs) for one in ours):
             return False
-        outer = self.facts.tree.owner_of(start.block)
-        if outer is None or isinstance(outer.node, cst.FunctionDef):
-            return True
-        if not self._has_other_arm(start):
+        return self._comes_first(step, start) and self._is_in_any_case(start)
+
+    def _comes_first(self, step: Statement, start: Statement) -> bool:
+        """True for a cast between what makes the model and its step, and for one by the function that makes it."""
+        makers = self._makers(step)
+        if start.function is step.function:
+            return start.order < step.order and all(one.order < start.order for one in makers)
+        returns = (one for one in start.function.descendants() if isinstance(one.node, cst.Return))
+        if len(makers) != 1 or len(makers[0].path()) > 1 or any(one.order < start.order for one in returns):
             return False
+        return any(site.callee is start.function for site in self.facts.calls.in_statement(makers[0]))
+
+    def _is_in_any_case(self, start: Statement) -> bool:
+        """True where nothing decides about a cast, or the other arm has the model in float32 as well."""
+        if len(start.path()) == 1:
+            return True
+        if len(start.path()) > 2 or not self._has_other_arm(start):
+            return False
+        outer = start.path()[0]
         wanted = f"{self._text(start)}.float()"
         other = next(block for block in outer.blocks if block is not start.block)
         return any(self.facts.text(one.node).strip().rstrip(";") == wanted for one in other.statements)
 
+    def _makers(self, step: Statement) -> list[Statement]:
+        """The statements that give the model its name, in the function of the step."""
+        model = _call(step).args[0].value
+        return [one for one in step.function.descendants() if _binds(one.node, model)]
+
     def _add_cast(self, step: Statement, lowering: Lowering) -> None:
         """`model.float()`, after what makes the model."""
         model = _call(step).args[0].value
-        makers = [
-            one
-            for one in self.facts.tree.all_statements()
-            if one.order < step.order and one.function is step.function and _binds(one.node, model)
-        ]
+        makers = self._makers(step)
         text = f"{self.facts.text(model)}.float()"
-        if len(makers) != 1 or len(makers[0].path()) > 1:
+        if len(makers) != 1 or len(makers[0].path()) > 1 or makers[0].order > step.order:
             raise Refusal("AMP936", step.node, f"no place for {text} is found: where the model comes from is not seen")
         if (makers[0], text) not in lowering.added:
             lowering.added.append((makers[0], text))

@@ -39,11 +39,6 @@ class Modules:
         """True where an expression may mean a module that is known for one: no field of it, which may be a weight."""
         return any(one in self.modules or self._is_made_here(one) for one in self.facts.objects.objects(node))
 
-    def is_made_here(self, node: cst.BaseExpression) -> bool:
-        """True where an expression means modules of classes in sight alone: they are made in float32."""
-        found = self.facts.objects.objects(node)
-        return bool(found) and all(self._is_made_here(one) for one in found)
-
     def is_trained(self, node: cst.BaseExpression) -> bool:
         """True where an expression may mean a module that is trained, a part of one, or one with such a part."""
         found = self.facts.objects.objects(node)
