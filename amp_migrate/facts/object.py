@@ -39,6 +39,14 @@ class Object:
 ObjectSet = frozenset[Object]
 
 
+def is_field_of(part: Object, wholes: ObjectSet) -> bool:
+    """True for a field of one of some objects, however deep."""
+    holder = part.holder
+    while holder is not None and holder not in wholes:
+        holder = holder.holder
+    return holder is not None
+
+
 def overlap(one: Object, other: Object) -> bool:
     """True where two objects may be the same: an unknown element may be any known one."""
     if one == other:

@@ -13,6 +13,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.plan.model import Recognition, Setup
 
@@ -53,7 +54,7 @@ def _unpacking(
         if target is None or taken is None or statement in removed:
             continue
         is_whole = isinstance(taken, cst.Name) and taken.value == name.value and _elements(target) == elements
-        if is_whole or _index_of(taken, name.value) in _places(source_key(target), elements):
+        if is_whole or _is_element(target, taken, name.value, elements):
             yield statement
 
 
@@ -105,13 +106,9 @@ def _elements(node: cst.BaseExpression) -> list[str] | None:
     return [source_key(element.value) for element in node.elements]
 
 
-def _places(text: str, elements: list[str]) -> set[int]:
-    return {index for index, element in enumerate(elements) if element == text}
-
-
-def _index_of(node: cst.BaseExpression, name: str) -> int | None:
-    """2 for `name[2]`."""
-    if not isinstance(node, cst.Subscript) or source_key(node.value) != name or len(node.slice) != 1:
-        return None
-    index = node.slice[0].slice
-    return int(index.value.value) if isinstance(index, cst.Index) and isinstance(index.value, cst.Integer) else None
+def _is_element(target: cst.BaseExpression, taken: cst.BaseExpression, name: str, elements: list[str]) -> bool:
+    """True for `target = name[2]`, where the target is what stands there."""
+    if not isinstance(taken, cst.Subscript) or source_key(taken.value) != name:
+        return False
+    places = (f"[{index}]" for index, element in enumerate(elements) if element == source_key(target))
+    return subscript_key(taken) in places

@@ -114,7 +114,6 @@ class _Units:
     ) -> None:
         self.workspace = workspace
         self.tie = tie
-        self.whole_units = whole_units
         self.index = workspace.index(tie)
         self.programs = Programs(workspace, self.index, options, earlier, whole_units)
         self._giving: set[Path] = set()  # files that cast what models in other files are given
@@ -128,7 +127,7 @@ class _Units:
                 continue
             for result in self.programs.allowed(done.attempt).results:
                 path = self.workspace.given.get(real(result.path))
-                if path is None and self.whole_units:
+                if path is None and self.programs.whole_units:
                     path = Path(result.path)
                 if path is not None and (path not in results or result.status != "untouched"):
                     results[path] = result

@@ -51,7 +51,7 @@ def find_latch(facts: Facts, found: Recognition, guard: Guard | None) -> Latch |
     if None in owners or len(roots) != 1:
         return None
     root, field = roots.pop(), guard.test.attr.value
-    stores = [store for store in facts.objects.stores_of(field) if _is_of(facts, store, root)]
+    stores = _stores_of(facts, root, field)
     first = [store for store in stores if _is_in_constructor(store)]
     raising = [store for store in stores if store not in first and not _says(store, False)]
     beside = {store: setup for store in raising for setup in found.setups if _goes_with(store, setup)}
@@ -96,16 +96,20 @@ def _goes_with(store: Store, setup: Setup) -> bool:
 def is_raised_later(facts: Facts, init: Function, field: str) -> bool:
     """True for a flag that a constructor puts down, and that something sets which the constructor does not call."""
     assert init.owner is not None
-    root = facts.objects.root_class(init.owner)
-    stores = [store for store in facts.objects.stores_of(field) if _is_of(facts, store, root)]
+    stores = _stores_of(facts, facts.objects.root_class(init.owner), field)
     own = [store for store in stores if store.statement.function is init]
     others = {store.statement.function for store in stores if not _says(store, False)} - {init}
     is_down = bool(own) and all(_says(store, False) for store in own)
     return is_down and any(not facts.calls.reaches(init, {other}.__contains__) for other in others)
 
 
-def _is_of(facts: Facts, store: Store, root: Class) -> bool:
-    return any(one.kind == "instance" and one.origin is root for one in facts.objects.objects(store.base))
+def _stores_of(facts: Facts, root: Class, field: str) -> list[Store]:
+    """What is stored in a field of the instances of a class hierarchy."""
+    return [
+        store
+        for store in facts.objects.stores_of(field)
+        if any(one.kind == "instance" and one.origin is root for one in facts.objects.objects(store.base))
+    ]
 
 
 def _is_in_constructor(store: Store) -> bool:

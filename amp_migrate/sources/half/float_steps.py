@@ -18,8 +18,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.object import Object, ObjectSet
-from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.object import is_field_of
+from amp_migrate.facts.tree import Function, Statement, called_name, targets, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.half.kept import Kept
@@ -120,7 +120,7 @@ class FloatSteps:
         """True where the start has the model of a step, in any case: the other arm of a test about it has float32."""
         model, cast = _call(step).args[0].value, _call(start).args[0].value
         ours, theirs = self.facts.objects.objects(model), self.facts.objects.objects(cast)
-        if not any(one in theirs or _is_in(one, theirs) for one in ours):
+        if not any(one in theirs or is_field_of(one, theirs) for one in ours):
             return False
         return self._comes_first(step, start) and self._is_in_any_case(start)
 
@@ -183,21 +183,6 @@ def _casts_data(node: cst.Assign, name: str) -> bool:
     return isinstance(value.func, cst.Attribute) and source_key(value.func.value) == source_key(target)
 
 
-def _is_in(part: Object, wholes: ObjectSet) -> bool:
-    """True for a field of one of them, however deep."""
-    holder = part.holder
-    while holder is not None and holder not in wholes:
-        holder = holder.holder
-    return holder is not None
-
-
 def _binds(node: cst.CSTNode, name: cst.BaseExpression) -> bool:
     """True for `model, preprocess = clip.load(...)`."""
-    if not isinstance(node, cst.Assign):
-        return False
-    targets = [one.target for one in node.targets]
-    parts = [
-        *targets,
-        *(one.value for row in targets if isinstance(row, (cst.Tuple, cst.List)) for one in row.elements),
-    ]
-    return any(source_key(part) == source_key(name) for part in parts)
+    return isinstance(node, cst.Assign) and any(source_key(target) == source_key(name) for target in targets(node))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.object import Object, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet, is_field_of
 from amp_migrate.facts.tree import Class, Statement, called_name
 from amp_migrate.sources.optimizers import parameters_of
 
@@ -43,7 +43,7 @@ class Modules:
         """True where an expression may mean a module that is trained, a part of one, or one with such a part."""
         found = self.facts.objects.objects(node)
         return any(self._is_part_of(one, self.trained) for one in found) or any(
-            _holds(trained, one) for trained in self.trained for one in found
+            is_field_of(trained, found) for trained in self.trained
         )
 
     def is_member(self, node: cst.BaseExpression) -> bool:
@@ -123,13 +123,3 @@ def _walked(one: Object) -> cst.Call | None:
             return current.origin
         current = current.holder
     return None
-
-
-def _holds(part: Object, whole: Object) -> bool:
-    """True where `part` is a field of `whole`, however deep."""
-    current = part.holder
-    while current is not None:
-        if current == whole:
-            return True
-        current = current.holder
-    return False
