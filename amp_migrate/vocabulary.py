@@ -14,6 +14,12 @@ IMPORTERS = frozenset(("import_module", "__import__"))
 # The types of half precision, by their full names.
 HALF_TYPES = frozenset("torch.half torch.float16 torch.HalfTensor torch.cuda.HalfTensor".split())
 
+# Functions that make a tensor of numbers, of an array, or of other tensors.
+TENSOR_MAKERS = frozenset(
+    "torch.from_numpy torch.tensor torch.as_tensor torch.zeros torch.ones torch.empty torch.full torch.rand "
+    "torch.randn torch.cat torch.stack".split()
+)
+
 # Operations of one tensor that autocast leaves alone, with the modules that call them by their name in torch
 # ([T2.13:nn/modules/activation.py]).
 UNARY_MODULES = {"sigmoid": "torch.nn.Sigmoid", "tanh": "torch.nn.Tanh", "sqrt": "", "erf": "", "sin": "", "cos": ""}

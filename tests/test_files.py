@@ -48,6 +48,8 @@ def test_the_declared_torch(tmp_path, name, line, api):
         ("requirements.txt", "torch<2", False),
         ("requirements.txt", "https://host/torch-1.2.0-cp36-cp36m-linux_x86_64.whl", True),
         ("requirements.txt", "https://host/torch-1.7.0-cp36-cp36m-linux_x86_64.whl", False),
+        ("environment.yml", "  -pytorch=1.4", True),
+        ("environment.yml", "  - efficientnet-pytorch=0.7.1\n  - pytorch=1.4", True),
         ("environment.yml", "  - pytorch=1.2.0=py3.7_cuda10.0.130_cudnn7.6.2_0", True),
         ("environment.yml", "  - pytorch=1.7.0=py3.7_0", False),
         ("pyproject.toml", 'torch = "^1.4"', True),
@@ -56,7 +58,7 @@ def test_the_declared_torch(tmp_path, name, line, api):
 def test_a_declared_torch_without_native_amp(tmp_path, name, line, is_too_old):
     (tmp_path / name).write_text(f"numpy\n{line}\n")
     found = declaration(tmp_path / "train.py")
-    assert (found.line, found.text) == (2, line.strip())
+    assert (found.line, found.text) == (2 + line.count("\n"), line.split("\n")[-1].strip())
     assert found.is_before_native_amp == is_too_old
 
 

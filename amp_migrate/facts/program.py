@@ -18,7 +18,7 @@ from amp_migrate.facts.names import Names
 from amp_migrate.facts.tree import Function, Statement, Tree, called_name, walk
 
 _WORD = re.compile(r"[^\W\d]\w*")
-_LOOKS_UP = frozenset("globals locals vars eval exec __dict__ __import__ import_module".split())
+_LOOKS_UP = frozenset("globals locals vars eval exec __import__ import_module".split())
 
 Definition = cst.FunctionDef | cst.ClassDef
 
@@ -74,12 +74,25 @@ class _Program:
         parts = walk(node) if inner else self.tree.expressions(self.tree.statements[node])
         for part in parts:
             if isinstance(part, cst.Name):
-                self._looks_up |= part.value in _LOOKS_UP
+                self._looks_up |= self._names_a_lookup(part)
                 yield part.value
             elif isinstance(part, (cst.SimpleString, cst.FormattedStringText)):
                 yield from _WORD.findall(part.value)
             elif isinstance(part, cst.Call) and called_name(part) == "getattr":
                 self._looks_up |= self._may_mean_definition(part)
+
+    def _names_a_lookup(self, name: cst.Name) -> bool:
+        """True for `globals`, but for a method that is called so: `model.eval()` and `vars(args)` look nothing up here;
+        `models.__dict__` of a module does.
+        """
+        parent = self.tree.parents.get(name)
+        if isinstance(parent, cst.Attribute) and parent.attr is name:
+            if name.value == "__dict__":
+                return self.names.dotted(parent.value) is not None
+            return name.value == "import_module"
+        if name.value == "vars" and isinstance(parent, cst.Call) and parent.func is name and parent.args:
+            return self.names.dotted(parent.args[0].value) is not None
+        return name.value in _LOOKS_UP
 
     def _may_mean_definition(self, call: cst.Call) -> bool:
         """True for `getattr(models, name)`, unless the name is written there."""

@@ -20,7 +20,7 @@ _FIRST_WITH_NATIVE_AMP = (1, 6)
 # `torch>=1.7`, `torch (>=1.5)`, `pytorch::pytorch=1.7`, `torch = "^1.10"`, `torch = {version = "1.10.0"}`,
 # `.../torch-1.7.0-cp38-...whl`; what follows the name is kept for the bounds.
 _REQUIREMENT = re.compile(
-    r"""(?:^|["'\s:/-])(?:py)?torch(?:-(?=\d)|["']?\s*=\s*\{\s*version\s*=\s*|\s*=\s*(?=["'])|\s*\(\s*|\s*(?=[=<>!~^]))"""
+    r"""(?:^\s*-?|["'\s:/])(?:py)?torch(?:-(?=\d)|["']?\s*=\s*\{\s*version\s*=\s*|\s*=\s*(?=["'])|\s*\(\s*|\s*(?=[=<>!~^]))"""
     r"""["']?(?P<specifier>[\d=<>!~^][^\n"';}#]*)""",
     re.MULTILINE,
 )

@@ -14,6 +14,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet, is_field_of
 from amp_migrate.facts.tree import Class, Statement, called_name
 from amp_migrate.sources.optimizers import parameters_of
+from amp_migrate.vocabulary import TENSOR_MAKERS
 
 _OF_MODULES = frozenset("parameters named_parameters modules named_modules children named_children eval train".split())
 _MEMBERS = frozenset("modules children named_modules named_children".split())
@@ -33,7 +34,8 @@ class Modules:
 
     def is_module(self, node: cst.BaseExpression) -> bool:
         """True where an expression may mean a module, or a part of one."""
-        return any(self._is_module(one) for one in self.facts.objects.objects(node))
+        found = self.facts.objects.objects(node)
+        return any(self._is_module(one) for one in found) and not self._is_tensor(found)
 
     def is_whole(self, node: cst.BaseExpression) -> bool:
         """True where an expression may mean a module that is known for one: no field of it, which may be a weight."""
@@ -42,6 +44,8 @@ class Modules:
     def is_trained(self, node: cst.BaseExpression) -> bool:
         """True where an expression may mean a module that is trained, a part of one, or one with such a part."""
         found = self.facts.objects.objects(node)
+        if self._is_tensor(found):
+            return False
         return any(self._is_part_of(one, self.trained) for one in found) or any(
             is_field_of(trained, found) for trained in self.trained
         )
@@ -51,6 +55,13 @@ class Modules:
         `apply` runs.
         """
         return any(_walked(one) is not None or one in self._applied for one in self.facts.objects.objects(node))
+
+    def _is_tensor(self, found: ObjectSet) -> bool:
+        """True for what is a tensor in one place: `self._weights` of a model is none of its layers where it may come
+        from `torch.from_numpy(...)` as well.
+        """
+        makers = [one.origin.func for one in found if isinstance(one.origin, cst.Call)]
+        return any(self.facts.names.dotted(func) in TENSOR_MAKERS for func in makers)
 
     def _is_module(self, one: Object) -> bool:
         if one in self.modules or self._is_made_here(one):

@@ -12,17 +12,13 @@ without a GPU is none of our business.
 
 from __future__ import annotations
 
-import re
-
-import libcst as cst
-
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import LossScale, Recognition, Setup
 from amp_migrate.selection import PLAIN
 from amp_migrate.sources.native import native_amp
 from amp_migrate.sources.plain.cast_like import cast_like_another
+from amp_migrate.sources.plain.chosen_precision import chosen_precision
 from amp_migrate.sources.plain.devices import Devices
 from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
 from amp_migrate.sources.plain.losses import find_losses, read_backwards
@@ -30,9 +26,6 @@ from amp_migrate.sources.plain.optimizers import Optimizers
 from amp_migrate.sources.plain.shared_parameters import shared_parameters
 from amp_migrate.sources.plain.unseen_makers import made_out_of_sight
 from amp_migrate.sources.states import add_states
-
-_WORDS = re.compile(r"half|float16|Half")  # one of them stands in every choice of a precision
-_HALF = ("torch.half", "torch.float16", "torch.bfloat16", "torch.HalfTensor", "torch.cuda.HalfTensor")
 
 
 def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
@@ -50,7 +43,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     if not devices.is_gpu:
         unseen = made_out_of_sight(facts, optimizers, losses, devices)
         return found, [unseen or Refusal("AMP963", losses[0].call, "nothing here shows a GPU")]
-    chosen = _chosen_precision(facts)
+    chosen = chosen_precision(facts)
     if chosen is not None:
         return found, [
             Refusal("AMP971", chosen, f"{facts.text(chosen)} chooses a precision in code beside this training")
@@ -94,21 +87,3 @@ def _setups(facts: Facts, optimizers: Optimizers) -> list[Setup]:
         )
         for call in optimizers.built
     ]
-
-
-def _chosen_precision(facts: Facts) -> cst.CSTNode | None:
-    """Half or bfloat16 by hand, anywhere but in self-tests; what the training itself casts is another source form."""
-    if not facts.says(_WORDS):
-        return None
-    statements = (one for one in facts.tree.all_statements() if not any(map(one.inside, facts.self_tests)))
-    parts = (part for statement in statements for part in facts.tree.expressions(statement))
-    return next((part for part in parts if _is_half(facts, part)), None)
-
-
-def _is_half(facts: Facts, part: cst.CSTNode) -> bool:
-    if isinstance(part, cst.Call):
-        return called_name(part) in ("half", "bfloat16") and not part.args
-    if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
-        is_asked_for = isinstance(facts.tree.parents.get(part), (cst.Comparison, cst.ComparisonTarget))
-        return facts.names.dotted(part) in _HALF and not is_asked_for  # `x.dtype == torch.half` chooses nothing
-    return False

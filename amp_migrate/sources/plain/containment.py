@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet
-from amp_migrate.facts.tree import Class, walk
+from amp_migrate.facts.tree import Class, Function, walk
 
 
 class Containment:
@@ -57,15 +57,20 @@ class Containment:
         return mine is yours or (roots[0].value == "self" and owners[0] is owners[1])
 
     def _known_apart(self, node: cst.BaseExpression) -> ObjectSet:
-        """What an expression may mean, but for instances of which the unit makes several: they are all one object."""
-        return frozenset(
-            one
-            for one in self.facts.objects.objects(node)
-            if not (
-                isinstance(one.source.origin, Class)
-                and len(self.facts.objects.family_makers.get(one.source.origin, ())) != 1
-            )
-        )
+        """What an expression may mean, but for what the unit makes several times: that is all one object."""
+        return frozenset(one for one in self.facts.objects.objects(node) if self._is_made_once(one))
+
+    def _is_made_once(self, one: Object) -> bool:
+        """False for instances that several calls make, or one in a function that is called from several places."""
+        origin = one.source.origin
+        if isinstance(origin, Class):
+            makers = self.facts.objects.family_makers.get(origin, [])
+            return len(makers) == 1 and self._runs_once(self.facts.tree.function_of(makers[0]))
+        return not isinstance(origin, cst.Call) or self._runs_once(self.facts.tree.function_of(origin))
+
+    def _runs_once(self, function: Function, seen: frozenset[Function] = frozenset()) -> bool:
+        sites = self.facts.calls.callers(function) if function not in seen else []
+        return len(sites) <= 1 and all(self._runs_once(site.caller, seen | {function}) for site in sites)
 
     def _given(self, one: Object) -> Iterator[cst.BaseExpression]:
         """What makes a model takes: plain names and attributes."""

@@ -156,8 +156,18 @@ class Devices:
         training |= {home.function for home in self._homes}
         elsewhere = self.facts.calls.of_other_programs(training)
         for call, statement in self.facts.tree.every(cst.Call):
-            if not self._belongs_to(statement, others) and statement.function not in elsewhere:
-                yield from self._move(call, statement)
+            if self._belongs_to(statement, others) or statement.function in elsewhere:
+                continue
+            for move in self._move(call, statement):
+                if not self._is_never_called(statement.function):
+                    yield move
+
+    def _is_never_called(self, function: Function) -> bool:
+        """True for a method of a module that nothing names: `def set_device(self, device)` of a network's own base."""
+        if function.owner is None or not self._is_module(function.owner) or function.name.startswith("__"):
+            return False
+        is_named = any(part.attr.value == function.name for part, _ in self.facts.tree.every(cst.Attribute))
+        return not is_named and not self.facts.is_used_outside(function)
 
     def _belongs_to(
         self, statement: Statement, tests: list[Statement], seen: frozenset[Function] = frozenset()

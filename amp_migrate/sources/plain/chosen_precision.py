@@ -1,0 +1,66 @@
+"""Half or bfloat16 by hand beside a plain training: its author has an opinion about precision.
+
+Two places say nothing about the training: self-tests, and what keeps the results of an inference small:
+
+    with torch.no_grad():
+        windows = self.tiles(volume)           # votes = window.half(); counts = weights.half()
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.plan.regions.forwards import has_no_gradients, is_no_grad
+from amp_migrate.sources.half.modules import Modules
+from amp_migrate.sources.optimizers import find_optimizers
+from amp_migrate.vocabulary import TENSOR_MAKERS
+
+_WORDS = re.compile(r"half|float16|Half")  # one of them stands in every choice of a precision
+_HALF = ("torch.half", "torch.float16", "torch.bfloat16", "torch.HalfTensor", "torch.cuda.HalfTensor")
+
+
+def chosen_precision(facts: Facts) -> cst.CSTNode | None:
+    """Where a precision is chosen; what the training itself casts is another source form."""
+    if not facts.says(_WORDS):
+        return None
+    statements = [one for one in facts.tree.all_statements() if not any(map(one.inside, facts.self_tests))]
+    found = [(one, part) for one in statements for part in facts.tree.expressions(one) if _is_half(facts, part)]
+    if not found:
+        return None
+    modules = Modules(facts, find_optimizers(facts))
+    for statement, part in found:
+        if not _is_of_tensor(facts, modules, part) or not _has_no_gradients(facts, statement, frozenset()):
+            return part
+    return None
+
+
+def _is_half(facts: Facts, part: cst.CSTNode) -> bool:
+    if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+        return called_name(part) in ("half", "bfloat16") and not part.args
+    if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
+        is_asked_for = isinstance(facts.tree.parents.get(part), (cst.Comparison, cst.ComparisonTarget))
+        return facts.names.dotted(part) in _HALF and not is_asked_for  # `x.dtype == torch.half` chooses nothing
+    return False
+
+
+def _is_of_tensor(facts: Facts, modules: Modules, part: cst.CSTNode) -> bool:
+    """True for `x.half()` of no module, and for the type of a new tensor: `torch.zeros(n, dtype=torch.half)`."""
+    if isinstance(part, cst.Call):
+        assert isinstance(part.func, cst.Attribute)
+        return not modules.is_module(part.func.value)
+    argument = facts.tree.parents.get(part)
+    call = facts.tree.parents.get(argument) if isinstance(argument, cst.Arg) else None
+    return isinstance(call, cst.Call) and facts.names.dotted(call.func) in TENSOR_MAKERS
+
+
+def _has_no_gradients(facts: Facts, statement: Statement, callers: frozenset[Function]) -> bool:
+    """True where gradients are off around a statement, or around every call of its function."""
+    function = statement.function
+    if any(is_no_grad(facts, outer) for outer in statement.path()[:-1]) or has_no_gradients(facts, function):
+        return True
+    sites = facts.calls.callers(function) if function not in callers else []
+    return bool(sites) and all(_has_no_gradients(facts, site.statement, callers | {function}) for site in sites)
