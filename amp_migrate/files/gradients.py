@@ -5,22 +5,46 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from amp_migrate.files.contents import imported_names
+from amp_migrate.files.contents import definitions_in, imported_names
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 # Words in the names of what is stepped, and is no optimizer.
 _NO_OPTIMIZER = ("sched", "prof", "env")
 
 
-def trains(function: ast.AST) -> bool:
-    """True for a function with a backward, or a step of something that is no scheduler, profiler or environment."""
+def trains(file: Path, function: ast.AST) -> bool:
+    """True for a function of a file with a backward, or a step of something that is no scheduler, profiler or
+    environment, nor a part of its own object that only counts.
+    """
     methods = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
-    return any(method.attr == "backward" or _steps(method) for method in methods if isinstance(method, ast.Attribute))
+    own = [one for one in methods if isinstance(one, ast.Attribute)]
+    return any(one.attr == "backward" or (_steps(one) and not _steps_a_part(file, function, one)) for one in own)
 
 
 def _steps(method: ast.Attribute) -> bool:
     receiver = ast.unparse(method.value).lower()
     return method.attr == "step" and not any(word in receiver for word in _NO_OPTIMIZER)
+
+
+def _steps_a_part(file: Path, function: ast.AST, method: ast.Attribute) -> bool:
+    """True for `self.phases[i].step()` where `self.phases = [Phase(0, 1), Phase(1, 0)]`, of a class of this file whose
+    own step trains nothing.
+    """
+    receiver = method.value.value if isinstance(method.value, ast.Subscript) else method.value
+    definitions = definitions_in(file)
+    owner = next((one for one in definitions.values() if isinstance(one, ast.ClassDef) and function in one.body), None)
+    if owner is None or not isinstance(receiver, ast.Attribute):
+        return False
+    held = ast.unparse(receiver)
+    given = [
+        node.value
+        for node in ast.walk(owner)
+        if isinstance(node, ast.Assign) and any(ast.unparse(target) == held for target in node.targets)
+    ]
+    parts = [part for value in given for part in (value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value])]
+    made = [ast.unparse(part.func) if isinstance(part, ast.Call) else "" for part in parts]
+    steps = [definitions.get(f"{name}.step") for name in made]
+    return bool(steps) and all(step is not None and step is not function and not trains(file, step) for step in steps)
 
 
 def reads_gradients(file: Path, function: ast.AST) -> bool:

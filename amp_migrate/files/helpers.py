@@ -80,11 +80,11 @@ class Helpers:
         A function that also makes a backward or a step of its own on the way is a training step, not a use.
         """
         called = called_from(resolved)
-        return any(reads_gradients(*one) for one in called) and not any(trains(one) for _, one in called)
+        return any(reads_gradients(*one) for one in called) and not any(trains(*one) for one in called)
 
     def train(self, resolved: str) -> bool:
         """True where the function is found and makes a backward or a step, itself or in a function that it calls."""
-        return any(trains(definition) for _, definition in called_from(resolved))
+        return any(trains(*one) for one in called_from(resolved))
 
     def spare_gradients(self, resolved: str) -> bool:
         """True where the function is found, and neither it nor what it names says a word of gradients, and no function

@@ -18,7 +18,7 @@ from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.trail import Frames, Lost, Trail
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import PASSING_ON, Precision, tensor_operand
+from amp_migrate.plan.safety.precision import PASSING_ON, Precision, is_power, tensor_operand
 
 _SHAPES = frozenset("view reshape squeeze".split())
 _DEEPEST = 12
@@ -51,7 +51,7 @@ class _Halves(Trail):
 
     def is_source(self, node: cst.BaseExpression) -> bool:
         found = self._precisions.of(node)
-        if found in (Precision.SINGLE, Precision.OTHER):
+        if found in (Precision.SINGLE, Precision.OTHER) or is_power(node):
             raise Lost
         self._found = self._found or found is Precision.HALF
         return found is Precision.HALF

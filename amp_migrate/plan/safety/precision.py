@@ -372,7 +372,7 @@ class Precisions:
         if name in _LIKE or name in PASSING_ON:
             found = self.of(first) if first is not None else NOTHING_KNOWN
             if found is NOTHING_KNOWN and self._is_torchs(node):
-                return SINGLE if _is_power(first) else FLOATING
+                return SINGLE if is_power(first) else FLOATING
             return found
         if name in _JOINING and node.args and isinstance(node.args[0].value, (cst.List, cst.Tuple)):
             parts = [self.of(element.value) for element in node.args[0].value.elements]
@@ -454,6 +454,7 @@ class Precisions:
 
     def _made_by(self, made: cst.Call, call: cst.Call) -> Precision | None:
         """What the module that `made` constructs returns for a call."""
+        made = self._bare(made)
         dotted = self.facts.names.dotted(made.func) or ""
         if not dotted.startswith("torch.nn."):
             return None
@@ -465,6 +466,7 @@ class Precisions:
 
     def _of_layer(self, made: cst.Call) -> Precision | None:
         """What a layer of torch returns whatever it is given; None where it passes on what it is given."""
+        made = self._bare(made)
         dotted = self.facts.names.dotted(made.func) or ""
         if not dotted.startswith("torch.nn."):
             return FLOATING
@@ -476,9 +478,18 @@ class Precisions:
             return NOTHING_KNOWN
         if dotted == "torch.nn.Sequential":
             return self._of_last(made)
-        if _REPARAMETERIZED.match(dotted) and made.args and isinstance(made.args[0].value, cst.Call):
-            return self._of_layer(made.args[0].value)
         return None
+
+    def _bare(self, made: cst.Call) -> cst.Call:
+        """The layer of `weight_norm(nn.Conv1d(...))`, which returns what the layer does."""
+        inner = made.args[0].value if made.args else None
+        return self._bare(inner) if isinstance(inner, cst.Call) and self._only_reparameterizes(made.func) else made
+
+    def _only_reparameterizes(self, func: cst.BaseExpression) -> bool:
+        """True for `weight_norm`, and for `norm` after `norm = spectral_norm if spectral else weight_norm`."""
+        meant = self.facts.objects.values_of(func) if isinstance(func, cst.Name) else []
+        chosen = [(one.body, one.orelse) if isinstance(one, cst.IfExp) else (one,) for one in meant or [func]]
+        return all(_REPARAMETERIZED.match(self.facts.names.dotted(one) or "") for ones in chosen for one in ones)
 
     def _of_last(self, container: cst.Call) -> Precision | None:
         """What the last layer that decides it makes of a container's input: of Linear and ReLU it is Linear."""
@@ -524,7 +535,7 @@ def _promoted(left: Precision, right: Precision) -> Precision:
     return either(kinds - {OTHER})
 
 
-def _is_power(node: cst.BaseExpression | None) -> bool:
+def is_power(node: cst.BaseExpression | None) -> bool:
     """`x ** 2`, which is float32 under autocast if x is a tensor at all."""
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power)
 
