@@ -147,6 +147,8 @@ def _inserted(items: Sequence[_Item], index: int, added: _Item) -> list[_Item]:
         return [*items[: index + 1], added, *items[index + 1 :]]
     previous: Any = items[index - 1]
     between = previous.comma if index else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    if isinstance(before, cst.Arg):  # the line end before the bracket goes with the last argument
+        before = before.with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
     return [*items[:index], before.with_changes(comma=between), added.with_changes(comma=before.comma)]
 
 
