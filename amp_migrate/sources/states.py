@@ -64,9 +64,10 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
                     loads[statement.block.node] = AddedState(statement, receiver, key, checkpoint=checkpoint)
     if saves:  # else nothing is saved here, and there is nothing to load
         found.added += [*saves.values(), *loads.values()]
-    elif (alone := _saved_alone(facts, optimizers)) is not None:
-        message = f"{facts.text(alone)} has a file of its own: the scaler is not saved"
-        found.findings.append(facts.finding(alone, "AMP413", message))
+    elif (apart := _saved_apart(facts, optimizers)) is not None:
+        call, where = apart
+        message = f"{facts.text(call)} {where}: the scaler is not saved"
+        found.findings.append(facts.finding(call, "AMP413", message))
 
 
 def _note_savers(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
@@ -103,13 +104,19 @@ def _saved_by_a_model(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:
     return None
 
 
-def _saved_alone(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:
-    """The first `torch.save(optimizer.state_dict(), file)`: nothing can be put beside the state."""
+def _saved_apart(facts: Facts, optimizers: ObjectSet) -> tuple[cst.Call, str] | None:
+    """The first `torch.save(optimizer.state_dict(), file)`, and the first `[net.state_dict(), optimizer.state_dict()]`,
+    which is read by position: nothing can be put beside the state.
+    """
     for call, _, receiver in _state_calls(facts, "state_dict"):
-        holder = facts.tree.parents.get(facts.tree.parents[call])
+        around = facts.tree.parents[call]
+        holder = facts.tree.parents.get(around)
+        if not facts.objects.objects(receiver) & optimizers:
+            continue
         if isinstance(holder, cst.Call) and called_name(holder) == "save":
-            if facts.objects.objects(receiver) & optimizers:
-                return call
+            return call, "has a file of its own"
+        if isinstance(around, cst.Element) and isinstance(holder, (cst.List, cst.Tuple)):
+            return call, "is found by its place in a list"
     return None
 
 
