@@ -194,7 +194,18 @@ class _Units:
             if len(done.unit.files) < len(casting.files) <= _MOST_FILES:
                 joined = self._grown(casting)
                 return joined if HALF in forms else self._unless_copies_change(done, joined)
-        return done
+        return self._with_casts_of_weights(done)
+
+    def _with_casts_of_weights(self, done: _Done) -> _Done:
+        """What looks like a plain loop, with the files that cast what it trains to half: then it is none."""
+        is_plain = any(result.form == PLAIN and result.sites for result in done.attempt.results)
+        if not is_plain or {reason.code for reason in done.attempt.reasons} - {"AMP971"}:
+            return done
+        casting = self.index.used_with(done.unit, CASTS)
+        if not len(done.unit.files) < len(casting.files) <= _MOST_FILES:
+            return done
+        joined = self._grown(casting)
+        return joined if any(result.form == HALF for result in joined.attempt.results) else done
 
     def _with_half_inputs(self, done: _Done) -> _Done:
         """The unit with the files that cast what its model is given: O2 had made the model half."""
