@@ -145,11 +145,13 @@ class FloatSteps:
         self, step: Statement, model: cst.BaseExpression, start: Statement, seen: frozenset[Function] = frozenset()
     ) -> bool:
         """True for a cast between what makes the model and its step, for one by the function that makes it, and for one
-        before each call that a function with the step is handed the model by.
+        before each call that a function with the step is handed the model by, or by the constructor of what has both.
         """
         makers = self._makers(step, model)
         if start.function is step.function:
             return start.order < step.order and all(one.order < start.order for one in makers)
+        if self._is_kept_by_object(step.function, model, start):
+            return True
         sites = self._handed_by(step.function, model)
         if sites and not makers:
             seen |= {step.function}
@@ -171,6 +173,16 @@ class FloatSteps:
         wanted = f"{self._text(start)}.float()"
         other = next(block for block in outer.blocks if block is not start.block)
         return any(self.facts.text(one.node).strip().rstrip(";") == wanted for one in other.statements)
+
+    def _is_kept_by_object(self, function: Function, model: cst.BaseExpression, start: Statement) -> bool:
+        """True where a constructor makes and casts `self.model`, which a method steps and none makes another time."""
+        owner = function.owner
+        if owner is None or start.function is not owner.methods.get("__init__") or not isinstance(model, cst.Attribute):
+            return False
+        if source_key(model) != source_key(_call(start).args[0].value):
+            return False
+        makers = [one for method in owner.methods.values() for one in self._bindings(method, model)]
+        return bool(makers) and all(one.function is start.function and one.order < start.order for one in makers)
 
     def _handed_by(self, function: Function, model: cst.BaseExpression) -> list[tuple[Statement, cst.BaseExpression]]:
         """The calls that give a function a model by its parameter; none where one is not known."""
@@ -229,7 +241,10 @@ class FloatSteps:
 
     def _makers(self, step: Statement, model: cst.BaseExpression) -> list[Statement]:
         """The statements that give the model its name, in the function of the step."""
-        return [one for one in step.function.descendants() if _binds(one.node, model)]
+        return self._bindings(step.function, model)
+
+    def _bindings(self, function: Function, model: cst.BaseExpression) -> list[Statement]:
+        return [one for one in function.descendants() if _binds(one.node, model)]
 
     def _add_cast(self, step: Statement, lowering: Lowering) -> None:
         """`model.float()`, after what makes the model."""
