@@ -41,6 +41,7 @@ _MAY_BE_ELSEWHERE = frozenset(
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
 _SETS_UP = re.compile(rb"\bamp\s*\.\s*init(?:ialize)?\(|\binitialize\(")
 _MOVES_TO_GPU = re.compile(rb"\.cuda\(|\.to\(|\bcuda\b|DataParallel")
+_CASTS_IN_PLACE = re.compile(rb"\.data\s*=[^=\n]*\.half\(\)")  # weights: who only infers casts a model
 _CASTS_OR_WRAPS = re.compile(HALF_CASTS + b"|" + HALF_MODEL.pattern)
 # What a file holds that has a precision of its own and uses a migrated part of a training, by the form of that one.
 _DECIDING = {
@@ -205,7 +206,9 @@ class _Units:
         if not len(done.unit.files) < len(casting.files) <= _MOST_FILES:
             return done
         joined = self._grown(casting)
-        return joined if any(result.form == HALF for result in joined.attempt.results) else done
+        is_half = any(result.form == HALF for result in joined.attempt.results)
+        casts_in_place = len(self.index.used_with(done.unit, _CASTS_IN_PLACE).files) > len(done.unit.files)
+        return joined if is_half or (casts_in_place and joined.attempt.reasons) else done
 
     def _with_half_inputs(self, done: _Done) -> _Done:
         """The unit with the files that cast what its model is given: O2 had made the model half."""
