@@ -11,7 +11,7 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.training_plan import Scaler
-from amp_migrate.selection import APEX_AMP, TITLES
+from amp_migrate.selection import APEX_AMP, HALF, TITLES
 
 _REMOTE = tuple(f"torch.distributed.rpc.{name}" for name in ("remote", "rpc_async", "rpc_sync"))
 
@@ -20,7 +20,8 @@ def check_unit(facts: Facts, found: Recognition, roles: Roles) -> None:
     """Raises Refusal for a unit that other files share, and for what cannot be written natively."""
     _check_is_whole(facts, found)
     _check_optimizers(facts, found, roles)
-    _check_half_modules(facts, roles)
+    if found.form != HALF:  # what is left of its own casts is meant to stay
+        _check_half_modules(facts, roles)
 
 
 def check_clips(facts: Facts, found: Recognition, clips: list[cst.Call]) -> None:

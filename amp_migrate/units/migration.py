@@ -41,6 +41,7 @@ _MAY_BE_ELSEWHERE = frozenset(
 _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
 _SETS_UP = re.compile(rb"\bamp\s*\.\s*init(?:ialize)?\(|\binitialize\(")
 _MOVES_TO_GPU = re.compile(rb"\.cuda\(|\.to\(|\bcuda\b|DataParallel")
+_CASTS_IN_PLACE = re.compile(rb"\.data\s*=[^=\n]*\.half\(\)")  # weights: who only infers casts a model
 _CASTS_OR_WRAPS = re.compile(HALF_CASTS + b"|" + HALF_MODEL.pattern)
 # What a file holds that has a precision of its own and uses a migrated part of a training, by the form of that one.
 _DECIDING = {
@@ -194,7 +195,20 @@ class _Units:
             if len(done.unit.files) < len(casting.files) <= _MOST_FILES:
                 joined = self._grown(casting)
                 return joined if HALF in forms else self._unless_copies_change(done, joined)
-        return done
+        return self._with_casts_of_weights(done)
+
+    def _with_casts_of_weights(self, done: _Done) -> _Done:
+        """What looks like a plain loop, with the files that cast what it trains to half: then it is none."""
+        is_plain = any(result.form == PLAIN and result.sites for result in done.attempt.results)
+        if not is_plain or {reason.code for reason in done.attempt.reasons} - {"AMP971"}:
+            return done
+        casting = self.index.used_with(done.unit, CASTS)
+        if not len(done.unit.files) < len(casting.files) <= _MOST_FILES:
+            return done
+        joined = self._grown(casting)
+        is_half = any(result.form == HALF for result in joined.attempt.results)
+        casts_in_place = len(self.index.used_with(done.unit, _CASTS_IN_PLACE).files) > len(done.unit.files)
+        return joined if is_half or (casts_in_place and joined.attempt.reasons) else done
 
     def _with_half_inputs(self, done: _Done) -> _Done:
         """The unit with the files that cast what its model is given: O2 had made the model half."""

@@ -231,10 +231,25 @@ class Casts:
         self.gone.update(walk(call))
         self.gone.difference_update(walk(module))
         self.lowering.marks.append((statement, None))
-        if _assigns_itself(statement.node, call, module):
+        if _assigns_itself(statement.node, call, self._uncast(module)):
             self.lowering.removed.append(statement)
+        elif call.args[0].value is module:
+            self.lowering.arguments.append(call)  # which may be cast itself: `bn_to_float(net.half())`
         else:
             self.lowering.replaced[call] = self.facts.text(module)
+
+    def _uncast(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """`net` of `network_to_half(net.half())`: what is left of a module where its casts go."""
+        casts = [call for _, call in self._casts if not self.kept.is_kept(call) and not call.args]
+        given = {call: module.value for _, call, module in self._helper_calls}
+        while isinstance(node, cst.Call):
+            if node in given:
+                node = given[node]
+            elif any(call is node for call in casts):
+                node = _receiver(node)
+            else:
+                break
+        return node
 
     def _take_out(self, statement: Statement, call: cst.Call) -> None:
         """What the cast is called on stays; a statement that does nothing else goes."""
@@ -242,7 +257,7 @@ class Casts:
         node = statement.node
         is_name = isinstance(receiver, (cst.Name, cst.Attribute, cst.Subscript))
         only_casts = isinstance(node, cst.Expr) and node.value is call and is_name
-        if only_casts or _assigns_itself(node, call, receiver):
+        if only_casts or _assigns_itself(node, call, self._uncast(receiver)):
             self.lowering.removed.append(statement)
         else:
             self.lowering.receivers.append(call)

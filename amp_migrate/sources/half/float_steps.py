@@ -17,11 +17,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.conditions import conjunction, source_key
 from amp_migrate.facts.object import is_field_of
 from amp_migrate.facts.tree import Function, Statement, called_name, targets, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
+from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.modules import Modules
 
@@ -35,6 +36,7 @@ class FloatSteps:
     def __init__(self, facts: Facts, modules: Modules, kept: Kept) -> None:
         self.facts = facts
         self.modules = modules
+        self.kept = kept
         self.functions = {one for one in facts.tree.functions if self._casts(one, "float") or self._casts(one, "half")}
         self.pairs = [pair for one in facts.tree.all_statements() if (pair := self._pair(one)) is not None]
         inside = {one for pair in self.pairs for one in pair}
@@ -56,9 +58,10 @@ class FloatSteps:
 
     def lower(self, lowering: Lowering) -> None:
         """Take the pairs out, and have the model in float32 from the start. Raises Refusal where that is no place."""
+        self._check_others()
         for widens, narrows in self.pairs:
             lowering.removed += [widens, narrows]
-            lowering.marks.append((narrows, None))
+            lowering.marks.append((self._decided_at(narrows), None))
         for statement in self.starts:
             lowering.replaced[_call(statement)] = f"{self._text(statement)}.float()"
         for _, narrows in self.pairs:
@@ -110,6 +113,17 @@ class FloatSteps:
                 casts = True
         return casts
 
+    def _check_others(self) -> None:
+        """Raises Refusal where weights may become half in yet another way, before the training is over."""
+        known = self.statements
+        for function in (one for one in self.functions if self._casts(one, "half")):
+            uses: list[cst.CSTNode] = [site.call for site in self.facts.calls.callers(function)]
+            for use in (*uses, *self.facts.calls.value_uses(function)):
+                statement = self.facts.tree.statement_of(use)
+                if statement in known or statement.function in self.functions or self.kept.is_after_training(statement):
+                    continue
+                raise Refusal("AMP926", use, f"{self.facts.text(use)} casts a module of the model")
+
     # -- where the model is cast instead ----------------------------------------------------------------
 
     def _has_other_arm(self, statement: Statement) -> bool:
@@ -117,18 +131,33 @@ class FloatSteps:
         return outer is not None and isinstance(outer.node, cst.If) and len(outer.blocks) == 2
 
     def _is_always_cast(self, step: Statement, start: Statement) -> bool:
-        """True where the start has the model of a step, in any case: the other arm of a test about it has float32."""
+        """True where the start has the model of a step, whenever that is taken: nothing decides about it, the step is
+        under the same test, or the other arm of that has float32.
+        """
         model, cast = _call(step).args[0].value, _call(start).args[0].value
         ours, theirs = self.facts.objects.objects(model), self.facts.objects.objects(cast)
         if not any(one in theirs or is_field_of(one, theirs) for one in ours):
             return False
-        return self._comes_first(step, start) and self._is_in_any_case(start)
+        is_as_often = self._is_in_any_case(start) or self._decides_about_both(start, step)
+        return is_as_often and self._comes_first(step, model, start)
 
-    def _comes_first(self, step: Statement, start: Statement) -> bool:
-        """True for a cast between what makes the model and its step, and for one by the function that makes it."""
-        makers = self._makers(step)
+    def _comes_first(
+        self, step: Statement, model: cst.BaseExpression, start: Statement, seen: frozenset[Function] = frozenset()
+    ) -> bool:
+        """True for a cast between what makes the model and its step, for one by the function that makes it, and for one
+        before each call that a function with the step is handed the model by, or by the constructor of what has both.
+        """
+        makers = self._makers(step, model)
         if start.function is step.function:
             return start.order < step.order and all(one.order < start.order for one in makers)
+        if self._is_kept_by_object(step.function, model, start):
+            return True
+        sites = self._handed_by(step.function, model)
+        if sites and not makers:
+            seen |= {step.function}
+            return all(
+                site.function not in seen and self._comes_first(site, given, start, seen) for site, given in sites
+            )
         returns = (one for one in start.function.descendants() if isinstance(one.node, cst.Return))
         if len(makers) != 1 or len(makers[0].path()) > 1 or any(one.order < start.order for one in returns):
             return False
@@ -145,15 +174,82 @@ class FloatSteps:
         other = next(block for block in outer.blocks if block is not start.block)
         return any(self.facts.text(one.node).strip().rstrip(";") == wanted for one in other.statements)
 
-    def _makers(self, step: Statement) -> list[Statement]:
+    def _is_kept_by_object(self, function: Function, model: cst.BaseExpression, start: Statement) -> bool:
+        """True where a constructor makes and casts `self.model`, which a method steps and none makes another time."""
+        owner = function.owner
+        if owner is None or start.function is not owner.methods.get("__init__") or not isinstance(model, cst.Attribute):
+            return False
+        if source_key(model) != source_key(_call(start).args[0].value):
+            return False
+        makers = [one for method in owner.methods.values() for one in self._bindings(method, model)]
+        return bool(makers) and all(one.function is start.function and one.order < start.order for one in makers)
+
+    def _handed_by(self, function: Function, model: cst.BaseExpression) -> list[tuple[Statement, cst.BaseExpression]]:
+        """The calls that give a function a model by its parameter; none where one is not known."""
+        parameter = next((one for one in function.parameters if source_key(one.name) == source_key(model)), None)
+        callers = self.facts.calls.callers(function)
+        if parameter is None or self.facts.calls.value_uses(function) or self.facts.is_used_outside(function):
+            return []
+        sites = [(one.statement, self.facts.objects.argument(one.call, function, parameter)) for one in callers]
+        known = [(site, arg.value) for site, arg in sites if arg is not None]
+        return known if len(known) == len(callers) else []
+
+    def _decides_about_both(self, start: Statement, step: Statement) -> bool:
+        """True where a cast at the start stands under tests that hold wherever the step is taken."""
+        cast, taken = (
+            conjunction([guard.formula for guard in enclosing_guards(self.facts, one)]) for one in (start, step)
+        )
+        return len(enclosing_guards(self.facts, start)) == len(start.path()) - 1 and self.facts.conditions.implies(
+            taken, cast
+        )
+
+    def _decided_at(self, narrows: Statement) -> Statement:
+        """Where mixed precision is decided about: outside of an `if` that decides about the steps as well, all of
+        which are in float32: `if (i + 1) % accumulate == 0:`.
+        """
+        if not all(self._is_in_pair(one) for one in self._steps()):
+            return narrows
+        place = narrows
+        for outer in reversed(narrows.path()[:-1]):
+            if not isinstance(outer.node, cst.If) or len(outer.blocks) > 1:
+                break
+            place = outer
+        return place
+
+    def _steps(self) -> Iterator[Statement]:
+        """The steps of the optimizers that step in a pair."""
+        calls = [pair for pair in self.facts.tree.every(cst.Call) if called_name(pair[0]) == "step"]
+        stepped = [
+            receiver
+            for call, statement in calls
+            if self._is_in_pair(statement) and (receiver := _receiver(call)) is not None
+        ]
+        texts = {source_key(one) for one in stepped}
+        objects = {one for receiver in stepped for one in self.facts.objects.objects(receiver)}
+        for call, statement in calls:
+            receiver = _receiver(call)
+            if receiver is not None and (
+                source_key(receiver) in texts or objects & self.facts.objects.objects(receiver)
+            ):
+                yield statement
+
+    def _is_in_pair(self, statement: Statement) -> bool:
+        return any(
+            widens.function is statement.function and widens.order < statement.order < narrows.order
+            for widens, narrows in self.pairs
+        )
+
+    def _makers(self, step: Statement, model: cst.BaseExpression) -> list[Statement]:
         """The statements that give the model its name, in the function of the step."""
-        model = _call(step).args[0].value
-        return [one for one in step.function.descendants() if _binds(one.node, model)]
+        return self._bindings(step.function, model)
+
+    def _bindings(self, function: Function, model: cst.BaseExpression) -> list[Statement]:
+        return [one for one in function.descendants() if _binds(one.node, model)]
 
     def _add_cast(self, step: Statement, lowering: Lowering) -> None:
         """`model.float()`, after what makes the model."""
         model = _call(step).args[0].value
-        makers = self._makers(step)
+        makers = self._makers(step, model)
         text = f"{self.facts.text(model)}.float()"
         if len(makers) != 1 or len(makers[0].path()) > 1 or makers[0].order > step.order:
             raise Refusal("AMP936", step.node, f"no place for {text} is found: where the model comes from is not seen")
@@ -167,6 +263,10 @@ class FloatSteps:
 def _call(statement: Statement) -> cst.Call:
     assert isinstance(statement.node, cst.Expr) and isinstance(statement.node.value, cst.Call)
     return statement.node.value
+
+
+def _receiver(call: cst.Call) -> cst.BaseExpression | None:
+    return call.func.value if isinstance(call.func, cst.Attribute) else None
 
 
 def _gives_back(part: cst.CSTNode) -> bool:
