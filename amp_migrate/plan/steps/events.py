@@ -16,6 +16,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_bound_clip, is_clip
 from amp_migrate.facts.object import Object, ObjectSet
+from amp_migrate.facts.presence import asks_whether_there_is
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
@@ -212,6 +213,8 @@ class _Collector:
 
     def _use_at(self, part: cst.CSTNode, statement: Statement) -> GradientUse | None:
         if isinstance(part, cst.Attribute) and part.attr.value == "grad" and self._is_parameter_grad(part):
+            if self._only_asks(part, statement):
+                return None
             averages = self._averages.are_made_in(statement)
             return GradientUse(statement, "other", part, None, None) if not averages else None
         if isinstance(part, cst.Yield) and self._scales_a_loss(statement.function):
@@ -253,6 +256,26 @@ class _Collector:
             kind = "norm" if "norm" in name.lower() else "other"
             return GradientUse(statement, kind, part, part, objects, access)
         return None
+
+    def _only_asks(self, gradient: cst.Attribute, statement: Statement) -> bool:
+        """True for `if p.grad is None: print(name)`, where nothing below looks at gradients, in all of a loop over `p`.
+
+        Where something does, the test goes with it: what stands before the use stands before the test.
+        """
+        if not asks_whether_there_is(self.facts, gradient):
+            return False
+        loops = [one for one in statement.path() if isinstance(one.node, cst.For)]
+        own = [one for one in loops if isinstance(one.node, cst.For) and names_in(one.node.target) & names_in(gradient)]
+        around = own[-1] if own else statement
+        return not any(
+            self._use_at(part, inner)
+            for inner in (around, *around.descendants())
+            for part in self.facts.tree.expressions(inner)
+            if type(part) in _TELLING and not self._is_presence(part)
+        )
+
+    def _is_presence(self, part: cst.CSTNode) -> bool:
+        return isinstance(part, cst.Attribute) and asks_whether_there_is(self.facts, part)
 
     def _is_optimizers_own(self, call: cst.Call, name: str) -> bool:
         """True for `optimizer.step()` and `optimizer.zero_grad()`, where the class of the optimizer is in the unit as

@@ -18,7 +18,14 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Block, Statement
 from amp_migrate.plan.model import Lowering
-from amp_migrate.sources.fp16_utils.names import ACCESSORS, MODEL_CASTS, PREFIXES, form_name, keeps_keys
+from amp_migrate.sources.fp16_utils.names import (
+    ACCESSORS,
+    MODEL_CASTS,
+    PREFIXES,
+    form_name,
+    keeps_keys,
+    returns_the_model,
+)
 from amp_migrate.sources.fp16_utils.value_casts import ValueCasts
 from amp_migrate.sources.half_types import HalfTypes
 
@@ -185,7 +192,7 @@ class Casts:
         wrapped = {
             (name, one)
             for _, call in self._found
-            if (name := self._model_cast(call)) in PREFIXES
+            if (name := self._model_cast(call)) in PREFIXES and not returns_the_model(self.facts, call.func)
             for one in self.facts.objects.objects(call)
         }
         for statement in statements:

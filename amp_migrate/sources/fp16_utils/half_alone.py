@@ -18,7 +18,13 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Statement, called_name
-from amp_migrate.sources.fp16_utils.names import ACCESSORS, form_name, makes_wrapper, program_statements
+from amp_migrate.sources.fp16_utils.names import (
+    ACCESSORS,
+    form_name,
+    makes_wrapper,
+    program_statements,
+    returns_the_model,
+)
 
 CASTS = frozenset("network_to_half BN_convert_float batchnorm_to_float convert_network".split())
 
@@ -50,6 +56,8 @@ def _is_plain_backward(call: cst.Call) -> bool:
 
 def _reaches_inside(facts: Facts, call: cst.Call) -> bool:
     """True where `net[1]` may mean the model behind the cast of its input."""
+    if returns_the_model(facts, call.func):
+        return False
     wrapped = facts.objects.objects(call)
     return any(
         subscript_key(part) in ACCESSORS.values() and facts.objects.objects(part.value) & wrapped

@@ -11,7 +11,7 @@ import re
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Class, Function, Statement, called_name
+from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 
 MODULES = (
     "apex.fp16_utils",
@@ -129,8 +129,12 @@ def _is_copy(facts: Facts, path: str, name: str) -> bool:
 
 
 def keeps_keys(facts: Facts, node: cst.BaseExpression) -> bool:
-    """True for a copy of a model's wrapper that hands out the state of the model inside: its keys get no prefix."""
+    """True for a copy of a model's wrapper whose keys get no prefix: it hands out the state of the model inside, or it
+    puts nothing around the model.
+    """
     name = form_name(facts, node) or ""
+    if name == "network_to_half":
+        return returns_the_model(facts, node)
     own = [owner for owner in facts.tree.classes if owner.name == name]
     if own:
         return all("state_dict" in owner.methods for owner in own)
@@ -139,6 +143,23 @@ def keeps_keys(facts: Facts, node: cst.BaseExpression) -> bool:
         rb"^class %s\b(?:(?!^class ).)*?\bdef state_dict\(" % name.encode(), re.MULTILINE | re.DOTALL
     )
     return bool(sources) and all(with_state.search(source) for source in sources)
+
+
+def returns_the_model(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for a copy of `network_to_half` that puts no cast before the model, as newer ones do: `model[1]` is a layer
+    of the model's own then, and the keys of its state are what they were.
+    """
+    function = facts.objects.function_named(node)
+    if function is not None:
+        return not any(isinstance(part, cst.Call) and called_name(part) == "Sequential" for part in walk(function.node))
+    sources = [source for path in facts.names.imported_as(node) if (source := facts.elsewhere.source_of(path))]
+    return bool(sources) and not any(b"Sequential(" in _code_of(source, b"network_to_half") for source in sources)
+
+
+def _code_of(source: bytes, name: bytes) -> bytes:
+    """A function of a file, without what stands behind `#`."""
+    found = re.search(rb"^def %s\b.*\n(?:(?:[ \t].*)?\n)*" % name, source + b"\n", re.MULTILINE)
+    return re.sub(rb"#.*", b"", found.group()) if found is not None else b""
 
 
 def is_inside_copy(function: Function) -> bool:

@@ -20,7 +20,7 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.fp16_utils.half_alone import casts_of_models
-from amp_migrate.sources.fp16_utils.names import PREFIXES, form_name
+from amp_migrate.sources.fp16_utils.names import PREFIXES, form_name, keeps_keys
 from amp_migrate.sources.half.arms import OF_PRECISION
 from amp_migrate.sources.half.chosen import chosen_by
 from amp_migrate.sources.half.float_steps import FloatSteps
@@ -90,7 +90,7 @@ class Casts:
         """The wrappers that go, with what they put before the keys of the state."""
         for _, call, _ in self._helper_calls:
             prefix = PREFIXES.get(form_name(self.facts, call.func) or "")
-            if prefix is not None:
+            if prefix is not None and not keeps_keys(self.facts, call.func):
                 yield call, prefix
 
     def of_modules(self) -> list[tuple[Statement, cst.Call]]:

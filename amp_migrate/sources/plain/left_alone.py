@@ -11,6 +11,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import dotted_text
+from amp_migrate.facts.presence import asks_whether_there_is
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
@@ -357,17 +358,12 @@ class _Finder:
         for part, _ in self.facts.tree.every(cst.Attribute):
             if part.attr.value == "grad":
                 dotted = self.facts.names.dotted(part) or ""
-                if dotted.startswith("torch.") or self._is_parameter(part.value) or self._asks_whether_there_is(part):
+                if dotted.startswith("torch.") or self._is_parameter(part.value):
+                    continue
+                if asks_whether_there_is(self.facts, part):
                     continue
                 return Refusal("AMP958", part, f"{self.facts.text(part)} is no gradient of a parameter")
         return None
-
-    def _asks_whether_there_is(self, gradient: cst.Attribute) -> bool:
-        """`assert sample.grad is None` is as true of scaled gradients."""
-        test = self.facts.tree.parents.get(gradient)
-        return isinstance(test, cst.Comparison) and all(
-            isinstance(one.operator, (cst.Is, cst.IsNot)) for one in test.comparisons
-        )
 
     def _is_parameter(self, node: cst.BaseExpression) -> bool:
         """A loop variable over parameters, a weight of a layer, or something named like one."""
