@@ -35,7 +35,7 @@ def check_names(after: Facts, before: Facts) -> Iterator[Violation]:
 
 
 def _unused_imports(after: Facts, before: Facts) -> Iterator[Violation]:
-    used = {before.place(variable) for variable in before.names.all_variables() if variable.loads}
+    used = before.places(lambda variable: bool(variable.loads))
     for variable in after.names.all_variables():
         is_read = variable.loads or variable.importers or is_exported(after, variable)
         if variable.import_path is not None and not is_read and after.place(variable) in used:

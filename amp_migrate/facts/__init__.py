@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -106,6 +106,16 @@ class Facts:
             scope = scope.parent
         assert isinstance(scope.owner, Function)
         return self.files[scope.owner].path, ".".join(reversed(around)), variable.name
+
+    def places(self, holds: Callable[[Variable], bool]) -> set[tuple[str, str, str]]:
+        """Where something holds for a variable: for each, where a name that is bound again is several of one place.
+
+        `from package import model` is not read because `model = Net()` below it is.
+        """
+        found: dict[bool, set[tuple[str, str, str]]] = {True: set(), False: set()}
+        for variable in self.names.all_variables():
+            found[holds(variable)].add(self.place(variable))
+        return found[True] - found[False]
 
     def quote(self, node: cst.CSTNode) -> str:
         """The quotation mark that the file around a node mostly uses; without strings, that of the whole unit."""

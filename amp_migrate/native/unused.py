@@ -27,7 +27,7 @@ def drop_unused(after: Facts, before: Facts, programs: Collection[str]) -> Edits
     _remove_imports(after, before, edits)
     _remove_exports(after, before, edits)
     _remove_answers(after, before, edits)
-    read = {before.place(variable) for variable in before.names.all_variables() if _is_read(variable)}
+    read = before.places(_is_read)
     reads_by_name = any(_reads_by_name(part) for root in after.tree.roots for part in walk(root.node))
     for variable in after.names.all_variables():
         path, owner, _ = place = after.place(variable)
@@ -43,6 +43,10 @@ def _is_read(variable: Variable) -> bool:
     return bool(variable.loads or variable.importers)
 
 
+def _is_loaded(variable: Variable) -> bool:
+    return bool(variable.loads)
+
+
 def _reads_by_name(part: cst.CSTNode) -> bool:
     """`"...".format(**locals())` reads every variable."""
     return isinstance(part, cst.Call) and isinstance(part.func, cst.Name) and part.func.value in _BY_NAME
@@ -53,7 +57,7 @@ def _reads_by_name(part: cst.CSTNode) -> bool:
 
 def _remove_imports(after: Facts, before: Facts, edits: Edits) -> None:
     """Names that their file read and reads no more, and names that the module they came from has no more."""
-    loaded = {before.place(variable) for variable in before.names.all_variables() if variable.loads}
+    loaded = before.places(_is_loaded)
     goes: dict[Statement, list[cst.ImportAlias]] = {}
     for variable in after.names.all_variables():
         if variable.loads:
@@ -100,7 +104,7 @@ def _remove_answers(after: Facts, before: Facts, edits: Edits) -> None:
     project calls any more.
     """
     answers = [function for function in after.tree.functions if _says_true(function)]
-    asked = {before.place(variable) for variable in before.names.all_variables() if answers and variable.loads}
+    asked = before.places(_is_loaded) if answers else set()
     constant = {before.name_of(function) for function in before.tree.functions if answers and _says_true(function)}
     for function in answers:
         assert function.parent is not None

@@ -25,17 +25,21 @@ class Constructors:
 
     def completed(self, creations: list[Creation], create: Create) -> list[Creation]:
         """The creations, and one for each constructor that would leave its instances without; empty where `create`
-        cannot make that one.
+        cannot make that one. A constructor that calls such a one of its base class needs none of its own any more.
         """
         found = list(creations)
         for owner in self._classes:
             missing = self._missing(owner, found)
             creation = create(missing) if missing is not None else None
             if creation is not None:
-                found.append(creation)
+                found = [one for one in found if not self._is_spared_by(creation, one)] + [creation]
             elif not self._has_one(owner, found):
                 return []
         return found
+
+    def _is_spared_by(self, creation: Creation, other: Creation) -> bool:
+        """True where a creation in `super().__init__()` comes early enough for what the other is there for."""
+        return not other.before and self._leads_up(other.function, [creation.function])
 
     def all_have_one(self, creations: list[Creation]) -> bool:
         """False where an instance of a class that creates no scaler runs one of the methods, too."""
