@@ -116,7 +116,7 @@ def _saved_apart(facts: Facts, optimizers: ObjectSet) -> tuple[cst.Call, str] | 
         if isinstance(holder, cst.Call) and called_name(holder) == "save":
             return call, "has a file of its own"
         if isinstance(around, cst.Element) and isinstance(holder, (cst.List, cst.Tuple)):
-            return call, "is found by its place in a list"
+            return call, "is found by its place, without a name"
     return None
 
 
