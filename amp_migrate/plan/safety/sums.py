@@ -55,8 +55,13 @@ def _divides(node: cst.CSTNode) -> bool:
 
 
 def _is_divided(facts: Facts, node: cst.CSTNode) -> bool:
-    """True for `F.kl_div(p, q, reduction="sum") * t ** 2 / len(p)`, and for a sum with it: not for a number."""
+    """True for `F.kl_div(p, q, reduction="sum") * t ** 2 / len(p)`, and for a sum with it: not for a number. So is
+    `F.cross_entropy(x, y, reduction="sum").div(len(x))`.
+    """
     above = facts.tree.parents.get(node)
+    if isinstance(above, cst.Attribute) and above.attr.value in ("div", "div_", "true_divide"):
+        call = facts.tree.parents.get(above)
+        return isinstance(call, cst.Call) and bool(call.args) and literal_value(call.args[0].value) is UNKNOWN
     while isinstance(above, cst.BinaryOperation) and isinstance(above.operator, (cst.Add, cst.Multiply, cst.Divide)):
         if isinstance(above.operator, cst.Divide):
             if above.right is node:
