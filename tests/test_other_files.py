@@ -355,3 +355,22 @@ def test_functions_by_another_name_are_looked_into(tmp_path, value, expected):
         f"_part = {value}\npart = _part\n"
     )
     assert Helpers().want_one_dtype(f"{tmp_path}/parts.part") is expected
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ("self.taken += 1", False),
+        ("self.optimizer.step()", True),
+        ("self.loss.backward()", True),
+        ("self.cycle.step()", True),  # which steps this one: nothing shows that it ends in a count
+    ],
+)
+def test_a_part_that_only_counts_is_no_optimizer(tmp_path, step, expected):
+    (tmp_path / "schedule.py").write_text(
+        "class Phase:\n    def __init__(self):\n        self.taken = 0\n        self.cycle = Cycle()\n\n"
+        f"    def step(self):\n        {step}\n\n\n"
+        "class Cycle:\n    def __init__(self):\n        self.phases = [Phase(), Phase()]\n\n"
+        "    def step(self):\n        self.phases[0].step()\n"
+    )
+    assert Helpers().train(f"{tmp_path}/schedule.Cycle.step") is expected

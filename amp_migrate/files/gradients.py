@@ -12,13 +12,16 @@ from amp_migrate.vocabulary import GRADIENT_CLIPS
 _NO_OPTIMIZER = ("sched", "prof", "env")
 
 
-def trains(file: Path, function: ast.AST) -> bool:
+def trains(file: Path, function: ast.AST, within: frozenset[ast.AST] = frozenset()) -> bool:
     """True for a function of a file with a backward, or a step of something that is no scheduler, profiler or
-    environment, nor a part of its own object that only counts.
+    environment, nor a part of its own object that only counts; `within` are the functions that step it as a part.
     """
-    methods = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
-    own = [one for one in methods if isinstance(one, ast.Attribute)]
-    return any(one.attr == "backward" or (_steps(one) and not _steps_a_part(file, function, one)) for one in own)
+    called = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+    methods = [one for one in called if isinstance(one, ast.Attribute)]
+    within |= {function}
+    return any(
+        one.attr == "backward" or (_steps(one) and not _steps_a_part(file, function, one, within)) for one in methods
+    )
 
 
 def _steps(method: ast.Attribute) -> bool:
@@ -26,7 +29,7 @@ def _steps(method: ast.Attribute) -> bool:
     return method.attr == "step" and not any(word in receiver for word in _NO_OPTIMIZER)
 
 
-def _steps_a_part(file: Path, function: ast.AST, method: ast.Attribute) -> bool:
+def _steps_a_part(file: Path, function: ast.AST, method: ast.Attribute, within: frozenset[ast.AST]) -> bool:
     """True for `self.phases[i].step()` where `self.phases = [Phase(0, 1), Phase(1, 0)]`, of a class of this file whose
     own step trains nothing.
     """
@@ -44,7 +47,7 @@ def _steps_a_part(file: Path, function: ast.AST, method: ast.Attribute) -> bool:
     parts = [part for value in given for part in (value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value])]
     made = [ast.unparse(part.func) if isinstance(part, ast.Call) else "" for part in parts]
     steps = [definitions.get(f"{name}.step") for name in made]
-    return bool(steps) and all(step is not None and step is not function and not trains(file, step) for step in steps)
+    return bool(steps) and all(one is not None and one not in within and not trains(file, one, within) for one in steps)
 
 
 def reads_gradients(file: Path, function: ast.AST) -> bool:

@@ -127,8 +127,7 @@ class Forwards:
         return self._gives_gradients(statement, set())
 
     def _gives_gradients(self, statement: Statement, seen: set[Function]) -> bool:
-        is_without = any(is_no_grad(self.facts, outer) for outer in statement.path()[:-1])
-        if is_without or has_no_gradients(self.facts, statement.function) or not self.runs_model(statement):
+        if runs_without_gradients(self.facts, statement) or not self.runs_model(statement):
             return False
         calls = (call for call in self.facts.tree.calls(statement) if self.is_forward(call))
         return any(self._call_gives_gradients(call, seen) for call in calls)
@@ -152,6 +151,12 @@ class Forwards:
     def computes(self, statement: Statement) -> bool:
         """True for any call that does not just move data."""
         return any(called_name(call) not in DATA_CALLS for call in self.facts.tree.calls(statement))
+
+
+def runs_without_gradients(facts: Facts, statement: Statement) -> bool:
+    """True inside of `with torch.no_grad():`, and in a function that is decorated with it."""
+    inside = any(is_no_grad(facts, outer) for outer in statement.path()[:-1])
+    return inside or has_no_gradients(facts, statement.function)
 
 
 def is_no_grad(facts: Facts, statement: Statement) -> bool:

@@ -466,7 +466,6 @@ class Precisions:
 
     def _of_layer(self, made: cst.Call) -> Precision | None:
         """What a layer of torch returns whatever it is given; None where it passes on what it is given."""
-        made = self._bare(made)
         dotted = self.facts.names.dotted(made.func) or ""
         if not dotted.startswith("torch.nn."):
             return FLOATING
@@ -496,7 +495,7 @@ class Precisions:
         for arg in reversed(container.args):
             if arg.star or not isinstance(arg.value, cst.Call):
                 return FLOATING
-            found = self._of_layer(arg.value)
+            found = self._of_layer(self._bare(arg.value))
             if found is not None:
                 return found if found.is_tensor else FLOATING
         return None

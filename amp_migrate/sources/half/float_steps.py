@@ -147,7 +147,7 @@ class FloatSteps:
         """True for a cast between what makes the model and its step, for one by the function that makes it, and for one
         before each call that a function with the step is handed the model by, or by the constructor of what has both.
         """
-        makers = self._makers(step, model)
+        makers = self._makers(step.function, model)
         if start.function is step.function:
             return start.order < step.order and all(one.order < start.order for one in makers)
         if self._is_kept_by_object(step.function, model, start):
@@ -181,7 +181,7 @@ class FloatSteps:
             return False
         if source_key(model) != source_key(_call(start).args[0].value):
             return False
-        makers = [one for method in owner.methods.values() for one in self._bindings(method, model)]
+        makers = [one for method in owner.methods.values() for one in self._makers(method, model)]
         return bool(makers) and all(one.function is start.function and one.order < start.order for one in makers)
 
     def _handed_by(self, function: Function, model: cst.BaseExpression) -> list[tuple[Statement, cst.BaseExpression]]:
@@ -196,12 +196,11 @@ class FloatSteps:
 
     def _decides_about_both(self, start: Statement, step: Statement) -> bool:
         """True where a cast at the start stands under tests that hold wherever the step is taken."""
+        guards = enclosing_guards(self.facts, start)
         cast, taken = (
-            conjunction([guard.formula for guard in enclosing_guards(self.facts, one)]) for one in (start, step)
+            conjunction([guard.formula for guard in ones]) for ones in (guards, enclosing_guards(self.facts, step))
         )
-        return len(enclosing_guards(self.facts, start)) == len(start.path()) - 1 and self.facts.conditions.implies(
-            taken, cast
-        )
+        return len(guards) == len(start.path()) - 1 and self.facts.conditions.implies(taken, cast)
 
     def _decided_at(self, narrows: Statement) -> Statement:
         """Where mixed precision is decided about: outside of an `if` that decides about the steps as well, all of
@@ -218,19 +217,16 @@ class FloatSteps:
 
     def _steps(self) -> Iterator[Statement]:
         """The steps of the optimizers that step in a pair."""
-        calls = [pair for pair in self.facts.tree.every(cst.Call) if called_name(pair[0]) == "step"]
-        stepped = [
-            receiver
-            for call, statement in calls
-            if self._is_in_pair(statement) and (receiver := _receiver(call)) is not None
+        steps = [
+            (call.func.value, statement)
+            for call, statement in self.facts.tree.every(cst.Call)
+            if called_name(call) == "step" and isinstance(call.func, cst.Attribute)
         ]
+        stepped = [receiver for receiver, statement in steps if self._is_in_pair(statement)]
         texts = {source_key(one) for one in stepped}
         objects = {one for receiver in stepped for one in self.facts.objects.objects(receiver)}
-        for call, statement in calls:
-            receiver = _receiver(call)
-            if receiver is not None and (
-                source_key(receiver) in texts or objects & self.facts.objects.objects(receiver)
-            ):
+        for receiver, statement in steps:
+            if source_key(receiver) in texts or objects & self.facts.objects.objects(receiver):
                 yield statement
 
     def _is_in_pair(self, statement: Statement) -> bool:
@@ -239,17 +235,14 @@ class FloatSteps:
             for widens, narrows in self.pairs
         )
 
-    def _makers(self, step: Statement, model: cst.BaseExpression) -> list[Statement]:
-        """The statements that give the model its name, in the function of the step."""
-        return self._bindings(step.function, model)
-
-    def _bindings(self, function: Function, model: cst.BaseExpression) -> list[Statement]:
+    def _makers(self, function: Function, model: cst.BaseExpression) -> list[Statement]:
+        """The statements of a function that give the model its name."""
         return [one for one in function.descendants() if _binds(one.node, model)]
 
     def _add_cast(self, step: Statement, lowering: Lowering) -> None:
         """`model.float()`, after what makes the model."""
         model = _call(step).args[0].value
-        makers = self._makers(step, model)
+        makers = self._makers(step.function, model)
         text = f"{self.facts.text(model)}.float()"
         if len(makers) != 1 or len(makers[0].path()) > 1 or makers[0].order > step.order:
             raise Refusal("AMP936", step.node, f"no place for {text} is found: where the model comes from is not seen")
@@ -263,10 +256,6 @@ class FloatSteps:
 def _call(statement: Statement) -> cst.Call:
     assert isinstance(statement.node, cst.Expr) and isinstance(statement.node.value, cst.Call)
     return statement.node.value
-
-
-def _receiver(call: cst.Call) -> cst.BaseExpression | None:
-    return call.func.value if isinstance(call.func, cst.Attribute) else None
 
 
 def _gives_back(part: cst.CSTNode) -> bool:

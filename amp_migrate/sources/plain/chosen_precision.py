@@ -14,13 +14,13 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
-from amp_migrate.plan.regions.forwards import has_no_gradients, is_no_grad
+from amp_migrate.plan.regions.forwards import runs_without_gradients
 from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.optimizers import find_optimizers
-from amp_migrate.vocabulary import TENSOR_MAKERS
+from amp_migrate.vocabulary import HALF_TYPES, TENSOR_MAKERS
 
 _WORDS = re.compile(r"half|float16|Half")  # one of them stands in every choice of a precision
-_HALF = ("torch.half", "torch.float16", "torch.bfloat16", "torch.HalfTensor", "torch.cuda.HalfTensor")
+_HALF = HALF_TYPES | {"torch.bfloat16"}
 
 
 def chosen_precision(facts: Facts) -> cst.CSTNode | None:
@@ -59,8 +59,8 @@ def _is_of_tensor(facts: Facts, modules: Modules, part: cst.CSTNode) -> bool:
 
 def _has_no_gradients(facts: Facts, statement: Statement, callers: frozenset[Function]) -> bool:
     """True where gradients are off around a statement, or around every call of its function."""
-    function = statement.function
-    if any(is_no_grad(facts, outer) for outer in statement.path()[:-1]) or has_no_gradients(facts, function):
+    if runs_without_gradients(facts, statement):
         return True
+    function = statement.function
     sites = facts.calls.callers(function) if function not in callers else []
     return bool(sites) and all(_has_no_gradients(facts, site.statement, callers | {function}) for site in sites)
