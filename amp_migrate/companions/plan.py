@@ -15,16 +15,17 @@ from amp_migrate.companions.devices import device_of
 from amp_migrate.companions.imports import Imports, plan_imports
 from amp_migrate.companions.spelling import spelled
 from amp_migrate.companions.table import DDP, Companion, family
-from amp_migrate.companions.unused_parameters import looks_for_unused
+from amp_migrate.companions.unused_parameters import looks_for_unused, stops_in_other_arm
 from amp_migrate.companions.uses import ApexImport, Use, imports_of_apex, uses_of_apex
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import bound_name
+from amp_migrate.facts.torch_name import torch_name
 from amp_migrate.facts.tree import JUMPS, Function
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.native.cleanup import emit_cleanup
 from amp_migrate.native.comments import indentation
 from amp_migrate.native.edits import Edits
-from amp_migrate.native.torch_import import add_torch_import, torch_name
+from amp_migrate.native.torch_import import add_torch_import
 from amp_migrate.plan.cleanup import plan_around
 from amp_migrate.plan.flags import availability_flags
 from amp_migrate.plan.model import Recognition
@@ -52,6 +53,7 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
         return _all_stay(facts, uses, form.node, "AMP946", message)
     decisions = decide(facts, root, uses, imports, surroundings)
     collapses = [*find_collapses(facts, root, decisions.calls), *find_repeated(facts, decisions.names)]
+    collapses = [one for one in collapses if not any(_is_needed(facts, use) for use in one.uses)]
     gone = {use for collapse in collapses for use in collapse.uses}
     choices = [one for one in find_choices(facts, decisions.calls) if one.use not in gone]
     gone |= {choice.use for choice in choices}
@@ -82,6 +84,12 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
         add_torch_import(facts, root, found, edits)
     stays = {one: kept[0][2] for one, kept in decisions.stays.items()}
     return Companions(edits, (*findings, *cleanup.findings), stays)
+
+
+def _is_needed(facts: Facts, use: Use) -> bool:
+    """True for a wrapping by Apex's class that trains where torch's in the other arm does not."""
+    call = facts.tree.parents[use.node]
+    return use.path == DDP and isinstance(call, cst.Call) and stops_in_other_arm(facts, call)
 
 
 def _fallback_that_follows(facts: Facts, edits: Edits) -> cst.CSTNode | None:

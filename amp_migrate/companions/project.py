@@ -75,7 +75,7 @@ def _stage(
         workspace.shown(needing[0]) if needing else None,
     )
     try:
-        return migrate_companions(result, index.name_of(file), Helpers(), surroundings)
+        return migrate_companions(result, index.name_of(file), Helpers(holding=index.holding), surroundings)
     except RecursionError:
         return not_migrated(result, "the code is nested too deeply to be analysed")
     except Exception as error:  # a bug of ours must not cost the user the rest of the file

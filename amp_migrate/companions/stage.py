@@ -17,7 +17,7 @@ from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding
-from amp_migrate.line_matcher import line_matcher
+from amp_migrate.line_matcher import LineMatcher
 from amp_migrate.module_text import module_text
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.result import Result
@@ -104,7 +104,7 @@ def _lines_before(source: bytes, output: bytes) -> Callable[[int], int]:
         return lambda line: line
     old, new = ([line.strip() for line in text.splitlines()] for text in (source, output))
     lines = {}
-    for _, first, end, new_first, new_end in line_matcher(old, new).get_opcodes():
+    for _, first, end, new_first, new_end in LineMatcher(old, new).get_opcodes():
         for offset in range(new_end - new_first):
             lines[new_first + offset + 1] = min(first + offset, max(first, end - 1)) + 1
     return lambda line: lines.get(line, line)

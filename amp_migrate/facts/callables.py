@@ -15,20 +15,19 @@ from functools import cached_property
 
 import libcst as cst
 
+from amp_migrate.facts.hierarchy import Hierarchy
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.only_bases import only_bases
 from amp_migrate.facts.tree import Class, Function, Statement, Tree
-from amp_migrate.facts.variables import Binding
 
 _LOOKUPS = (cst.Subscript, cst.Call)  # TABLE[name](x), getattr(module, name)(x)
 
 
-class Callables(ABC):
+class Callables(Hierarchy, ABC):
     """Questions about calls. What an expression may mean, it leaves to the points-to analysis built on it."""
 
     def __init__(self, tree: Tree, names: Names) -> None:
-        self.tree = tree
-        self.names = names
+        super().__init__(tree, names)
         self._callers: dict[Function, list[tuple[cst.Call, Statement]]] = {}
         self._possible_callers: dict[Function, list[tuple[cst.Call, Statement]]] = {}
         self._known_function: dict[cst.Call, Function | None] = {}
@@ -301,81 +300,13 @@ class Callables(ABC):
             return None
         return _sole(self.origins(name))
 
-    def _only_binding(self, node: cst.BaseExpression) -> Binding | None:
-        """What a name of the unit, or `module.name`, is bound to, where that is one thing."""
-        variable = self.names.definition(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
-        return variable.bindings[0] if variable is not None and len(variable.bindings) == 1 else None
-
     # -- classes --------------------------------------------------------------------------------------
-
-    def bases(self, owner: Class) -> list[Class]:
-        """The base classes of `owner` that are defined in the unit."""
-        return self._bases[owner]
-
-    @cached_property
-    def _bases(self) -> dict[Class, list[Class]]:
-        found: dict[Class, list[Class]] = {}
-        for owner in self.tree.classes:
-            bindings = [self._only_binding(base.value) for base in owner.node.bases]
-            parents = [self.tree.class_at.get(binding.node) for binding in bindings if binding is not None]
-            found[owner] = [parent for parent in parents if parent is not None and parent is not owner]
-        return found
-
-    def ancestors(self, owner: Class) -> set[Class]:
-        """The class and all that it inherits from inside the unit."""
-        return self._families[owner]
-
-    @cached_property
-    def _families(self) -> dict[Class, set[Class]]:
-        return {owner: self._family(owner) for owner in self.tree.classes}
-
-    def derived(self, owner: Class) -> list[Class]:
-        """The class and all that inherit from it inside the unit."""
-        return self._derived[owner]
-
-    @cached_property
-    def _derived(self) -> dict[Class, list[Class]]:
-        found: dict[Class, list[Class]] = {}
-        for cls, family in self._families.items():
-            for owner in family:
-                found.setdefault(owner, []).append(cls)
-        return found
-
-    def _family(self, owner: Class) -> set[Class]:
-        found = {owner}
-        waiting = [owner]
-        while waiting:
-            new = [base for base in self.bases(waiting.pop()) if base not in found]
-            found.update(new)
-            waiting += new
-        return found
-
-    def root_class(self, owner: Class) -> Class:
-        """The top of the hierarchy of a class inside the unit; instances are known by it."""
-        return self._roots[owner]
-
-    @cached_property
-    def _roots(self) -> dict[Class, Class]:
-        return {owner: self._root_above(owner) for owner in self.tree.classes}
-
-    def _root_above(self, owner: Class) -> Class:
-        seen = {owner}
-        while parents := [parent for parent in self.bases(owner) if parent not in seen]:
-            owner = parents[0]
-            seen.add(owner)
-        return owner
 
     def _inherited(self, call: cst.Call, name: str) -> Function | None:
         """The method that `super().name(...)` runs, where it is defined in the unit."""
         owner = self.tree.function_of(call).owner
         if owner is None:
             return None
-        return next((found for base in self.bases(owner) if (found := self.method_of(base, name))), None)
-
-    def method_of(self, owner: Class, name: str) -> Function | None:
-        """The method that an instance of just this class runs, where it is defined in the unit."""
-        if name in owner.methods:
-            return owner.methods[name]
         return next((found for base in self.bases(owner) if (found := self.method_of(base, name))), None)
 
     def _method(self, owner: Class, name: str, *, of_self: bool) -> Function | None:

@@ -137,6 +137,9 @@ class Conditions:
 
     def simplified(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """A test without the operands that what is known settles: `fp16 and APEX_AVAILABLE` -> `fp16`."""
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            inner = self.simplified(node.expression)
+            return node if inner is node.expression else negated(inner)
         if not isinstance(node, cst.BooleanOperation):
             return node
         neutral = isinstance(node.operator, cst.And)
@@ -149,6 +152,8 @@ class Conditions:
 
     def settled_operands(self, node: cst.BaseExpression) -> Iterator[tuple[cst.BooleanOperation, str]]:
         """The same, in place: each `and` or `or` of which one side alone remains, with that side, left or right."""
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            yield from self.settled_operands(node.expression)
         if not isinstance(node, cst.BooleanOperation):
             return
         neutral = isinstance(node.operator, cst.And)

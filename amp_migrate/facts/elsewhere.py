@@ -68,12 +68,20 @@ class Elsewhere(Protocol):
         """True where it certainly writes by index or in place, which raises for half beside float32."""
         ...
 
+    def multiply_in_place(self, resolved: str) -> bool:
+        """True where it certainly multiplies matrices in place, which raises for half beside float32."""
+        ...
+
     def multiply_in_backward(self, resolved: str) -> bool:
         """True where it certainly multiplies matrices in the backward of an autograd function of its own."""
         ...
 
     def run_models(self, resolved: str) -> bool:
         """True where it certainly runs a model that it is given, for inference."""
+        ...
+
+    def only_read(self, resolved: str, position: int | str) -> bool:
+        """True where it certainly neither runs nor keeps the argument at a position, or under a name."""
         ...
 
     def save_state(self, resolved: str, position: int | str) -> bool:
@@ -86,6 +94,16 @@ class Elsewhere(Protocol):
 
     def hand_back(self, resolved: str) -> bool:
         """True where it certainly returns its first argument, with no other parameters than before."""
+        ...
+
+    def freeze(self, resolved: str, position: int | str) -> bool:
+        """True where it certainly stops gradients of the argument at a position, or under a name."""
+        ...
+
+    def leave_parameters_out(self, resolved: str, called: frozenset[str]) -> bool:
+        """True where the model that it makes leaves parameters without a gradient in some iterations, given the names
+        of the methods that are called on the model once it is made.
+        """
         ...
 
     def package(self, importer: str, dotted: str) -> str:
@@ -167,10 +185,16 @@ class Nowhere:
     def want_one_dtype(self, resolved: str) -> bool:
         return False
 
+    def multiply_in_place(self, resolved: str) -> bool:
+        return False
+
     def multiply_in_backward(self, resolved: str) -> bool:
         return False
 
     def run_models(self, resolved: str) -> bool:
+        return False
+
+    def only_read(self, resolved: str, position: int | str) -> bool:
         return False
 
     def save_state(self, resolved: str, position: int | str) -> bool:
@@ -180,6 +204,12 @@ class Nowhere:
         return frozenset()
 
     def hand_back(self, resolved: str) -> bool:
+        return False
+
+    def freeze(self, resolved: str, position: int | str) -> bool:
+        return False
+
+    def leave_parameters_out(self, resolved: str, called: frozenset[str]) -> bool:
         return False
 
     def package(self, importer: str, dotted: str) -> str:

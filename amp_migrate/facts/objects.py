@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.facts.object import Object, ObjectSet, overlap
 from amp_migrate.facts.points_to import PointsTo
 from amp_migrate.facts.stores import Store
-from amp_migrate.facts.tree import Class
+from amp_migrate.facts.tree import Class, Function
 from amp_migrate.facts.variables import Variable
 
 
@@ -29,6 +29,16 @@ class Objects(PointsTo):
     def calls_behind(self, node: cst.BaseExpression) -> list[cst.Call]:
         """The calls that make what `node` may mean: `nn.MSELoss()` for `criterion`."""
         return [one.origin for one in self.objects(node) if isinstance(one.origin, cst.Call)]
+
+    def function_handed_over(self, node: cst.BaseExpression) -> Function | None:
+        """The function that is given to somebody who calls it: `join`, and `self.join` in a method."""
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            return None
+        around = self.tree.function_of(node)
+        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and around.owner is not None:
+            if node.value.value == around.receiver:
+                return self.method_of(around.owner, node.attr.value)
+        return self.function_named(node)
 
     def stores_of(self, field: str) -> list[Store]:
         """Every store to an attribute of that name, whatever the object."""

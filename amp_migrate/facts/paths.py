@@ -16,12 +16,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.implied import implied
 from amp_migrate.facts.tree import JUMPS, Block, Function, Statement, names_in, targets
 from amp_migrate.facts.values import UNKNOWN, literal_value
 
@@ -30,6 +32,9 @@ Decide = Callable[[cst.BaseExpression], bool | None]
 Environment = frozenset[tuple[str, bool]]
 Leg = tuple[Callable[["Point"], bool], Callable[["Point"], bool]]  # of a path: its goal, and what it avoids
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
+_MOST_POINTS = 20_000  # of a graph: a callee is laid out anew for each way that leads to it
+_STATES_OF_A_POINT = 30  # on average: each condition that a path remembers may double its states
+_FEW = 7  # conditions, where they do
 
 
 @dataclasses.dataclass(eq=False)
@@ -58,6 +63,14 @@ class Edge:
     holds: Environment = frozenset()
 
 
+class _TooManyStates(Exception):
+    """So many conditions to remember cannot be followed."""
+
+
+class TooManyWays(RecursionError):
+    """Calls of calls that lead to the same function in more ways than can be followed."""
+
+
 class Graph:
     """The control flow of `root`, functions accepted by `inline` put in place of their calls.
 
@@ -82,6 +95,7 @@ class Graph:
         self._decide = decide
         self._matters = matters
         self.points: list[Point] = []
+        self._most_remembered: int | None = None
         self._at: dict[Statement, list[Point]] = {}
         self._first_rounds: dict[Statement, list[Point]] = {}
         self._reads: dict[str, frozenset[str]] = {}
@@ -134,9 +148,19 @@ class Graph:
         return next(self._last_goals(sources, legs), None) is not None
 
     def _last_goals(self, sources: Iterable[Point], legs: Sequence[Leg]) -> Iterator[Point]:
-        telling = {key for goal, avoid in legs for key in self._telling(goal, avoid)}
-        seen: set[tuple[Point, Environment, int]] = set()
+        starts = list(sources)
         found: set[Point] = set()
+        try:
+            yield from self._searched(starts, legs, found)
+        except _TooManyStates:
+            self._most_remembered = _FEW
+            yield from self._searched(starts, legs, found)
+
+    def _searched(self, sources: list[Point], legs: Sequence[Leg], found: set[Point]) -> Iterator[Point]:
+        """The goals of the last leg that are not `found` yet."""
+        telling = self._remembered_for(legs)
+        most = _STATES_OF_A_POINT * len(self.points) if len(telling) > _FEW else None
+        seen: set[tuple[Point, Environment, int]] = set()
         stack: list[tuple[Point, Environment, int]] = []
         for source in sources:
             stack.extend((*step, 0) for step in self.follow(source, self._standing(source)))
@@ -146,6 +170,8 @@ class Graph:
             if (point, environment, at) in seen:
                 continue
             seen.add((point, environment, at))
+            if most is not None and len(seen) > most:
+                raise _TooManyStates
             goal, avoid = legs[at]
             if not goal(point):
                 if not avoid(point):
@@ -158,21 +184,29 @@ class Graph:
 
     # -- paths --------------------------------------------------------------------------------------
 
-    def _telling(self, goal: Callable[[Point], bool], avoid: Callable[[Point], bool]) -> set[str]:
+    def _remembered_for(self, legs: Sequence[Leg]) -> set[str]:
         """The conditions that a question depends on: something that ends a path, or jumps, stands under them. Past any
-        other `if` it goes on as before, and to remember them all would double the states of a path with each.
+        other `if` it goes on as before, and to remember them all would double the states of a path with each. Where
+        these are too many, all but a few may be taken either way: those that decide about the end of a path come first.
         """
         if not self._repeated:
             return set()
-        ends = [point for point in self.points if goal(point) or avoid(point)]
-        holders = self._around_jumps.union((outer, chain) for end in ends for _, outer, chain in self._around(end))
-        branches = (one for one in self.points if (one.statement, one.frames) in holders)
-        return {key for point in branches for edge in point.edges for key, _ in edge.holds}
+        ends = [point for point in self.points if any(goal(point) or avoid(point) for goal, avoid in legs)]
+        found = dict.fromkeys([*self._keys_at(self._holders(ends)), *self._keys_at(self._around_jumps)])
+        return set(islice(found, self._most_remembered))
+
+    def _keys_at(self, places: set[tuple[Statement | None, Frames]]) -> list[str]:
+        branches = (point for point in reversed(self.points) if (point.statement, point.frames) in places)
+        return [key for point in branches for edge in point.edges for key in sorted(key for key, _ in edge.holds)]
 
     @cached_property
     def _around_jumps(self) -> set[tuple[Statement | None, Frames]]:
-        jumps = [one for one in self.points if one.statement is not None and isinstance(one.statement.node, JUMPS)]
-        return {(outer, chain) for jump in jumps for _, outer, chain in self._around(jump)}
+        return self._holders(
+            one for one in self.points if one.statement is not None and isinstance(one.statement.node, JUMPS)
+        )
+
+    def _holders(self, points: Iterable[Point]) -> set[tuple[Statement | None, Frames]]:
+        return {(outer, chain) for point in points for _, outer, chain in self._around(point)}
 
     def _around(self, point: Point) -> Iterator[tuple[Statement, Statement, Frames]]:
         """The statements in whose blocks a point lies, through the calls: what lies in the block (the point's own
@@ -203,7 +237,7 @@ class Graph:
 
     def _conditions(self, test: cst.BaseExpression, value: bool, statement: Statement, frames: Frames) -> Environment:
         """What holds where a test has a value: for the test and for those of its parts that must have one then."""
-        return frozenset((self._key(part, statement, frames), holds) for part, holds in _parts(test, value))
+        return frozenset((self._key(part, statement, frames), holds) for part, holds in implied(test, value))
 
     def _key(self, test: cst.BaseExpression, statement: Statement, frames: Frames) -> str:
         key = f"{statement.function.name}/{len(frames)}/{id(frames[-1]) if frames else 0}/{source_key(test)}"
@@ -213,6 +247,8 @@ class Graph:
     # -- construction: every block is built backwards, from what follows it ---------------------------
 
     def _point(self, statement: Statement | None, frames: Frames) -> Point:
+        if len(self.points) == _MOST_POINTS:
+            raise TooManyWays
         point = Point(statement, frames)
         self.points.append(point)
         if statement is not None:
@@ -361,16 +397,6 @@ def _counts(loop: Statement) -> bool:
     body = next(block for block in loop.blocks if block.arm == "body")
     moved = {name for statement in body.statements for one in statement.descendants() for name in written_by(one)}
     return bool(moved & names_in(test))
-
-
-def _parts(test: cst.BaseExpression, value: bool) -> Iterator[tuple[cst.BaseExpression, bool]]:
-    """A test with its value, and those operands that have a value then: both of an `and` that is true."""
-    yield test, value
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        yield from _parts(test.expression, not value)
-    elif isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) is value:
-        yield from _parts(test.left, value)
-        yield from _parts(test.right, value)
 
 
 def written_by(statement: Statement) -> frozenset[str]:

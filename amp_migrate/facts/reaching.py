@@ -25,6 +25,11 @@ def reaching(variable: Variable, at: Statement) -> list[Binding]:
     return list(dict.fromkeys(found))
 
 
+def is_certain(variable: Variable, at: Statement) -> bool:
+    """True where a variable of the function around a statement has a value by then, whatever way leads there."""
+    return any(one.statement is None for one in variable.bindings) or _before(variable, at, [])
+
+
 def _before(variable: Variable, at: Statement, found: list[Binding]) -> bool:
     """Collect what reaches `at` from its own function; True where nothing from before the function's code does."""
     current: Statement | None = at
@@ -58,12 +63,27 @@ def _in(variable: Variable, statement: Statement, found: list[Binding]) -> bool:
     if isinstance(statement.node, cst.With):
         if any(_in_statements(variable, block.statements, found) for block in statement.blocks):
             return True
+    elif isinstance(statement.node, (cst.Try, cst.TryStar)):
+        found += _anywhere(variable, statement)
+        return _tried(variable, {block.arm: block for block in statement.blocks})
     elif not isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)) and statement.blocks:
         found += _anywhere(variable, statement)
         return False
     own = _of(variable, statement)
     found += own
     return bool(own)
+
+
+def _tried(variable: Variable, arms: dict[str, Block]) -> bool:
+    """True where the body and all handlers give the variable a value, or leave."""
+
+    def is_given(block: Block) -> bool:
+        return _leaves(block) or _in_statements(variable, block.statements, [])
+
+    if "finally" in arms and is_given(arms["finally"]):
+        return True
+    done = [block for arm, block in arms.items() if arm in ("body", "else")]
+    return any(map(is_given, done)) and all(is_given(block) for arm, block in arms.items() if arm[:6] == "except")
 
 
 def _leaves(block: Block) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from amp_migrate.files.bindings import called_name
 from amp_migrate.files.contents import Definition
 from amp_migrate.files.definitions import values_of
+from amp_migrate.files.syntax import names_in
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
 
 
@@ -15,7 +16,7 @@ def computes_bce(file: Path, definition: Definition) -> bool:
     """True for a binary cross entropy, and for the name of one that stands at the top of a file."""
     if "autocast" in _names_called(definition):
         return False
-    names = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
+    names = names_in(definition)
     values = (value for name in names for value in values_of(file, name))
     called = (_names_called(definition), *map(_names_in, values))
     return any(one & BINARY_CROSS_ENTROPIES for one in called)
@@ -27,6 +28,4 @@ def _names_called(node: ast.AST) -> set[str]:
 
 def _names_in(value: ast.expr) -> set[str]:
     """Of `nn.BCELoss()`, `F.binary_cross_entropy` and `partial(F.binary_cross_entropy, reduction="sum")`."""
-    parts = list(ast.walk(value))
-    attributes = {part.attr for part in parts if isinstance(part, ast.Attribute)}
-    return attributes | {part.id for part in parts if isinstance(part, ast.Name)}
+    return names_in(value) | {part.attr for part in ast.walk(value) if isinstance(part, ast.Attribute)}

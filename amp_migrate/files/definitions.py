@@ -97,6 +97,19 @@ def base_classes(file: Path, definition: Definition) -> Iterator[tuple[Path, str
             yield place
 
 
+def lineage(resolved: str) -> list[tuple[Path, ast.ClassDef]]:
+    """The classes on disk that a class is made of by inheritance, itself first, each where it is defined."""
+    found = list(definitions(resolved))
+    for file, definition in found:
+        bases = [place for base in base_classes(file, definition) for place in definitions(_name(*base))]
+        found += [place for place in bases if place not in found]
+    return [(file, definition) for file, definition in found if isinstance(definition, ast.ClassDef)]
+
+
+def _name(file: Path, name: str) -> str:
+    return f"{module_name(file)}.{name}"
+
+
 def _of_modules(file: Path, definition: ast.AST) -> Iterator[tuple[Path, str]]:
     """What a definition takes of modules that its file imports: `losses.overlap(...)`."""
     for node in ast.walk(definition):
@@ -174,16 +187,20 @@ def called_from(resolved: str) -> tuple[tuple[Path, Definition], ...]:
             if not isinstance(definition, ast.ClassDef):
                 found[name] = file, definition
                 calls = (node for node in ast.walk(definition) if isinstance(node, ast.Call))
-                waiting += [target for call in calls if (target := _target(file, name, call.func)) is not None]
+                waiting += [target for call in calls if (target := target_of(file, name, call.func)) is not None]
     return tuple(found.values())
 
 
-def _target(file: Path, caller: str, function: ast.expr) -> str | None:
-    """The resolved name of what a call means, by names of the module; `self.f` is a method of the caller's class."""
+def target_of(file: Path, caller: str, function: ast.expr) -> str | None:
+    """The resolved name of what a call means, by names of the module; `self.f` is a method of the caller's class, and
+    `Net.f` one of a class of the module.
+    """
     if isinstance(function, ast.Name):
         return imported_names(file).get(function.id) or member(module_name(file), function.id)
     if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-        if function.value.id == "self":
+        if function.value.id in ("self", "cls"):
             return f"{caller.rpartition('.')[0]}.{function.attr}"
+        if f"{function.value.id}.{function.attr}" in definitions_in(file):
+            return f"{module_name(file)}.{function.value.id}.{function.attr}"
         return imported_member(file, function)
     return None

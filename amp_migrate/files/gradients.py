@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 from amp_migrate.files.contents import definitions_in, imported_names
+from amp_migrate.files.syntax import names_in
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 # Words in the names of what is stepped, and is no optimizer.
@@ -74,7 +75,7 @@ def reads_gradients(file: Path, function: ast.AST) -> bool:
 def speaks_of_gradients(definition: ast.AST) -> bool:
     """True where a name in the code may be about gradients."""
     attributes = {node.attr for node in ast.walk(definition) if isinstance(node, ast.Attribute)}
-    names = attributes | {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
+    names = attributes | names_in(definition)
     names -= {"no_grad", "enable_grad", "set_grad_enabled", "requires_grad", "requires_grad_"}
     words = ("grad", "norm", "clip", "backward", "hook")
     return "step" in attributes or any(word in name.lower() for name in names for word in words)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable
 from functools import cached_property
@@ -18,12 +17,15 @@ from amp_migrate.files.binary_cross_entropy import computes_bce
 from amp_migrate.files.booleans import holds_bool
 from amp_migrate.files.contents import definitions_in, forget_contents
 from amp_migrate.files.decorations import decorations
-from amp_migrate.files.definitions import base_classes, called_from, definitions, file_of, leads_to
+from amp_migrate.files.definitions import called_from, definitions, file_of, leads_to, lineage
+from amp_migrate.files.freezes import freezes_given
 from amp_migrate.files.gradients import reads_gradients, speaks_of_gradients, trains
 from amp_migrate.files.handed_back import hands_back_its_first
 from amp_migrate.files.imports import canonical, importable, member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.inference import runs_what_it_is_given
-from amp_migrate.files.one_dtype import wants_one_dtype
+from amp_migrate.files.left_out import leaves_parameters_out
+from amp_migrate.files.one_dtype import multiplies_in_place, wants_one_dtype
+from amp_migrate.files.only_reading import only_reads
 from amp_migrate.files.own_backward import multiplies_in_backward
 from amp_migrate.files.read import read_if_there
 from amp_migrate.files.saving import saves_given, taken_of_given
@@ -111,6 +113,11 @@ class Helpers:
         """
         return any(wants_one_dtype(definition) for _, definition in definitions(resolved, and_what_they_name=True))
 
+    def multiply_in_place(self, resolved: str) -> bool:
+        """True where the function or class is found, and it, or another one that it names, multiplies in place."""
+        named = definitions(resolved, and_what_they_name=True)
+        return any(multiplies_in_place(definition) for _, definition in named)
+
     def multiply_in_backward(self, resolved: str) -> bool:
         """True where the function or class is found, and it, or another one that it names, is an autograd function with
         a product in its backward.
@@ -121,6 +128,10 @@ class Helpers:
     def run_models(self, resolved: str) -> bool:
         """True where the function is found and runs a model that it is given, itself or in a function that it calls."""
         return any(runs_what_it_is_given(definition) for _, definition in called_from(resolved))
+
+    def only_read(self, resolved: str, position: int | str) -> bool:
+        """True where the function is found, and neither runs nor keeps the argument at a position, or under a name."""
+        return only_reads(resolved, position)
 
     def save_state(self, resolved: str, position: int | str) -> bool:
         """True where the function or class is found, and saves or loads the state of the argument at a position, or
@@ -136,6 +147,14 @@ class Helpers:
         """True where the function is found, and always returns its first argument without new layers."""
         found = [definition for _, definition in definitions(resolved)]
         return bool(found) and all(map(hands_back_its_first, found))
+
+    def freeze(self, resolved: str, position: int | str) -> bool:
+        """True where the function is found, and stops gradients of the argument at a position, or under a name."""
+        return any(freezes_given(definition, position) for _, definition in definitions(resolved))
+
+    def leave_parameters_out(self, resolved: str, called: frozenset[str]) -> bool:
+        """True where a class of the model that is made by that name leaves parameters of its own without a gradient."""
+        return leaves_parameters_out(resolved, called, self._holding)
 
     def package(self, importer: str, dotted: str) -> str:
         return package_of_names(Path(importer), dotted)
@@ -161,21 +180,12 @@ class Helpers:
         return place is not None and (not place[1] or self.source_of(resolved) is not None)
 
     def inherited(self, resolved: str) -> list[str]:
-        """The classes on disk that a class is made of by inheritance, itself first, each where it is defined."""
-        found = list(definitions(resolved))
-        for file, definition in found:
-            bases = [place for base in base_classes(file, definition) for place in definitions(_name(*base))]
-            found += [place for place in bases if place not in found]
-        return [_name(file, definition.name) for file, definition in found if isinstance(definition, ast.ClassDef)]
+        return [f"{module_name(file)}.{definition.name}" for file, definition in lineage(resolved)]
 
     def is_bool(self, resolved: str) -> bool:
         """True for a variable of a module (`MIXED_PRECISION = True`) that its file gives nothing but True and False."""
         place = split(resolved)
         return place is not None and holds_bool(*place)
-
-
-def _name(file: Path, name: str) -> str:
-    return f"{module_name(file)}.{name}"
 
 
 def forget_parsed(most: int) -> None:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from amp_migrate.line_matcher import line_matcher
+from amp_migrate.line_matcher import LineMatcher
 
 _MARK = "__amp_migrate_cell_{}__"
 _MASK = "__amp_migrate_line_{}__"
@@ -163,7 +163,7 @@ class Notebook:
         if not after:
             return "[]"
         new: list[str] = []
-        for tag, first, last, start, end in line_matcher(before, after).get_opcodes():
+        for tag, first, last, start, end in LineMatcher(before, after).get_opcodes():
             if tag == "equal":
                 new += elements[first:last]
             else:

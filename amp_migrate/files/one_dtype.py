@@ -13,6 +13,11 @@ from amp_migrate.vocabulary import PRODUCTS_IN_PLACE, WRITES_BY_INDEX
 _WRITES = PRODUCTS_IN_PLACE | WRITES_BY_INDEX.keys()
 
 
+def multiplies_in_place(code: ast.AST) -> bool:
+    """True for code with a product in place."""
+    return any(isinstance(node, ast.Call) and called_name(node) in PRODUCTS_IN_PLACE for node in ast.walk(code))
+
+
 def wants_one_dtype(code: ast.AST) -> bool:
     """True for code with a write by what may be a mask or a tensor of indices, or with a product in place."""
     return any(_wants_one(node) for node in ast.walk(code))

@@ -31,14 +31,14 @@ def taken_of_given(definition: ast.AST, position: int | str) -> set[str]:
 def _names_of_given(definition: ast.AST, position: int | str) -> set[str]:
     """What an argument is called in a function, or where the constructor of a class keeps it."""
     if isinstance(definition, _Function):
-        name = _parameter(definition, position)
+        name = parameter_at(definition, position)
         return {name} if name is not None else set()
     if not isinstance(definition, ast.ClassDef):
         return set()
     made = next((one for one in definition.body if isinstance(one, _Function) and one.name == "__init__"), None)
     if made is None:
         return set()
-    name = _parameter(made, position + 1 if isinstance(position, int) else position)  # after `self`
+    name = parameter_at(made, position + 1 if isinstance(position, int) else position)  # after `self`
     return {
         ast.unparse(target)
         for node in ast.walk(made)
@@ -47,7 +47,8 @@ def _names_of_given(definition: ast.AST, position: int | str) -> set[str]:
     }
 
 
-def _parameter(function: _Function, position: int | str) -> str | None:
+def parameter_at(function: _Function, position: int | str) -> str | None:
+    """The name of the parameter that takes the argument at a position, or under a name."""
     if isinstance(position, str):
         return position
     given = [*function.args.posonlyargs, *function.args.args]

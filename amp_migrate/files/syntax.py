@@ -5,6 +5,11 @@ from __future__ import annotations
 import ast
 
 
+def names_in(node: ast.AST) -> set[str]:
+    """The variables that some code names."""
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
 def tree_of(source: bytes | str) -> ast.Module:
     """The syntax tree of some source; an empty one for what Python cannot parse, which is reported elsewhere."""
     try:

@@ -174,14 +174,25 @@ class _Comparer:
 
     def _dump(self, block: Block, matches: dict[ParameterAccess, str]) -> list[str]:
         texts = {source_key(access.node): text for access, text in matches.items()}
+        labels = dict.fromkeys(self._own_names(block), "")
         dumped: list[str] = []
         for statement in block.statements:
             if statement in self.found.imports or self._only_imports(statement) or self._only_serves_form(statement):
                 continue
             code = textwrap.dedent(self._code(statement))
-            rewritten = _Plain(texts, self._scaled_below(statement)).visit(ast.parse(code))
+            rewritten = _Plain(texts, self._scaled_below(statement), labels).visit(ast.parse(code))
             dumped.extend(ast.dump(node) for node in rewritten.body)
         return dumped
+
+    def _own_names(self, block: Block) -> Iterator[str]:
+        """The names that are set and read in an arm alone: what they are called makes no difference."""
+        for variable in self.facts.names.scope_of(block.function).variables.values():
+            statements = [binding.statement for binding in variable.bindings if binding.kind == "assign"]
+            statements += map(self.facts.tree.statement_of, variable.loads)
+            is_set_alone = len(statements) == len(variable.bindings) + len(variable.loads)
+            inside = (one is not None and any(map(one.inside, block.statements)) for one in statements)
+            if is_set_alone and not variable.importers and all(inside):
+                yield variable.name
 
     def _code(self, statement: Statement) -> str:
         node = statement.node
@@ -198,9 +209,13 @@ class _Comparer:
 
 
 class _Plain(ast.NodeTransformer):
-    """Rewrites an arm to its plain form: no `with scale_loss`, the loss for its scaled name."""
+    """Rewrites an arm to its plain form: no `with scale_loss`, the loss for its scaled name.
 
-    def __init__(self, texts: dict[str, str], scaled: dict[str, Backward]) -> None:
+    Names with `labels` are called by those, which they get where they stand first.
+    """
+
+    def __init__(self, texts: dict[str, str], scaled: dict[str, Backward], labels: dict[str, str]) -> None:
+        self._labels = labels
         self._texts = {_normal(key): text for key, text in texts.items()}
         self._scaled = {_normal(key): backward for key, backward in scaled.items()}
         self._losses: dict[str, ast.expr] = {}
@@ -230,6 +245,10 @@ class _Plain(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self._labels:
+            number = sum(map(bool, self._labels.values()))
+            self._labels[node.id] = self._labels[node.id] or f"own name {number}"
+            return ast.Name(self._labels[node.id], node.ctx)
         return self._losses.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
 
 

@@ -6,12 +6,10 @@ if "amp" in checkpoint:                            if "amp" in checkpoint and "s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import without_not
+from amp_migrate.facts.implied import implied
 from amp_migrate.plan.model import FormatTest, StateAccess
 
 
@@ -20,20 +18,14 @@ def format_test(facts: Facts, load: StateAccess) -> FormatTest | None:
     if load.state is None:
         return None
     for outer in reversed(load.statement.path()[:-1]):
-        if not isinstance(outer.node, cst.If):
+        arm = load.statement.arm_of(outer.node) if isinstance(outer.node, cst.If) else None
+        if arm is None or not isinstance(outer.node, cst.If):
             continue
-        arm = load.statement.arm_of(outer.node)
-        if arm == "body":
-            for part in _conjuncts(outer.node.test):
-                if _says_there(facts, part, load.state):
-                    return FormatTest(part)
-        if arm == "else":
-            test = outer.node.test
-            inner = without_not(test)
-            if inner is not test and _says_there(facts, inner, load.state):
-                return FormatTest(inner, is_negated=True)
-            if _says_missing(facts, test, load.state):
-                return FormatTest(test, says_missing=True)
+        for part, holds in implied(outer.node.test, arm == "body"):
+            is_there = holds and _says_there(facts, part, load.state)
+            if is_there or (not holds and _says_missing(facts, part, load.state)):
+                is_negated = isinstance(facts.tree.parents.get(part), cst.UnaryOperation)
+                return FormatTest(part, is_negated=is_negated, says_missing=not is_there)
     return None
 
 
@@ -63,12 +55,3 @@ def _is_key(facts: Facts, key: cst.BaseExpression, container: cst.BaseExpression
         return False
     holder = facts.text(state.value)
     return facts.text(container) in (holder, f"{holder}.keys()") and f"{holder}[{facts.text(key)}]" == facts.text(state)
-
-
-def _conjuncts(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The parts of `a and b and c`."""
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        yield from _conjuncts(test.left)
-        yield from _conjuncts(test.right)
-    else:
-        yield test

@@ -13,10 +13,12 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import negated
+from amp_migrate.facts.torch_name import torch_name
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, LossScale
+from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.scaler.asked_models import AskedModels
 from amp_migrate.plan.scaler.binding import Creation
 from amp_migrate.plan.scaler.enabling import Enabling
@@ -86,18 +88,19 @@ class EnabledText:
             return None
         return self.models.test(parts[0].moves, function, at, before=before)
 
-    def in_function(self, function: Function) -> str | Unknown | None:
-        """The whole condition as `function` can write it; None where it is always on."""
+    def in_function(self, function: Function, at: Statement | None = None) -> str | Unknown | None:
+        """The whole condition as `function` can write it, before `at` if given; None where it is always on."""
         if self.enabling.is_hung:
             return Unknown()
-        return "False" if self.enabling.always_off else self._write(function, None)
+        return "False" if self.enabling.always_off else self._write(function, at)
 
-    def for_region(self, function: Function, scaler: Scaler | None) -> str | Unknown | None:
+    def for_region(self, region: Region, scaler: Scaler | None) -> str | Unknown | None:
+        function, at = region.function, region.first
         parts = self.enabling.parts
         if not parts and not self.enabling.always_off and not self.enabling.is_hung:
             return None
         if len(parts) == 1 and not self.enabling.is_hung and not self.enabling.always_off and self._is_plain(parts[0]):
-            text = self._write(function, None)
+            text = self._write(function, at)
             if not isinstance(text, Unknown):
                 return text
         if scaler is not None and scaler.enabled is None and not self.enabling.is_hung and not self.enabling.latch:
@@ -106,7 +109,7 @@ class EnabledText:
         on = scaler.is_on(function) if scaler is not None and is_there else None
         if on is not None and scaler is not None and (scaler.flag_name or self.follows_scaler(scaler.loss_scale)):
             return on
-        return self.in_function(function)
+        return self.in_function(function, at)
 
     def follows_scaler(self, scale: LossScale) -> bool:
         """A static scale of 1.0 switches the scaler off, but not autocast (rule C)."""
@@ -116,7 +119,7 @@ class EnabledText:
     def _is_plain(self, part: Condition) -> bool:
         """A bool that is a name or an attribute: as readable as `scaler.is_enabled()`."""
         node = negated(part.node) if part.negated else part.node
-        is_name = isinstance(node, (cst.Name, cst.Attribute)) and not (part.prefix or part.suffix)
+        is_name = isinstance(node, (cst.Name, cst.Attribute)) and not part.suffix
         return is_name and self.facts.values.is_bool(node)
 
     def _at(self, creation: Creation) -> str | Unknown | None:
@@ -150,8 +153,10 @@ class EnabledText:
             isinstance(part.node, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)) and not part.node.lpar
         )
         several = len(self.enabling.parts) > 1
-        if part.prefix or part.suffix:
-            return f"{part.prefix}({text}){part.suffix}" if loose else f"{part.prefix}{text}{part.suffix}"
+        if part.is_device_name:
+            return f"{torch_name(self.facts, function.root) or 'torch'}.device({text}){part.suffix}"
+        if part.suffix:
+            return f"({text}){part.suffix}" if loose else f"{text}{part.suffix}"
         if part.negated:
             opposite = negated(cst.parse_expression(text))
             is_bool = isinstance(opposite, (cst.Comparison, cst.UnaryOperation)) or self.facts.values.is_bool(
@@ -187,4 +192,4 @@ def _is_certain(part: Condition, text: str) -> bool:
     given = literal_value(cst.parse_expression(text))
     if not isinstance(given, str) or part.negated:
         return False
-    return given.startswith("cuda") and (part.prefix == "torch.device(" or not part.suffix)
+    return given.startswith("cuda") and (part.is_device_name or not part.suffix)

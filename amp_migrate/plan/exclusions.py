@@ -5,13 +5,13 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import argument_value, called_name, names_in, walk
+from amp_migrate.facts.tree import argument_value, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.training_plan import Scaler
-from amp_migrate.selection import APEX_AMP, HALF, TITLES
+from amp_migrate.selection import APEX_AMP, TITLES
 
 _REMOTE = tuple(f"torch.distributed.rpc.{name}" for name in ("remote", "rpc_async", "rpc_sync"))
 
@@ -20,8 +20,6 @@ def check_unit(facts: Facts, found: Recognition, roles: Roles) -> None:
     """Raises Refusal for a unit that other files share, and for what cannot be written natively."""
     _check_is_whole(facts, found)
     _check_optimizers(facts, found, roles)
-    if found.form != HALF:  # what is left of its own casts is meant to stay
-        _check_half_modules(facts, roles)
 
 
 def check_clips(facts: Facts, found: Recognition, clips: list[cst.Call]) -> None:
@@ -101,17 +99,3 @@ def _check_optimizers(facts: Facts, found: Recognition, roles: Roles) -> None:
                 if found.form != APEX_AMP:
                     raise Refusal("AMP952", node, f"{text} is built where it cannot be seen")
                 raise Refusal("AMP906", node, f"amp.scale_loss is given {text}, which amp.initialize never was")
-
-
-def _check_half_modules(facts: Facts, roles: Roles) -> None:
-    """`for module in model.modules(): module.half()`: the layers that apex could feed with half."""
-    for statement in facts.tree.all_statements():
-        loop = statement.node
-        if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call):
-            continue
-        owner = loop.iter.func
-        if not isinstance(owner, cst.Attribute) or not roles.is_model(owner.value):
-            continue
-        for call in (part for part in walk(loop.body) if isinstance(part, cst.Call)):
-            if called_name(call) == "half" and names_in(loop.target) & names_in(call.func):
-                raise Refusal("AMP926", call, f"{facts.text(call)} casts a module of the model")

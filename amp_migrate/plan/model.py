@@ -19,14 +19,15 @@ from amp_migrate.findings import Finding
 class Condition:
     """A part of the `enabled` expression: `node` as written in the file, `formula` its meaning.
 
-    `prefix` and `suffix` stand around the text of `node`: a level `args.opt_level` becomes `args.opt_level != "O0"`.
+    `suffix` stands behind the text of `node`: a level `args.opt_level` becomes `args.opt_level != "O0"`. A node that is
+    the name of a device becomes a device before that.
     `moves` are the calls that put the models on the device that a condition speaks of: behind them, the models tell.
     """
 
     node: cst.BaseExpression
     formula: Formula
-    prefix: str = ""
     suffix: str = ""
+    is_device_name: bool = False
     negated: bool = False
     moves: tuple[cst.Call, ...] = ()
 
@@ -141,7 +142,7 @@ class ParameterAccess:
 class FormatTest:
     """A test whether a state is in a checkpoint.
 
-    `node` says that it is there (inside of a `not`, with `is_negated`), or, with `says_missing`, that it is not.
+    `node` says that it is there, or, with `says_missing`, that it is not; `is_negated` right behind a `not`.
     """
 
     node: cst.BaseExpression

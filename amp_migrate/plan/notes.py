@@ -14,6 +14,7 @@ from amp_migrate.plan.flags import availability_flags, reads_of
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.steps.caught import caught_while_unscaled
 from amp_migrate.plan.training_plan import TrainingPlan
+from amp_migrate.plan.watched import calls_that_log_gradients
 
 _DATA_PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel")
 
@@ -27,6 +28,7 @@ def notes(facts: Facts, options: Options, plan: TrainingPlan, clips: list[cst.Ca
     yield from writer.steps_left_out()
     yield from writer.clips_of_scaled(clips)
     yield from caught_while_unscaled(facts, plan.steps)
+    yield from writer.logged_gradients()
     yield from writer.replicas()
     yield from writer.levels()
     yield from writer.loads()
@@ -44,7 +46,7 @@ class _Notes:
     def binary_cross_entropies(self) -> Iterator[Finding]:
         """Rule E4: those whose sigmoid is not in sight."""
         for site in self.plan.bce:
-            if not site.sigmoid_in_sight or (site.endings and self.found.is_proven):
+            if not site.sigmoid_in_sight:
                 message = f"{self.facts.text(site.call.func)} computes a binary cross entropy outside of autocast"
                 yield self._finding(site.call, "AMP109", message)
 
@@ -71,6 +73,13 @@ class _Notes:
             else:
                 message = f"{text} clipped scaled gradients under apex; now it clips unscaled ones"
                 yield self._finding(clip, "AMP108", message)
+
+    def logged_gradients(self) -> Iterator[Finding]:
+        """Hooks of a source that scaled its loss saw scaled gradients before; with bfloat16 there is no scale."""
+        if self.found.is_scaled or self.options.dtype != "float16":
+            return
+        for call in calls_that_log_gradients(self.facts):
+            yield self._finding(call, "AMP128", f"{self.facts.text(call)} logs gradients that are scaled now")
 
     def replicas(self) -> Iterator[Finding]:
         """DataParallel hands `enabled` to its threads since torch 1.7, never the dtype (rule E6)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import chain
 
 import libcst as cst
 
@@ -37,9 +38,10 @@ from amp_migrate.plan.scaler.carried import Hung, find_hung
 from amp_migrate.plan.scaler.enabling import Enabling, carrier_formulas, work_out_enabling
 from amp_migrate.plan.scaler.scalers import Scalers
 from amp_migrate.plan.scaler.visible import Visible
+from amp_migrate.plan.shared_backwards import find_shared_backwards
 from amp_migrate.plan.split import split_recognition
 from amp_migrate.plan.steps.clipped_sets import check_clipped_sets
-from amp_migrate.plan.steps.events import collect_events
+from amp_migrate.plan.steps.events import Events, collect_events
 from amp_migrate.plan.steps.placement import StepPlan, plan_steps
 from amp_migrate.plan.steps.second_backwards import AddsGradients, scale_second_backward
 from amp_migrate.plan.steps.skips import find_skips
@@ -121,7 +123,7 @@ class _Planner:
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
         check_threads(self.facts, forwards)
-        clips = self._clips_of_scaled()
+        clips = self._clips_of_scaled(events)
         clips_of_scaled = [] if self._repairs_clips else clips
         check_clips(self.facts, self.found, clips_of_scaled)
         regions = [
@@ -148,6 +150,7 @@ class _Planner:
         check_tests(self.facts, tests, scalers)
         self._check_handed_on(scalers)
         check_given_to_models(self.facts, forwards, regions)
+        is_ever_half = not enabling.always_off or self.found.casts_models
         plan = TrainingPlan(
             found=self.found,
             enabling=enabling,
@@ -160,18 +163,23 @@ class _Planner:
             findings=list(self.found.findings),
             carrier_tests=tests,
             clips_of_scaled=clips_of_scaled,
-            floats=halves_leaving(self.facts, forwards, regions),
+            floats=halves_leaving(self.facts, forwards, regions) if is_ever_half else [],
             bce=[],
         )
         plan.skips = find_skips(self.facts, self.found, steps, free_name(self.facts, "scale", "old_scale"))
+        hoisted = {region.hoisted for region in regions}
+        shared = find_shared_backwards(self.facts, self.found)
+        plan.shared_backwards = [one for one in shared if not {one.first, one.other} & hoisted]
         reached = Reached(self.facts, plan, forwards, regions)
-        reached.make_safe()
+        if is_ever_half:
+            reached.make_safe()
         enabled = Enabled(self.facts, plan, text, decide)
         plan.regions = [enabled.training(region) for region in regions]
         plan.findings += keep_no_stale_casts(self.facts, forwards, plan.regions, reached.reach)
         if self.found.evaluates:
             enabled.evaluate(forwards, self.shared)
-        reached.keep_results(dtype)
+        if is_ever_half:
+            reached.keep_results(dtype)
         plan.findings.extend(notes(self.facts, self.options, plan, clips))
         plan.findings.extend(now_as_written(self.facts, self.found, roles, events, steps, decide))
         return plan
@@ -246,15 +254,14 @@ class _Planner:
         """Without a loss scale there is nothing to keep."""
         return self.options.repair_clip or self.options.dtype == "bfloat16"
 
-    def _clips_of_scaled(self) -> list[cst.Call]:
-        """Clips inside the `with`: apex had not unscaled yet, so they clip scaled gradients (rule D6)."""
-        clips = []
-        for backward in self.found.backwards:
-            for statement in backward.statement.descendants():
-                for part in self.facts.tree.expressions(statement):
-                    if isinstance(part, cst.Call) and "clip_grad" in self.facts.text(part.func):
-                        clips.append(part)
-        return clips
+    def _clips_of_scaled(self, events: Events) -> list[cst.Call]:
+        """Clips inside the `with`, and in what is given the scaled loss there: apex had not unscaled yet, so they clip
+        scaled gradients (rule D6).
+        """
+        inside = [one.statement.descendants() for one in self.found.backwards]
+        inside += [function.descendants() for function in events.given_scaled]
+        parts = [part for one in chain(*inside) for part in self.facts.tree.expressions(one)]
+        return [one for one in parts if isinstance(one, cst.Call) and "clip_grad" in self.facts.text(one.func)]
 
 
 def _settle_conditions(facts: Facts, found: Recognition, hung: Hung | None) -> None:

@@ -12,15 +12,7 @@ from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Function, walk
 from amp_migrate.plan.loose_tensors import loose_tensors
 from amp_migrate.plan.model import Recognition
-
-# Methods of a model that run no forward.
-NOT_FORWARD = frozenset(
-    "parameters named_parameters buffers named_buffers modules named_modules children named_children train eval "
-    "to cuda cpu half float double zero_grad state_dict load_state_dict apply requires_grad_ register_forward_hook "
-    "register_backward_hook no_sync save_pretrained from_pretrained resize_token_embeddings share_memory "
-    "require_backward_grad_sync named_modules get_parameters items keys values append parameters_to_vector".split()
-)
-
+from amp_migrate.vocabulary import NOT_FORWARD
 
 _NOT_FORWARD_PREFIXES = tuple(
     "get_ set_ is_ has_ convert load save init freeze unfreeze update print count register add_ remove_ to_ log "
@@ -46,7 +38,9 @@ class Roles:
         models = [node for setup in found.setups for node in setup.models]
         trained = list(self._trained())
         self.trained = self._contents(models) | self._namesakes(models) | self._contents(trained)
-        self.models = self.trained | self._contents(above for node in trained for above in self._networks_around(node))
+        around = [above for node in trained for above in _around(node)]
+        self._holding = self.trained | self._contents(around)
+        self.models = self.trained | self._contents(filter(self._may_be_network, around))
 
     def optimizers_at(self, node: cst.BaseExpression) -> ObjectSet:
         """The optimizers in mixed precision that an expression may mean (elements, for a container)."""
@@ -104,6 +98,12 @@ class Roles:
             return False  # many models carry theirs along
         return isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)) and self.is_model(func)
 
+    def is_about_trained(self, call: cst.Call) -> bool:
+        """True for any method of what is trained, or of what holds that, network or not: `model.get_loss(x)` beside
+        `Adam(model.critic.parameters())`.
+        """
+        return any(self.facts.objects.may_be(node, self._holding) for node in _around(call.func))
+
     def _knows_no_instance(self, call: cst.Call) -> bool:
         """True for `model.collate(samples)` of a static method that gets no model: it has no weights."""
         functions = self.facts.objects.candidates(call)
@@ -159,13 +159,6 @@ class Roles:
         for one in self.optimizers:
             yield from self.models_given(one)
 
-    def _networks_around(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """`model` where an optimizer has the parameters of `model.head`: the script runs the whole network."""
-        while isinstance(node, (cst.Attribute, cst.Subscript)):
-            node = node.value
-            if self._may_be_network(node):
-                yield node
-
     def _may_be_network(self, node: cst.BaseExpression) -> bool:
         return any(self._is_network(one) for one in self.facts.objects.objects(node))
 
@@ -211,6 +204,13 @@ class Roles:
 
     def _known(self, one: Object, candidates: ObjectSet) -> bool:
         return one in candidates or any(_same_element(one, other) for other in candidates)
+
+
+def _around(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """`model` where an optimizer has the parameters of `model.head`: the script runs the whole network."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+        yield node
 
 
 def _is_forward(function: Function) -> bool:

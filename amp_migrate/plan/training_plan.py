@@ -18,6 +18,7 @@ from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.scaler.binding import Binding
 from amp_migrate.plan.scaler.enabling import Enabling
+from amp_migrate.plan.shared_backwards import SharedBackward
 from amp_migrate.plan.steps.placement import StepPlan
 from amp_migrate.plan.steps.skips import SkipTest
 
@@ -93,6 +94,7 @@ class TrainingPlan:
     logits: Logits = dataclasses.field(default_factory=Logits)
     safety: Safety = dataclasses.field(default_factory=Safety)
     skips: list[SkipTest] = dataclasses.field(default_factory=list)
+    shared_backwards: list[SharedBackward] = dataclasses.field(default_factory=list)
 
     def scaler_for(self, function: Function) -> Scaler | None:
         """The scaler that a function sees."""

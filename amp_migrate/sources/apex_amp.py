@@ -35,7 +35,9 @@ from amp_migrate.plan.model import (
 from amp_migrate.selection import APEX_AMP
 from amp_migrate.sources.casts import CastReader
 from amp_migrate.sources.float_operations import cast_operation
+from amp_migrate.sources.half.arms import equal_arms
 from amp_migrate.sources.half_inputs import lower_half_inputs
+from amp_migrate.sources.half_modules import lower_half_modules
 from amp_migrate.sources.handed import is_only_saved
 from amp_migrate.sources.handle import (
     add_optimizers,
@@ -118,7 +120,13 @@ class _Reader:
         drop_idle_optimizers(self.facts, self.found)
         if native is not None and self.found.sites:
             self.refusals.insert(0, native)
+        arms = equal_arms(self.facts)
+        if not arms.is_empty:
+            self.found.lowering = arms
+            return self.found, self.refusals
         if not self.refusals:
+            lower_half_modules(self.facts, self.found)
+        if not self.refusals and self.found.lowering is None:  # inputs are for what is half once these are gone
             try:
                 lower_half_inputs(self.facts, self.found)
             except Refusal as refusal:
@@ -316,15 +324,16 @@ class _Reader:
         name = item.asname.name
         variable = self.facts.names.variable_at(name)
         loads = variable.loads if variable is not None else []
+        uses = [
+            load for load in loads if self.facts.tree.is_within(self.facts.tree.statement_of(load), {statement.node})
+        ]
         self.found.backwards.append(
             Backward(
                 statement=statement,
                 call=call,
                 loss=given["loss"],
                 optimizers=_elements(given["optimizers"]),
-                block=ScaledBlock(
-                    item, name.value, [load for load in loads if self.facts.tree.statement_of(load).inside(statement)]
-                ),
+                block=ScaledBlock(item, name.value, uses),
             )
         )
 

@@ -21,6 +21,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.object import ObjectSet
+from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Binding
@@ -54,7 +55,8 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
                     facts.tree.statement_of(place), receiver, key, saved_in=place
                 )  # after the last one
     for call, statement, receiver in _state_calls(facts, "load_state_dict"):
-        if facts.objects.objects(receiver) & optimizers and call.args and isinstance(statement.node, cst.Expr):
+        is_load = call.args and isinstance(statement.node, cst.Expr) and _is_bound(facts, receiver, statement)
+        if is_load and facts.objects.objects(receiver) & optimizers:
             checkpoint = _checkpoint(facts, call.args[0].value, trails)
             if checkpoint is not None:
                 first = loads.setdefault(
@@ -68,6 +70,12 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
         call, where = apart
         message = f"{facts.text(call)} {where}: the scaler is not saved"
         found.findings.append(facts.finding(call, "AMP413", message))
+
+
+def _is_bound(facts: Facts, receiver: cst.BaseExpression, statement: Statement) -> bool:
+    """False for a name that has no value yet on any path: what stands there would raise, and nobody has run it."""
+    variable = facts.names.variable_at(receiver)
+    return variable is None or bool(reaching(variable, statement))
 
 
 def _note_savers(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
@@ -135,15 +143,25 @@ def _place_in_dict(facts: Facts, state: cst.BaseExpression) -> Place | None:
 
 
 def _places_of_name(facts: Facts, state: cst.BaseExpression) -> list[Place]:
-    """The same for the dicts that `state` goes into: `state = optimizer.state_dict() if keep else None`."""
+    """The same for the dicts that `state` goes into: `state = optimizer.state_dict() if keep else None`. A later value
+    of that name is another one: `state = {"optimizer": state}`.
+    """
     parent = facts.tree.parents.get(state)
     if isinstance(parent, cst.IfExp) and parent.body is state:
         parent = facts.tree.parents.get(parent)
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return []
-    variable = facts.names.variable_at(parent.targets[0].target)
-    places = [_place_in_dict(facts, load) for load in variable.loads] if variable is not None else []
+    target = parent.targets[0].target
+    variable = facts.names.variable_at(target)
+    loads = variable.loads if variable is not None else []
+    places = [_place_in_dict(facts, load) for load in loads if _has_the_value_of(facts, load, target)]
     return [place for place in places if place is not None]
+
+
+def _has_the_value_of(facts: Facts, load: cst.Name, target: cst.BaseAssignTargetExpression) -> bool:
+    variable = facts.names.variable_at(load)
+    found = reaching(variable, facts.tree.statement_of(load)) if variable is not None else []
+    return any(binding.node is target for binding in found)
 
 
 def _places(facts: Facts, state: cst.BaseExpression) -> list[Place]:
@@ -152,9 +170,13 @@ def _places(facts: Facts, state: cst.BaseExpression) -> list[Place]:
 
 
 def _outermost(facts: Facts, place: Place) -> tuple[Place, tuple[str, ...]]:
-    """The entry of the dict that holds the others, with the strings that lead from it to the optimizer's state."""
+    """The entry of the dict that holds the others, with the strings that lead from it to the optimizer's state. Where a
+    loop puts a dict into its own next one, the first is taken.
+    """
     keys: tuple[str, ...] = ()
-    while isinstance(place, cst.DictElement):
+    seen: set[cst.CSTNode] = set()
+    while isinstance(place, cst.DictElement) and place not in seen:
+        seen.add(place)
         keys = (str(_text_of(facts, place.key)), *keys)
         display = facts.tree.parents[place]
         assert isinstance(display, cst.Dict)

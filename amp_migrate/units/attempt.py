@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 
 from amp_migrate.engine import Outcome
 from amp_migrate.findings import Finding
-from amp_migrate.line_matcher import line_matcher
+from amp_migrate.line_matcher import LineMatcher
 from amp_migrate.result import Result, Status
 from amp_migrate.rules import RULES
 
@@ -135,7 +135,7 @@ def _only_casts(lines: list[bytes], edit: tuple[int, int, bytes]) -> bool:
 def _edits(result: Result) -> set[tuple[int, int, bytes]]:
     """What a migration changes: the lines that go, counted from 0, and what comes in their place."""
     before, after = result.source.splitlines(keepends=True), result.output.splitlines(keepends=True)
-    changes = line_matcher(before, after).get_opcodes()
+    changes = LineMatcher(before, after).get_opcodes()
     return {(first, end, b"".join(after[j:k])) for kind, first, end, j, k in changes if kind != "equal"}
 
 

@@ -31,6 +31,7 @@ from amp_migrate.units.index import Unit
 from amp_migrate.units.programs import CASTS, HALF_CASTS, Programs
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.workspace import Workspace, in_words, real
+from amp_migrate.vocabulary import PRODUCTS_IN_PLACE
 
 # Refusals that more files may lift: what is asked for is not in the files at hand.
 _MAY_BE_ELSEWHERE = frozenset(
@@ -42,6 +43,7 @@ _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split
 _SETS_UP = re.compile(rb"\bamp\s*\.\s*init(?:ialize)?\(|\binitialize\(")
 _MOVES_TO_GPU = re.compile(rb"\.cuda\(|\.to\(|\bcuda\b|DataParallel")
 _CASTS_IN_PLACE = re.compile(rb"\.data\s*=[^=\n]*\.half\(\)")  # weights: who only infers casts a model
+_PRODUCTS_IN_PLACE = re.compile(rb"\.(?:%s)\(" % "|".join(sorted(PRODUCTS_IN_PLACE)).encode())
 _CASTS_OR_WRAPS = re.compile(HALF_CASTS + b"|" + HALF_MODEL.pattern)
 # What a file holds that has a precision of its own and uses a migrated part of a training, by the form of that one.
 _DECIDING = {
@@ -175,7 +177,8 @@ class _Units:
             return _Done(unit, Attempt(tuple(broken), tuple(finding for one in broken for finding in one.findings)))
 
     def _migrated(self, unit: Unit) -> _Done:
-        done = self._with_savers(self._with_context(self._with_half_inputs(self._with_models(self._grown(unit)))))
+        done = self._with_products_in_place(self._with_half_inputs(self._with_models(self._grown(unit))))
+        done = self._with_savers(self._with_context(done))
         return self._unless_others_decide(self._unless_casts_need_apex(done))
 
     def _with_models(self, done: _Done) -> _Done:
@@ -224,6 +227,17 @@ class _Units:
             return done
         self._giving |= mine
         return joined
+
+    def _with_products_in_place(self, done: _Done) -> _Done:
+        """The unit with its callers and what they hand to it that multiplies in place: Apex had matched the types."""
+        if self.tie is not APEX_AMP or not done.attempt.changed or not self.index.holding(_PRODUCTS_IN_PLACE):
+            return done
+        larger = self.index.used_with(self.index.grown(done.unit) or done.unit, _PRODUCTS_IN_PLACE)
+        if not len(done.unit.files) < len(larger.files) <= _MOST_FILES:
+            return done
+        joined = self._with_models(self._grown(larger))
+        repaired = (file for file in joined.attempt.changed if _PRODUCTS_IN_PLACE.search(joined.attempt.changed[file]))
+        return joined if {real(file) for file in repaired} - set(done.unit.files) else done
 
     def _unless_copies_change(self, done: _Done, joined: _Done) -> _Done:
         """The unit with files that cast its model. Where a copy of FP16_Optimizer would change with them it stays

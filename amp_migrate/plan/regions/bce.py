@@ -22,6 +22,7 @@ from amp_migrate.facts.dataflow import Path, writes
 from amp_migrate.facts.tree import Statement, argument_value, called_name, names_in, walk
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.held_here import is_excluded
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
@@ -54,13 +55,20 @@ class BceSite:
 
 
 def plan_bce(
-    facts: Facts, forwards: Forwards, regions: list[Region], reached: Iterable[Statement], with_logits: list[cst.Call]
+    facts: Facts,
+    forwards: Forwards,
+    regions: list[Region],
+    reached: Iterable[Statement],
+    with_logits: list[cst.Call],
+    *,
+    splits: bool,
 ) -> list[BceSite]:
     """The binary cross entropies among the statements that the regions reach; regions that can are cut before theirs.
 
-    Those of the criteria `with_logits` are none any more.
+    Those of the criteria `with_logits` are none any more. Without `splits`, containers stay as they are: a sigmoid that
+    ends one gives half.
     """
-    return _Finder(facts, forwards, regions, reached, with_logits).find()
+    return _Finder(facts, forwards, regions, reached, with_logits, splits).find()
 
 
 class _Finder:
@@ -71,6 +79,7 @@ class _Finder:
         regions: list[Region],
         reached: Iterable[Statement],
         with_logits: Sequence[cst.Call],
+        splits: bool,
     ) -> None:
         self.facts = facts
         self.forwards = forwards
@@ -78,6 +87,7 @@ class _Finder:
         self.reached = reached
         self.sigmoids = Sigmoids(facts)
         self.with_logits = with_logits
+        self.splits = splits
 
     def find(self) -> list[BceSite]:
         self._check_given_to_backward()
@@ -115,10 +125,12 @@ class _Finder:
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
+        place = self.facts.tree.statement_of(call)
         return self._is_other_name(call.func) or any(
             isinstance(origin, cst.Call)
             and called_name(origin) in BINARY_CROSS_ENTROPIES
             and origin not in self.with_logits
+            and not is_excluded(self.facts, origin, place)
             for origin in origins
         )
 
@@ -141,7 +153,7 @@ class _Finder:
         for index, arg in enumerate(call.args[:2]):
             value = arg.value
             made = self.sigmoids.behind(value)
-            if made is not None:
+            if made is not None and (self.splits or not made.endings):
                 floats += made.arguments
                 endings += made.endings
                 products += made.products

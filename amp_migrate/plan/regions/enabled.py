@@ -45,7 +45,7 @@ class Enabled:
         if scaler is not None and not scaler.binding.is_set_early:
             if runs_before_setup(self.facts, self.found, region.first, self.decide):
                 scaler = None  # not created yet
-        found = self.text.for_region(region.function, scaler)
+        found = self.text.for_region(region, scaler)
         if isinstance(found, Unknown):
             raise Refusal(
                 "AMP914", region.first.node, "the condition for mixed precision is not known where the forward runs"
@@ -85,7 +85,7 @@ class Enabled:
                 continue
             scaler = plan.scaler_for(found.region.function)
             early = scaler if scaler is not None and scaler.binding.is_set_early else None
-            enabled = text.for_region(found.region.function, early)
+            enabled = text.for_region(found.region, early)
             asks = isinstance(enabled, str) and asks_anew(self.facts, found.region.function, enabled)
             if asks and self.facts.is_used_outside(found.region.function):
                 left[found.region.first] = "other files call it with options of their own"

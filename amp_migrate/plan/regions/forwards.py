@@ -67,7 +67,16 @@ class Forwards:
             return self.function_runs_model(function)
         if name[:1].isupper() or any(word in name.lower() for word in _PREPARING):
             return False
-        return any(self._is_whole_model(arg.value) and not self.facts.objects.is_kept(call, arg) for arg in call.args)
+        return any(self._is_whole_model(arg.value) and not self._is_only_read(call, arg) for arg in call.args)
+
+    def _is_only_read(self, call: cst.Call, arg: cst.Arg) -> bool:
+        """True for a model that is kept, or given to functions of other files that only ask it something."""
+        if self.facts.objects.is_kept(call, arg):
+            return True
+        place = arg.keyword.value if arg.keyword is not None else call.args.index(arg)
+        paths = self.facts.objects.import_paths(call.func)
+        has_star = any(one.star for one in call.args)
+        return bool(paths) and not has_star and all(self.facts.elsewhere.only_read(path, place) for path in paths)
 
     def _is_whole_model(self, node: cst.BaseExpression) -> bool:
         return isinstance(node, (cst.Name, cst.Attribute)) and self.roles.is_whole_model(node)

@@ -6,19 +6,21 @@ product with a float32 operand: they get `.float()`. O1 had patched torch for bo
     with autocast(...):
         fake = generator(noise)
     real_or_fake = discriminator(fake.detach())    =>    discriminator(fake.float().detach())
+
+So do functions that hand one to a model outside of all regions: `loss = penalized(real, fake.float())`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
-from amp_migrate.facts.tree import Class, Statement, called_name
+from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_parts import aliases, elements
@@ -50,10 +52,13 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                 statement = facts.tree.statement_of(use.node)
                 if any(other.covers(statement) for other in regions):
                     continue
+                beside: Sequence[cst.BaseExpression] = use.beside
                 taker = _taker(facts, tensors, use.node)
                 if taker is None:
+                    beside, taker = _taken_inside(facts, tensors, regions, use.node, frozenset())
+                if taker is None:
                     continue
-                is_tensor = any(map(tensors.shows_tensor, use.beside))
+                is_tensor = any(map(tensors.shows_tensor, beside))
                 if not is_tensor and isinstance(taker, cst.Call) and _is_measure(facts, taker):
                     continue
                 if not is_tensor and not _takes_tensors(facts, taker):
@@ -166,6 +171,31 @@ def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNo
         return call
     is_compared = call.args[0] is parent and (tensors.is_torch_loss(call) or _is_measure(facts, call))
     return call if is_compared or _is_module(facts, call) else None
+
+
+def _taken_inside(
+    facts: Facts, tensors: Tensors, regions: list[Region], use: cst.BaseExpression, callers: frozenset[Function]
+) -> tuple[Sequence[cst.BaseExpression], cst.CSTNode | None]:
+    """The call of a model that takes a value in the function that is given it, outside of all regions, with the uses
+    of the value there.
+    """
+    argument = facts.tree.parents.get(_passed_on(facts, use))
+    call = facts.tree.parents.get(argument) if isinstance(argument, cst.Arg) else None
+    function = facts.objects.called_function(call) if isinstance(call, cst.Call) else None
+    if not isinstance(call, cst.Call) or function is None or function in callers:
+        return [], None
+    params = [param for param, arg in facts.objects.arguments(call, function) if arg is argument]
+    variables = [facts.names.variable_at(param.name) for param in params]
+    loads = [load for variable in variables if variable is not None for load in variable.loads]
+    for load in loads:
+        statement = facts.tree.statement_of(load)
+        if not any(region.covers(statement) for region in regions):
+            taker = _taker(facts, tensors, load)
+            if not isinstance(taker, cst.Call) or not _is_module(facts, taker):
+                _, taker = _taken_inside(facts, tensors, regions, load, callers | {function})
+            if taker is not None:
+                return loads, taker
+    return [], None
 
 
 def _is_measure(facts: Facts, call: cst.Call) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.leaving import half_names, loads_after
@@ -30,7 +31,6 @@ _SAME_DTYPE = frozenset(
     "reshape flatten squeeze unsqueeze permute transpose t".split()
 )
 _VIEWS = frozenset("data T".split())
-_DEEPEST = 12
 
 
 def halves_summed_after(
@@ -49,7 +49,7 @@ def halves_summed_after(
     halves = _Halves(facts, precisions, frozenset(outputs))
     functions = {region.function for region in regions}
     functions |= {called for function in functions for called in facts.calls.reachable(function)} - set(inside)
-    return [operand for operand in _summed(facts, functions, regions) if halves.are_in(operand, _DEEPEST)]
+    return [operand for operand in _summed(facts, functions, regions) if halves.are_in(operand)]
 
 
 def _summed(facts: Facts, functions: set[Function], regions: list[Region]) -> Iterator[cst.BaseExpression]:
@@ -68,27 +68,31 @@ class _Halves:
         self.facts = facts
         self.precisions = precisions
         self.outputs = outputs
+        self._answers: Answers[cst.BaseExpression, bool] = Answers(False)
 
-    def are_in(self, node: cst.BaseExpression, depth: int) -> bool:
-        if node in self.outputs or depth == 0:
-            return node in self.outputs
+    def are_in(self, node: cst.BaseExpression) -> bool:
+        return self._answers.to(node, lambda: self._are_in(node))
+
+    def _are_in(self, node: cst.BaseExpression) -> bool:
+        if node in self.outputs:
+            return True
         if isinstance(node, cst.Name):
             value = self.precisions.value_before(node)
             given = [value] if value is not None else list(self._given(node))
-            return any(self.are_in(one, depth - 1) for one in given)
+            return any(map(self.are_in, given))
         if isinstance(node, cst.Attribute):
-            return node.attr.value in _VIEWS and self.are_in(node.value, depth - 1)
+            return node.attr.value in _VIEWS and self.are_in(node.value)
         if isinstance(node, cst.Subscript):
-            return self.are_in(node.value, depth - 1)
+            return self.are_in(node.value)
         if isinstance(node, cst.UnaryOperation):
-            return isinstance(node.operator, cst.Minus) and self.are_in(node.expression, depth - 1)
+            return isinstance(node.operator, cst.Minus) and self.are_in(node.expression)
         if isinstance(node, cst.BinaryOperation):
             sides = [one for one in (node.left, node.right) if self.precisions.of(one) is not Precision.NUMBER]
             is_elementwise = isinstance(node.operator, _ARITHMETIC) and bool(sides)
-            return is_elementwise and all(self.are_in(one, depth - 1) for one in sides)
+            return is_elementwise and all(map(self.are_in, sides))
         if isinstance(node, cst.Call) and called_name(node) in _SAME_DTYPE and isinstance(node.func, cst.Attribute):
             operand = tensor_operand(self.facts, node)
-            return operand is not None and self.are_in(operand, depth - 1)
+            return operand is not None and self.are_in(operand)
         return False
 
     def _given(self, name: cst.Name) -> Iterator[cst.BaseExpression]:

@@ -196,7 +196,7 @@ class Trail(ABC):
             else:
                 self._jump(binding.value, (*binding.selector, *keys), frames)
                 if binding.kind == "augment" and isinstance(binding.node, cst.Name) and binding.node is not node:
-                    self._bindings(variable, binding.node, keys, frames)
+                    self._go(binding.node, keys, frames)  # what it had before
 
     def _parameter(self, variable: Variable, binding: Binding, keys: Keys, frames: Frames) -> None:
         function = variable.scope.owner

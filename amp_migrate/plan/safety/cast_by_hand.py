@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision, is_of_module
@@ -19,17 +20,17 @@ from amp_migrate.plan.safety.products import factors, isolate
 _SHAPES = frozenset("t transpose permute contiguous view reshape unsqueeze squeeze detach flatten chunk".split())
 _VIEWS = frozenset("T mT data".split())
 _FUNCTIONS = frozenset("linear bilinear conv1d conv2d conv3d".split())
-_DEEPEST = 8
 
 
 def isolate_products_cast_by_hand(context: Context) -> None:
     """An island without autocast for each product with such an operand; the others were float32, or it had raised."""
+    casts = _Casts(context)
     for statement in list(context.reach.statements):
         if statement in context.safety.islands:
             continue
         for part in context.facts.tree.expressions(statement):
             operands = _operands(context, part) if isinstance(part, cst.BaseExpression) else []
-            if any(_is_cast(context, one, _DEEPEST) for one in operands):
+            if any(map(casts.are_in, operands)):
                 assert isinstance(part, cst.BaseExpression)
                 isolate(context, part, operands, "the script has cast what it is made of to float32")
 
@@ -43,26 +44,33 @@ def _operands(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpres
     return factors(context.facts, node)
 
 
-def _is_cast(context: Context, node: cst.BaseExpression, depth: int) -> bool:
-    """True for `x.float()`, what is a view of it, and names and parameters that hold nothing else."""
-    if depth == 0:
-        return False
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        if called_name(node) == "float" and not node.args:
-            return True
-        moved = called_name(node) in _SHAPES and not is_of_module(context.facts, node.func)
-        return moved and _is_cast(context, node.func.value, depth - 1)
-    if isinstance(node, cst.Attribute):
-        return node.attr.value in _VIEWS and _is_cast(context, node.value, depth - 1)
-    if isinstance(node, cst.Subscript):
-        return _is_cast(context, node.value, depth - 1)
-    if not isinstance(node, cst.Name):
-        return False
-    value = context.precisions.value_before(node)
-    if value is not None:
-        return _is_cast(context, value, depth - 1)
-    given = _given(context, node)
-    return bool(given) and all(_is_cast(context, one, depth - 1) for one in given)
+class _Casts:
+    """Which values are `x.float()`, a view of it, or a name or parameter that holds nothing else."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._answers: Answers[cst.BaseExpression, bool] = Answers(False)
+
+    def are_in(self, node: cst.BaseExpression) -> bool:
+        return self._answers.to(node, lambda: self._are_in(node))
+
+    def _are_in(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if called_name(node) == "float" and not node.args:
+                return True
+            moved = called_name(node) in _SHAPES and not is_of_module(self.context.facts, node.func)
+            return moved and self.are_in(node.func.value)
+        if isinstance(node, cst.Attribute):
+            return node.attr.value in _VIEWS and self.are_in(node.value)
+        if isinstance(node, cst.Subscript):
+            return self.are_in(node.value)
+        if not isinstance(node, cst.Name):
+            return False
+        value = self.context.precisions.value_before(node)
+        if value is not None:
+            return self.are_in(value)
+        given = _given(self.context, node)
+        return bool(given) and all(map(self.are_in, given))
 
 
 def _given(context: Context, name: cst.Name) -> list[cst.BaseExpression]:

@@ -9,10 +9,11 @@ cosine comes too late; the product that makes it runs in float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
+from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.safety.context import Context
@@ -26,7 +27,6 @@ _JOINS = frozenset(("cat", "concat"))
 _MOVES = frozenset(("cuda", "to"))
 _SHAPES = frozenset("t transpose permute contiguous view".split())
 _PARTS = _SHAPES | frozenset("reshape squeeze unsqueeze flatten clone gather index_select masked_select diag".split())
-_DEEPEST = 8
 
 
 def isolate_cosines(context: Context) -> None:
@@ -36,9 +36,9 @@ def isolate_cosines(context: Context) -> None:
         cosine = taken if called_name(call) in _ARCS else None
         if called_name(call) in _ROOTS and taken is not None:
             cosine = _under_root(context, taken)
-        for product in _products(context, cosine, _DEEPEST) if cosine is not None else ():
-            if context.precisions.of(product) is Precision.HALF:
-                _isolate(context, product)
+        for node in each_once([cosine], partial(_parts, context)) if cosine is not None else ():
+            if _operands(context, node) and context.precisions.of(node) is Precision.HALF:
+                _isolate(context, node)
 
 
 def _isolate(context: Context, product: cst.BaseExpression) -> None:
@@ -64,32 +64,32 @@ def _under_root(context: Context, node: cst.BaseExpression) -> cst.BaseExpressio
     return None
 
 
-def _plain(context: Context, node: cst.BaseExpression, depth: int = _DEEPEST) -> cst.BaseExpression:
+def _plain(context: Context, node: cst.BaseExpression) -> cst.BaseExpression:
     """What a name was given, without bounds around it."""
+    return [*each_once([node], partial(_within, context))][-1]
+
+
+def _within(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
     value = context.precisions.value_before(node) if isinstance(node, cst.Name) else None
     if isinstance(node, cst.Call) and called_name(node) in _BOUNDS:
         value = tensor_operand(context.facts, node)
-    return _plain(context, value, depth - 1) if value is not None and depth else node
+    return [value] if value is not None else []
 
 
-def _products(context: Context, node: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:
-    """The products of matrices that a cosine may be, as any branch leaves it, or is joined of, or a part of."""
-    parts: list[cst.BaseExpression] = []
+def _parts(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a cosine that is no product itself may be, as any branch leaves it, or is joined of, or a part of."""
     if _operands(context, node):
-        yield node
-    elif isinstance(node, cst.Name) and (variable := context.facts.names.variable_at(node)) is not None:
+        return []
+    if isinstance(node, cst.Name) and (variable := context.facts.names.variable_at(node)) is not None:
         before = reaching(variable, context.facts.tree.statement_of(node))
-        parts = [one.value for one in before if one.kind == "assign" and one.value is not None and not one.selector]
-    elif isinstance(node, cst.Call) and called_name(node) in _JOINS and node.args:
+        return [one.value for one in before if one.kind == "assign" and one.value is not None and not one.selector]
+    if isinstance(node, cst.Call) and called_name(node) in _JOINS and node.args:
         joined = node.args[0].value
-        parts = [one.value for one in joined.elements] if isinstance(joined, (cst.List, cst.Tuple)) else []
-    elif isinstance(node, cst.Call) and called_name(node) in _BOUNDS | _MOVES | _PARTS:
+        return [one.value for one in joined.elements] if isinstance(joined, (cst.List, cst.Tuple)) else []
+    if isinstance(node, cst.Call) and called_name(node) in _BOUNDS | _MOVES | _PARTS:
         taken = tensor_operand(context.facts, node)
-        parts = [taken] if taken is not None else []
-    elif isinstance(node, cst.Subscript):
-        parts = [node.value]
-    for part in parts if depth else ():
-        yield from _products(context, part, depth - 1)
+        return [taken] if taken is not None else []
+    return [node.value] if isinstance(node, cst.Subscript) else []
 
 
 def _operands(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -6,56 +6,30 @@ the product here, which is known by its factor of 2 (its own transpose: `self_pr
 statement leaves autocast with it, so that the squares are taken of float32 as well.
 
     dist = x.pow(2).sum(1, keepdim=True) - 2 * x @ codes + codes.pow(2).sum(0)
-
-Products in place are none of autocast's: they take what they get, and raise for half beside float32 ([run]).
-
-    dist.addmm_(x, y.t(), beta=1, alpha=-2)     =>    dist.addmm_(x.float(), y.t().float(), beta=1, alpha=-2)
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import libcst as cst
 
 from amp_migrate.facts.tree import called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import Precision, is_of_module
+from amp_migrate.plan.safety.in_place import matrices
+from amp_migrate.plan.safety.precision import is_of_module
 from amp_migrate.plan.safety.products import ADDED, factors, isolate
-from amp_migrate.plan.safety.repairs import Cast
 from amp_migrate.plan.safety.self_products import is_bounded
-from amp_migrate.vocabulary import PRODUCTS_IN_PLACE
 
 
 def keep_distances(context: Context) -> None:
-    """Float32 for the products of squared distances, and for the operands of products in place."""
+    """Float32 for the products of squared distances."""
     for statement in context.reach.statements:
         for part in context.facts.tree.expressions(statement):
-            if (
-                isinstance(part, cst.Call)
-                and called_name(part) in PRODUCTS_IN_PLACE
-                and isinstance(part.func, cst.Attribute)
-            ):
-                _match(context, part.func.value, _matrices(part.args))
-            elif isinstance(part, (cst.Call, cst.BinaryOperation)):
+            if isinstance(part, (cst.Call, cst.BinaryOperation)):
                 product = _behind_a_name(context, part) or part
                 operands = _doubled(context, product, part)
                 if operands and not all(is_bounded(context, one) for one in operands):
                     isolate(context, product, operands, "is a part of squared distances")
-
-
-def _match(context: Context, changed: cst.BaseExpression, operands: list[cst.BaseExpression]) -> None:
-    """The dtype of the matrix that is added to in place for what is multiplied."""
-    into = context.precisions.of(changed)
-    for operand in operands:
-        given = context.precisions.of(operand)
-        if Precision.OTHER in (into, given) or into is given or given is Precision.NUMBER:
-            continue
-        if into is Precision.SINGLE:
-            context.safety.keep_float32(operand)
-        elif into.is_tensor and given.is_tensor and isinstance(changed, (cst.Name, cst.Attribute)):
-            context.safety.casts.append(Cast(operand, changed))
 
 
 def _doubled(context: Context, node: cst.BaseExpression, user: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -63,7 +37,7 @@ def _doubled(context: Context, node: cst.BaseExpression, user: cst.BaseExpressio
     if isinstance(node, cst.Call) and called_name(node) in ADDED and isinstance(node.func, cst.Attribute):
         given = node.args[1:] if is_of_module(context.facts, node.func) else node.args
         alphas = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value == "alpha"]
-        return _matrices(given) if any(_is_two(alpha) for alpha in alphas) else []
+        return matrices(given) if any(_is_two(alpha) for alpha in alphas) else []
     pair = factors(context.facts, node)
     around = [*pair, context.facts.tree.parents.get(node), user]
     if not any(isinstance(one, cst.BinaryOperation) and _factor_of_two(one) is not None for one in around):
@@ -90,9 +64,3 @@ def _factor_of_two(node: cst.BaseExpression) -> cst.BaseExpression | None:
 def _is_two(node: cst.BaseExpression) -> bool:
     value = literal_value(node)
     return isinstance(value, (int, float)) and abs(value) == 2
-
-
-def _matrices(given: Sequence[cst.Arg]) -> list[cst.BaseExpression]:
-    """The two factors, which beta and alpha may precede: `d.addmm_(1, -2, x, y)`."""
-    plain = [arg.value for arg in given if arg.keyword is None and not arg.star]
-    return plain[-2:] if len(plain) >= 2 else []

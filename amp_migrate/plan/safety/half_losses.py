@@ -11,9 +11,12 @@ and one again whenever the scale has grown back ([run]). Losses of torch are flo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TypeGuard
 
 import libcst as cst
 
+from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.trail import Frames, Lost, Trail
@@ -21,13 +24,12 @@ from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import PASSING_ON, Precision, is_power, tensor_operand
 
 _SHAPES = frozenset("view reshape squeeze".split())
-_DEEPEST = 12
 
 
 def keep_losses(context: Context, backwards: Iterable[Backward]) -> None:
     """Float32 for what a loss is the mean of, where that is certainly half."""
     for backward in backwards:
-        for operand in _means(context, backward.loss, _DEEPEST):
+        for operand in _means(context, backward.loss):
             if _Halves(context).make(operand):
                 context.safety.keep_float32(operand)
 
@@ -64,31 +66,43 @@ class _Halves(Trail):
         return True
 
 
-def _means(context: Context, node: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:
-    """X of the `X.mean()` that a loss is, or is a sum or a multiple of."""
-    if depth == 0:
-        return
+def _means(context: Context, loss: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """X of the `X.mean()` that a loss is, or is a sum or a multiple of. A value of a name is looked at once, however
+    many of them are made of each other: `if option: loss = loss + penalty`.
+    """
+    for node in each_once([loss], partial(_parts, context)):
+        averaged = _averaged(context, node)
+        if averaged is not None and not _is_mean(averaged):
+            yield averaged
+
+
+def _averaged(context: Context, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """X of `X.mean()`, of torch's."""
+    if not _is_mean(node) or context.facts.objects.called_function(node) is not None:
+        return None
+    return tensor_operand(context.facts, node)
+
+
+def _parts(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a value is the sum or a multiple of, the mean of a mean, or another name for."""
+    averaged = _averaged(context, node)
+    if averaged is not None:
+        return [averaged] if _is_mean(averaged) else []
     if isinstance(node, cst.BinaryOperation):
-        yield from _means(context, node.left, depth - 1)
-        yield from _means(context, node.right, depth - 1)
-    elif isinstance(node, cst.UnaryOperation):
-        yield from _means(context, node.expression, depth - 1)
-    elif isinstance(node, (cst.Name, cst.Attribute)):
-        for value in _values(context, node):
-            yield from _means(context, value, depth - 1)
-    elif isinstance(node, cst.Call):
-        operand = tensor_operand(context.facts, node)
-        function = context.facts.objects.called_function(node)
-        if called_name(node) == "mean" and function is None and operand is not None:
-            yield from _means(context, operand, depth - 1) if _is_mean(operand) else [operand]
-        elif called_name(node) in _SHAPES and isinstance(node.func, cst.Attribute):
-            yield from _means(context, node.func.value, depth - 1)
-        elif function is not None:
-            for value in context.facts.objects.returned_by(function):
-                yield from _means(context, value, depth - 1)
+        return [node.left, node.right]
+    if isinstance(node, cst.UnaryOperation):
+        return [node.expression]
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        return _values(context, node)
+    if not isinstance(node, cst.Call):
+        return []
+    if called_name(node) in _SHAPES and isinstance(node.func, cst.Attribute):
+        return [node.func.value]
+    function = context.facts.objects.called_function(node)
+    return context.facts.objects.returned_by(function) if function is not None else []
 
 
-def _is_mean(node: cst.BaseExpression) -> bool:
+def _is_mean(node: cst.BaseExpression) -> TypeGuard[cst.Call]:
     return isinstance(node, cst.Call) and called_name(node) == "mean"
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision, is_of_module, tensor_operand
@@ -21,34 +22,42 @@ _INVERSES = frozenset("inverse inv pinverse pinv cholesky_inverse inv_ex".split(
 _SHAPES = frozenset(
     "t transpose permute view reshape unsqueeze squeeze expand repeat contiguous float detach clone to cuda".split()
 )
-_DEEPEST = 12
 
 
 def isolate_products_with_inverses(context: Context) -> None:
     """An island without autocast for each of them."""
+    inverses = _Inverses(context)
     for statement in list(context.reach.statements):
         for part in context.facts.tree.expressions(statement):
             operands = factors(context.facts, part) if isinstance(part, cst.BaseExpression) else []
-            if any(_comes_from_inverse(context, one, _DEEPEST) for one in operands):
+            if any(map(inverses.lead_to, operands)):
                 assert isinstance(part, cst.BaseExpression)
                 if context.precisions.of(part) is Precision.HALF:
                     isolate(context, part, operands, "products with an inverse nearly cancel")
 
 
-def _comes_from_inverse(context: Context, node: cst.BaseExpression, depth: int) -> bool:
-    if depth == 0:
-        return False
-    if isinstance(node, cst.Subscript):
-        return _comes_from_inverse(context, node.value, depth - 1)
-    if isinstance(node, cst.Name):
-        value = context.precisions.value_before(node)
-        return value is not None and _comes_from_inverse(context, value, depth - 1)
-    if isinstance(node, cst.Attribute):
-        values = [*context.facts.objects.values_of(node), *context.precisions.buffers.get(node.attr.value, [])]
-        return bool(values) and all(_comes_from_inverse(context, value, depth - 1) for value in values)
-    if isinstance(node, cst.Call) and called_name(node) in _INVERSES:
-        operand = tensor_operand(context.facts, node)
-        return operand is not None
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) in _SHAPES:
-        return not is_of_module(context.facts, node.func) and _comes_from_inverse(context, node.func.value, depth - 1)
-    return any(_comes_from_inverse(context, one, depth - 1) for one in factors(context.facts, node))
+class _Inverses:
+    """Which values are inverses, parts of them, or products with them."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._answers: Answers[cst.BaseExpression, bool] = Answers(False)
+
+    def lead_to(self, node: cst.BaseExpression) -> bool:
+        return self._answers.to(node, lambda: self._lead_to(node))
+
+    def _lead_to(self, node: cst.BaseExpression) -> bool:
+        facts, precisions = self.context.facts, self.context.precisions
+        if isinstance(node, cst.Subscript):
+            return self.lead_to(node.value)
+        if isinstance(node, cst.Name):
+            value = precisions.value_before(node)
+            return value is not None and self.lead_to(value)
+        if isinstance(node, cst.Attribute):
+            values = [*facts.objects.values_of(node), *precisions.buffers.get(node.attr.value, [])]
+            return bool(values) and all(map(self.lead_to, values))
+        if isinstance(node, cst.Call) and called_name(node) in _INVERSES:
+            return tensor_operand(facts, node) is not None
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) in _SHAPES:
+            return not is_of_module(facts, node.func) and self.lead_to(node.func.value)
+        return any(map(self.lead_to, factors(facts, node)))

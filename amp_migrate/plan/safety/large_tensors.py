@@ -13,9 +13,11 @@ What is moved gets float32 where the tensor whose type it takes is cast before:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
+from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.tree import argument_value, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
@@ -25,7 +27,6 @@ from amp_migrate.plan.safety.precision import Precision, is_of_module
 _MOVING = frozenset("to type type_as cuda cpu float double detach clone contiguous".split())
 _OF_ONE = frozenset("tensor as_tensor scalar_tensor new_tensor".split())
 _OF_SHAPE = frozenset("full new_full".split())
-_DEEPEST = 6
 
 
 def is_large(context: Context, node: cst.BaseExpression) -> bool:
@@ -59,18 +60,22 @@ def _whose_type(context: Context, call: cst.Call) -> cst.BaseExpression | None:
     return given if takes_tensor else None
 
 
-def _made(context: Context, node: cst.BaseExpression, depth: int = _DEEPEST) -> Iterator[cst.Call]:
+def _made(context: Context, node: cst.BaseExpression) -> Iterator[cst.Call]:
     """The calls that make the tensor of a large number that an expression may mean."""
-    for value in _values(context, node) if depth else ():
-        if not isinstance(value, cst.Call):
-            continue
-        if _holds_large(context, value):
+    for value in each_once(_values(context, node), partial(_moved, context)):
+        if isinstance(value, cst.Call) and _holds_large(context, value):
             yield value
-        elif called_name(value) == "Parameter" and value.args:
-            yield from _made(context, value.args[0].value, depth - 1)
-        elif isinstance(value.func, cst.Attribute) and called_name(value) in _MOVING:
-            if not is_of_module(context.facts, value.func):
-                yield from _made(context, value.func.value, depth - 1)
+
+
+def _moved(context: Context, value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a value is that is moved, or becomes a parameter, as a large number may be."""
+    if not isinstance(value, cst.Call) or _holds_large(context, value):
+        return []
+    if called_name(value) == "Parameter" and value.args:
+        return _values(context, value.args[0].value)
+    if not isinstance(value.func, cst.Attribute) or called_name(value) not in _MOVING:
+        return []
+    return [] if is_of_module(context.facts, value.func) else _values(context, value.func.value)
 
 
 def _values(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:

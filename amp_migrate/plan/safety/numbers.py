@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.tree import called_name
 from amp_migrate.facts.values import literal_value
 
@@ -18,20 +20,27 @@ _BELOW_ONE = 2.0**-12
 _FLOAT32 = 3.4028234663852886e38
 
 
-_DEEPEST = 5  # from an attribute through constructors to where somebody writes a number
-
-
-def numbers(facts: Facts, node: cst.BaseExpression, depth: int = _DEEPEST) -> list[float]:
+def numbers(facts: Facts, node: cst.BaseExpression) -> list[float]:
     """The values of an expression that is a number wherever it is given one in the unit; else none."""
-    value = _number(node)
-    if value is not None:
-        return [value]
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        return [-one for one in numbers(facts, node.expression, depth)]
-    if not isinstance(node, (cst.Name, cst.Attribute)) or depth == 0:
+    found = []
+    for one, sign in each_once([(node, 1)], partial(_values, facts)):
+        value = _number(one)
+        if value is not None:
+            found.append(sign * value)
+        elif not _values(facts, (one, sign)):
+            return []
+    return found
+
+
+def _values(facts: Facts, signed: tuple[cst.BaseExpression, int]) -> list[tuple[cst.BaseExpression, int]]:
+    """What is given to a name or an attribute that is no number itself, with the sign that it gets there."""
+    node, sign = signed
+    if _number(node) is not None:
         return []
-    values = [numbers(facts, one, depth - 1) for one in facts.objects.values_of(node)]
-    return [one for found in values for one in found] if all(values) else []
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        return [(node.expression, -sign)]
+    is_named = isinstance(node, (cst.Name, cst.Attribute))
+    return [(value, sign) for value in facts.objects.values_of(node)] if is_named else []
 
 
 def overflows(facts: Facts, node: cst.BaseExpression) -> bool:

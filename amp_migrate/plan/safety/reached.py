@@ -18,6 +18,7 @@ from amp_migrate.plan.regions.sums_after import halves_summed_after
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.functions import guard_functions, guard_products
+from amp_migrate.plan.safety.in_place import match_products_in_place
 from amp_migrate.plan.safety.kept_casts import check_models, check_users
 from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.reach import Reach
@@ -45,7 +46,8 @@ class Reached:
         plan.logits = Logits() if found.is_proven else plan_logits(self.facts)
         if found.is_proven:
             self._check_losses_are_read()
-        plan.bce = plan_bce(self.facts, self.forwards, self.regions, self.reach.statements, plan.logits.criteria)
+        criteria, splits = plan.logits.criteria, not found.is_proven
+        plan.bce = plan_bce(self.facts, self.forwards, self.regions, self.reach.statements, criteria, splits=splits)
         if plan.bce:  # regions have become shorter
             self.reach = Reach(self.facts, self.forwards, self.regions)
         self._repair()
@@ -74,6 +76,7 @@ class Reached:
         if self.found.is_proven:
             self._check_products_are_read()
             guard_products(Context(self.facts, reach, Precisions(self.facts, plan.safety), plan.safety))
+            self._match_products_in_place()
         if self.found.casts_models:
             plan.safety = Safety(unread=reach.unread)
             self._check_is_read()
@@ -82,6 +85,20 @@ class Reached:
             guard_functions(Context(self.facts, reach, Precisions(self.facts, plan.safety), plan.safety), again=True)
         if not self.found.is_scaled:
             plan.findings += summed_losses(self.facts, reach, self.found.backwards)
+
+    def _match_products_in_place(self) -> None:
+        """Apex had matched the types of products in place, of which autocast knows nothing."""
+        levels = {setup.level for setup in self.found.setups}
+        if not self.regions or levels == {"O0"}:
+            return
+        if levels == {"O1"}:
+            self._add_models()
+        elsewhere = self.facts.elsewhere
+        unread = {name: call for name, call in self.reach.unread.items() if elsewhere.multiply_in_place(name)}
+        _refuse_unread(unread, "multiplies in place what may be half beside float32, and its file is not at hand")
+        match_products_in_place(
+            Context(self.facts, self.reach, Precisions(self.facts, self.plan.safety), self.plan.safety)
+        )
 
     def _add_models(self) -> None:
         for setup in self.found.setups:
@@ -139,10 +156,12 @@ class Reached:
     def _check_callers(self, roles: Roles) -> None:
         """What a plain loop runs under autocast has to be made in the unit, or its code would go unread (rule H4)."""
         for call, _ in self.reach.calls():
-            if roles.is_forward(call) and self._is_from_unknown_caller(call.func):
+            if not roles.is_forward(call) and not roles.is_about_trained(call):
+                continue
+            if self._is_from_unknown_caller(call.func):
                 text = self.facts.text(call.func)
                 raise Refusal("AMP951", call, f"{text} comes from a caller that is not known")
-            maker = self._maker_out_of_sight(call.func) if roles.is_forward(call) else None
+            maker = self._maker_out_of_sight(call.func)
             if maker is not None:
                 text, made = self.facts.text(call.func), self.facts.text(maker)
                 raise Refusal("AMP951", call, f"{text} is made by {made}, which comes from a caller that is not known")

@@ -8,29 +8,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.tree import Function, called_name
 
 REGISTRY = re.compile("regist", re.IGNORECASE)  # what makes one has it in its name
-_DEEPEST = 4
 
 
-def registering(facts: Facts, callee: cst.BaseExpression, depth: int = _DEEPEST) -> Iterator[str]:
+def registering(facts: Facts, callee: cst.BaseExpression) -> Iterator[str]:
     """The full names of what may be decorators that fill the table in which a callee is looked up."""
-    if depth == 0:
-        return
-    table = _table(callee)
-    if table is not None:
-        yield from _filling(facts, table)
+    for one in each_once([callee], partial(_values, facts)):
+        table = _table(one)
+        if table is not None:
+            yield from _filling(facts, table)
+
+
+def _values(facts: Facts, callee: cst.BaseExpression) -> list[cst.BaseExpression]:
     if isinstance(callee, (cst.Name, cst.Attribute)):
-        for value in facts.objects.values_of(callee):
-            yield from registering(facts, value, depth - 1)
+        return facts.objects.values_of(callee)
     function = facts.objects.called_function(callee) if isinstance(callee, cst.Call) else None
-    for returned in facts.objects.returned_by(function) if function is not None else ():
-        yield from registering(facts, returned, depth - 1)
+    return facts.objects.returned_by(function) if function is not None else []
 
 
 def is_out_of_sight(facts: Facts, callee: cst.BaseExpression) -> bool:

@@ -19,6 +19,7 @@ from amp_migrate.plan.safety.float32_only import keep_float32_inputs
 from amp_migrate.plan.safety.functions import guard_functions
 from amp_migrate.plan.safety.half_losses import keep_losses
 from amp_migrate.plan.safety.hooked import match_hooks
+from amp_migrate.plan.safety.in_place import match_products_in_place
 from amp_migrate.plan.safety.indexed import match_indexed_writes
 from amp_migrate.plan.safety.inverses import isolate_products_with_inverses
 from amp_migrate.plan.safety.large_tensors import keep_moved_numbers
@@ -62,6 +63,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     keep_masks(context)
     isolate_self_products(context)
     keep_distances(context)
+    match_products_in_place(context)
     isolate_statistics(context)
     isolate_sparse_products(context)
     isolate_cosines(context)
@@ -96,6 +98,7 @@ def match_mixed_types(facts: Facts, reach: Reach, safety: Safety) -> None:
     """
     context = Context(facts, reach, Precisions(facts, safety), safety)
     keep_distances(context)
+    match_products_in_place(context)
     isolate_products_cast_by_hand(context)
     keep_float32_inputs(context)
     match_indexed_writes(context)

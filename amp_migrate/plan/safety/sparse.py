@@ -9,8 +9,11 @@ outside of autocast.
 
 from __future__ import annotations
 
+from functools import partial
+
 import libcst as cst
 
+from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.tree import called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
@@ -20,7 +23,6 @@ from amp_migrate.plan.safety.products import factors, is_single_alone
 _SPARSE_PRODUCTS = {"torch.spmm": 2, "torch.smm": 2, "torch.hspmm": 2, "torch.sparse.mm": 2, "torch.sparse.addmm": 3}
 _MADE_SPARSE = frozenset("sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor to_sparse to_sparse_csr".split())
 _STILL_SPARSE = frozenset("cuda cpu to coalesce float t transpose detach requires_grad_".split())
-_DEEPEST = 8
 
 
 def isolate_sparse_products(context: Context) -> None:
@@ -46,7 +48,7 @@ def _operands(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpres
         if count is not None:
             return [arg.value for arg in node.args if not arg.star][:count]
     pair = factors(context.facts, node)
-    return pair if any(_is_sparse(context, one, _DEEPEST) for one in pair) else []
+    return pair if any(_is_sparse(context, one) for one in pair) else []
 
 
 def _stays_as_it_is(context: Context, operand: cst.BaseExpression) -> bool:
@@ -61,23 +63,27 @@ def _stays_as_it_is(context: Context, operand: cst.BaseExpression) -> bool:
     parent = context.facts.tree.parents.get(operand)
     call = context.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
     is_first = isinstance(call, cst.Call) and call.args[0] is parent
-    return is_first or _is_sparse(context, operand, _DEEPEST)
+    return is_first or _is_sparse(context, operand)
 
 
-def _is_sparse(context: Context, node: cst.BaseExpression, depth: int) -> bool:
+def _is_sparse(context: Context, node: cst.BaseExpression) -> bool:
     """True for a value that some assignment, here or at a call, makes by a constructor of sparse tensors."""
-    if depth == 0:
+    return any(_is_made_sparse(context, one) for one in each_once([node], partial(_values, context)))
+
+
+def _is_made_sparse(context: Context, node: cst.BaseExpression) -> bool:
+    if not isinstance(node, cst.Call):
         return False
+    dotted = context.facts.names.dotted(node.func) or ""
+    name = called_name(node)
+    return name in _MADE_SPARSE or (dotted.startswith("torch.sparse.") and name.endswith("Tensor"))
+
+
+def _values(context: Context, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a value may be that is sparse if this is."""
     if isinstance(node, cst.Call):
-        dotted = context.facts.names.dotted(node.func) or ""
-        name = called_name(node)
-        if name in _MADE_SPARSE or (dotted.startswith("torch.sparse.") and name.endswith("Tensor")):
-            return True
-        if name in _STILL_SPARSE and isinstance(node.func, cst.Attribute):
-            return _is_sparse(context, node.func.value, depth - 1)
+        if called_name(node) in _STILL_SPARSE and isinstance(node.func, cst.Attribute):
+            return [node.func.value]
         function = context.facts.objects.called_function(node)
-        returned = context.facts.objects.returned_by(function) if function is not None else []
-        return any(_is_sparse(context, value, depth - 1) for value in returned)
-    if isinstance(node, (cst.Name, cst.Attribute)):
-        return any(_is_sparse(context, value, depth - 1) for value in context.facts.objects.values_of(node))
-    return False
+        return context.facts.objects.returned_by(function) if function is not None else []
+    return context.facts.objects.values_of(node) if isinstance(node, (cst.Name, cst.Attribute)) else []

@@ -3,7 +3,8 @@
     built = build(settings)             moves the model, by a decision of its own
     Trainer(**built)                    self.scaler = GradScaler(enabled=next(model.parameters()).is_cuda)
 
-Asked before it goes there, a model would say that it is on the CPU, and the training would stay in float32.
+Asked before it goes there, a model would say that it is on the CPU, and the training would stay in float32. So would
+one that never goes there, beside another that does.
 """
 
 from __future__ import annotations
@@ -43,12 +44,13 @@ class AskedModels:
         self, moves: Iterable[cst.Call], function: Function, at: Statement | None, *, before: bool = False
     ) -> str | None:
         """The question behind a statement of a function, before it, or at its end; None where a model may be moved
-        later, or where the function knows of none.
+        later, or where the function knows of none that is.
         """
-        until = _Until(at, before)
+        moves, until = list(moves), _Until(at, before)
         if not all(self._is_moved(move, function, until) for move in moves):
             return None
-        model = next((one for one in self._bound(function, until) if self._is_model(one)), None)
+        known = (one for one in self._bound(function, until) if self._is_model(one))
+        model = next((one for one in known if any(self._moves(move, one) for move in moves)), None)
         return f"next({self.facts.text(model)}.parameters()).is_cuda" if model is not None else None
 
     # -- a model that the function knows ----------------------------------------------------------------
@@ -67,6 +69,14 @@ class AskedModels:
         objects = self.facts.objects.objects(node)
         values = [one.value for one in self.facts.objects.values_of(node) if isinstance(one, cst.Name)]
         return bool(objects) and objects <= self.roles.trained and "None" not in values
+
+    def _moves(self, move: cst.Call, model: cst.BaseExpression) -> bool:
+        """True for `model.cuda()`, and where the class of a model moves it, or its parts."""
+        objects = self.facts.objects.objects(model)
+        own = self.facts.tree.function_of(move).owner
+        if own is not None and any(one.origin is self.facts.objects.root_class(own) for one in objects):
+            return True
+        return isinstance(move.func, cst.Attribute) and self.facts.objects.may_be(move.func.value, objects)
 
     # -- when the models are moved ----------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.model import Recognition
+from amp_migrate.plan.model import Recognition, Setup
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Binding, Creation, Users
 from amp_migrate.plan.scaler.carried import Hung, find_carriers
@@ -168,11 +168,14 @@ class Binder:
         """The functions that build an optimizer, where several do and each leads to all that it needs for a training
         (`train_once()` beside `cross_validate()`). Empty where that is not so.
         """
-        homes = list(dict.fromkeys(setup.statement.function for setup in self.creations.setups))
+        setups: dict[Function, list[Setup]] = {}
+        for setup in self.creations.setups:
+            setups.setdefault(setup.statement.function, []).append(setup)
+        homes = list(setups)
         used = [{user for user in self.users if self.facts.calls.leads_to(home, user)} for home in homes]
         is_apart = self._are_apart(homes)
-        stays = all(setup.stays for setup in self.creations.setups)
-        if len(homes) < 2 or not stays or not all(used) or not is_apart or any(home.is_module for home in homes):
+        builds = all(self.creations.runs.builds_its_own(own, home) for home, own in setups.items())
+        if len(homes) < 2 or not builds or not all(used) or not is_apart or any(home.is_module for home in homes):
             return []
         return homes if set().union(*used) == set(self.users) and not self._called_past(homes) else []
 

@@ -10,13 +10,14 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import conjunction
-from amp_migrate.facts.tree import Block, Class, Function, Statement, called_name, lowest_block, names_in
+from amp_migrate.facts.tree import Block, Function, Statement, called_name, lowest_block, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Setup
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Creation, Users
 from amp_migrate.plan.scaler.enabling import Enabling, enclosing_guards
 from amp_migrate.plan.scaler.passing import Passing
+from amp_migrate.plan.scaler.runs import Runs, below_conditions, lifted_to
 
 
 class Creations:
@@ -32,6 +33,7 @@ class Creations:
         self.users = users
         self.passing = passing
         self.home = setups[0].statement.function
+        self.runs = Runs(facts, roles)
 
     @property
     def setup_text(self) -> str:
@@ -42,14 +44,16 @@ class Creations:
         """Where trainings follow each other, each behind an optimizer of its own, one for each; else the only one."""
         setups, uses = self._places_in(function)
         block = lowest_block([*setups, *uses])
-        if not all(setup.stays for setup in self.setups) or self._loop_to_leave(block, function) is not None:
-            return [self._after(function, setups, uses)]
-        parts = _in_turns(block, setups, uses)
-        return [self._after(function, *part) for part in (parts if len(parts) > 1 else [(setups, uses)])]
+        if self._loop_to_leave(block, function) is not None:
+            return [self._after(function, list(setups), uses)]
+        (own, before), *later = self.runs.in_turns(block, setups, uses)
+        first = self._after(function, own, before if later else uses)
+        return [first, *(self._after(function, *part, again=True) for part in later)]
 
     def at(self, function: Function) -> Creation:
         """After the setup, lifted out of its guards and of everything that does not also hold the uses."""
-        return self._after(function, *self._places_in(function))
+        setups, uses = self._places_in(function)
+        return self._after(function, list(setups), uses)
 
     def settled(self, creation: Creation, is_known: Callable[[Creation], bool], asking: Users) -> Creation:
         """Behind what sets the condition of the scaler, where that comes after the setup: `self.device = ...`. Nothing
@@ -64,12 +68,21 @@ class Creations:
         moved = (Creation(creation.function, later) for later in following)
         return next((one for one in moved if is_known(one)), creation)
 
-    def _places_in(self, function: Function) -> tuple[list[Statement], list[Statement]]:
-        setups = [place for setup in self.setups if (place := self._place_of(setup, function)) is not None]
-        return setups, [place for place in self.uses_in(function) if not any(place is setup for setup in setups)]
+    def _places_in(self, function: Function) -> tuple[dict[Statement, list[Setup]], list[Statement]]:
+        setups: dict[Statement, list[Setup]] = {}
+        for setup in self.setups:
+            place = self._place_of(setup, function)
+            if place is not None:
+                setups.setdefault(place, []).append(setup)
+        return setups, [place for place in self.uses_in(function) if place not in setups]
 
-    def _after(self, function: Function, setups: list[Statement], uses: list[Statement]) -> Creation:
+    def _after(
+        self, function: Function, setups: list[Statement], uses: list[Statement], *, again: bool = False
+    ) -> Creation:
+        """With `again`, there is a scaler already, which stays where a condition leaves the setup out."""
         block = lowest_block([*setups, *uses])
+        if again:
+            block = below_conditions(setups, block)
         loop = self._loop_to_leave(block, function)
         if loop is not None:
             return Creation(function, loop, before=True)
@@ -81,7 +94,7 @@ class Creations:
             uses_here = self.uses_in(function)
             holders = {one for one in lifted if any(use is one or use.inside(one) for use in uses_here)}
             return self._before_first_use(function, lifted, holders)
-        for place in setups:
+        for place in setups if not again else ():
             self._check_conditions(place, lifted, uses)
         self._check_order(block, at, uses)
         return Creation(function, self._after_wrappers(at, uses))
@@ -194,34 +207,20 @@ class Creations:
     def _builds_optimizer_each_round(self, loop: Statement) -> bool:
         """Itself, or by a function that it calls. False where only some round does: `if epoch == first:`."""
         target = names_in(loop.node.target) if isinstance(loop.node, cst.For) else set()
-        for statement in self._building():
+        for statement in self.runs.building():
             tests = [outer.node.test for outer in statement.path()[:-1] if isinstance(outer.node, cst.If)]
             if statement.inside(loop) and not any(names_in(test) & target for test in tests):
                 return True
         return False
 
-    def _building(self) -> Iterator[Statement]:
-        """The statements that build an optimizer, and those that call their functions, directly or through others."""
-        origins = [one.origin for one in self.roles.optimizers]
-        makers = self.facts.objects.family_makers
-        made = [call for one in origins if isinstance(one, Class) for call in makers.get(one, [])]
-        calls = [*made, *(one for one in origins if isinstance(one, cst.Call))]
-        waiting = [self.facts.tree.statement_of(call) for call in calls]
-        seen: set[Function] = set()
-        while waiting:
-            yield (current := waiting.pop())
-            if current.function not in seen:
-                seen.add(current.function)
-                waiting += [site.statement for site in self.facts.calls.callers(current.function)]
-
     def _builds_optimizer(self, holder: Statement) -> bool:
         """Itself, or by a function that it calls."""
-        return any(statement.inside(holder) for statement in self._building())
+        return any(statement.inside(holder) for statement in self.runs.building())
 
     def _check_order(self, block: Block, at: Statement, uses: Iterable[Statement]) -> None:
         for use in uses:
-            lifted = _lifted(use, block)
-            if lifted is not None and lifted.index < at.index and not isinstance(lifted.node, cst.FunctionDef):
+            found = lifted_to(use, block)
+            if found is not None and found.index < at.index and not isinstance(found.node, cst.FunctionDef):
                 raise Refusal(
                     "AMP914", use.node, f"the scaler is used here before {self.setup_text} has run in this function"
                 )
@@ -233,27 +232,3 @@ def _holders(function: Function) -> Iterator[Function]:
     while current is not None and not current.is_module:
         yield current
         current = current.parent
-
-
-def _in_turns(
-    block: Block, setups: list[Statement], uses: list[Statement]
-) -> list[tuple[list[Statement], list[Statement]]]:
-    """Setups and uses, parted where a setup comes after uses of earlier ones; definitions of functions are no uses.
-
-    A setup that replaces an optimizer in the middle of its training (`if step >= warm_up:`) begins none of its own.
-    """
-    places = [(lifted, place in setups, place) for place in (*setups, *uses) if (lifted := _lifted(place, block))]
-    parts: list[tuple[list[Statement], list[Statement]]] = [([], [])]
-    for lifted, is_setup, place in sorted(places, key=lambda one: (one[0].index, not one[1])):
-        if isinstance(lifted.node, cst.FunctionDef):
-            continue
-        replaces = any(use.inside(lifted) and use.order < place.order for use in uses)
-        if is_setup and parts[-1][1] and not replaces:
-            parts.append(([], []))
-        parts[-1][0 if is_setup else 1].append(place)
-    return parts
-
-
-def _lifted(place: Statement, block: Block) -> Statement | None:
-    """The statement of a block that a place is in."""
-    return next((statement for statement in place.path() if statement.block is block), None)

@@ -15,7 +15,7 @@ import dataclasses
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import Formula
+from amp_migrate.facts.conditions import Formula, without_not
 from amp_migrate.facts.stores import Store
 from amp_migrate.facts.tree import Class, Function, Statement
 from amp_migrate.facts.values import literal_value
@@ -44,13 +44,14 @@ def find_latch(facts: Facts, found: Recognition, guard: Guard | None) -> Latch |
     """The flag that guards the scaled backwards, where constructors put it down, and setups alone put it up. Whoever
     puts it down again leaves a scaler that nobody minds.
     """
-    if guard is None or guard.arm != "body" or not isinstance(guard.test, cst.Attribute):
+    flag = _flag(facts, guard) if guard is not None else None
+    if guard is None or flag is None:
         return None
     owners = [setup.statement.function.owner for setup in found.setups]
     roots = {facts.objects.root_class(owner) for owner in owners if owner is not None}
     if None in owners or len(roots) != 1:
         return None
-    root, field = roots.pop(), guard.test.attr.value
+    root, field = roots.pop(), flag.attr.value
     stores = _stores_of(facts, root, field)
     first = [store for store in stores if _is_in_constructor(store)]
     raising = [store for store in stores if store not in first and not _says(store, False)]
@@ -61,6 +62,17 @@ def find_latch(facts: Facts, found: Recognition, guard: Guard | None) -> Latch |
         return None
     is_up = all(_says(store, True) for store in raising)
     return Latch(guard.formula, is_up, setups, [store.statement for store in raising], down)
+
+
+def _flag(facts: Facts, guard: Guard) -> cst.Attribute | None:
+    """The attribute that is true in the arm of a guard, which may have a name of its own: `mixed = self.use_fp16`."""
+    test = without_not(guard.test)
+    if (guard.arm == "body") is not (test is guard.test):
+        return None
+    variable = facts.names.variable_at(test) if isinstance(test, cst.Name) else None
+    if variable is not None and len(variable.bindings) == 1 and not variable.bindings[0].selector:
+        test = variable.bindings[0].value or test
+    return test if isinstance(test, cst.Attribute) else None
 
 
 def _is_down(facts: Facts, first: list[Store], setups: list[Setup]) -> bool:

@@ -92,14 +92,16 @@ class Scalers:
 
     def _add_blind_regions(self, users: Users) -> bool:
         """Regions whose function does not know the condition have to be told; True where there are any."""
-        blind = [region for region in self.regions if isinstance(self.text.in_function(region.function), Unknown)]
+        texts = ((region, self.text.in_function(region.function, region.first)) for region in self.regions)
+        blind = [region for region, text in texts if isinstance(text, Unknown)]
         for region in blind:
             users.setdefault(region.function, []).append(region.first)
         return bool(blind)
 
-    def _asks_parameters(self, function: Function) -> bool:
-        """True where the condition, as the function writes it, reads one of its parameters."""
-        written = self.text.in_function(function)
+    def _asks_parameters(self, region: Region) -> bool:
+        """True where the condition, as it is written at a region, reads a parameter of its function."""
+        function = region.function
+        written = self.text.in_function(function, region.first)
         names = {param.name.value for param in function.parameters}
         return isinstance(written, str) and any(
             isinstance(part, ast.Name) and part.id in names for part in ast.walk(ast.parse(written, mode="eval"))
@@ -116,7 +118,7 @@ class Scalers:
                 raise refusal from None
 
     def _bound_by(self, text: EnabledText, users: Users, loss_scale: LossScale) -> tuple[Binding, str | None]:
-        asking = {region.function for region in self.regions if self._asks_parameters(region.function)}
+        asking = {region.function for region in self.regions if self._asks_parameters(region)}
 
         def can_create(function: Function) -> bool:
             return self._knows_settings(function, loss_scale) and text.can_be_on(function)

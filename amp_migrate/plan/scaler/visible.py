@@ -9,6 +9,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.identity import Key
+from amp_migrate.facts.reaching import is_certain
 from amp_migrate.facts.tree import Function, Statement, children
 from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.scaler.latch import is_raised_later
@@ -181,18 +182,12 @@ class Visible:
         return any(found.kind == "instance" and found.origin is root for found in objects)
 
     def _bound_before(self, variable: Variable, function: Function, at: Statement | None) -> bool:
-        """True where some binding of a local variable comes before `at` in the source."""
+        """True where a local variable certainly has a value by `at`."""
         if variable.scope.parent is None and not function.is_module:
             return self._is_certain(variable, function)
         if at is None or variable.scope is not self.facts.names.scope_of(function):
             return True
-        order = at.order
-        for binding in variable.bindings:
-            if binding.kind == "param" or binding.statement is None:
-                return True
-            if binding.statement.function is function and binding.statement.order < order:
-                return True
-        return False
+        return is_certain(variable, at)
 
     def _is_certain(self, variable: Variable, function: Function) -> bool:
         """False for a global that only `if __name__ == "__main__":` or the like binds, unless read there anyway."""

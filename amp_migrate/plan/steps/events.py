@@ -17,13 +17,14 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_bound_clip, is_clip
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.presence import asks_whether_there_is
-from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.averages import Averages
 from amp_migrate.plan.steps.cleared import is_cleared
 from amp_migrate.plan.steps.closures import gives_closure
+from amp_migrate.plan.steps.handed_losses import HandedLosses
 from amp_migrate.plan.steps.hidden import refuse_hidden_training
 from amp_migrate.plan.steps.inputs import is_input
 from amp_migrate.plan.steps.own_steps import is_own_step
@@ -75,7 +76,7 @@ class GradientUse:
 
 @dataclasses.dataclass(eq=False)
 class Events:
-    """The events of one module, by statement."""
+    """The events of one module, by statement; `given_scaled` are functions that run inside of `with amp.scale_loss`."""
 
     backwards: dict[Statement, list[Backward]] = dataclasses.field(default_factory=dict)
     steps: dict[Statement, list[Step]] = dataclasses.field(default_factory=dict)
@@ -83,6 +84,7 @@ class Events:
     uses: dict[Statement, list[GradientUse]] = dataclasses.field(default_factory=dict)
     other_steps: set[Statement] = dataclasses.field(default_factory=set)
     kept_clips: dict[Statement, cst.Call] = dataclasses.field(default_factory=dict)
+    given_scaled: set[Function] = dataclasses.field(default_factory=set)
 
     def all_steps(self) -> list[Step]:
         return [step for steps in self.steps.values() for step in steps]
@@ -104,6 +106,7 @@ class _Collector:
         self.repair_clips = repair_clips
         self.events = Events()
         self._scaled_blocks = [backward.statement for backward in found.backwards if backward.block is not None]
+        self._handed = HandedLosses(facts, found)
         self._scaling_calls = {backward.call for backward in found.backwards}
         self._accesses = {access.node: access for access in found.parameters}
         self._uses_inside: dict[Function, str | None] = {}
@@ -115,12 +118,12 @@ class _Collector:
             if backward.block is None:
                 self.events.backwards.setdefault(backward.statement, []).append(backward)
                 continue
-            for name in backward.block.uses:
-                if self._is_backward_of(name):
-                    statement = self.facts.tree.statement_of(name)
-                    found = self.events.backwards.setdefault(statement, [])
-                    if backward not in found:
-                        found.append(backward)
+            places = {place for name in backward.block.uses if (place := self._handed.backward_of(name)) is not None}
+            if not places:
+                raise Refusal("AMP911", backward.call, f"where {backward.block.scaled} has its backward is not known")
+            self.events.given_scaled |= self._handed.functions
+            for place in places:
+                self.events.backwards.setdefault(place, []).append(backward)
         for statement in self.facts.tree.all_statements():
             if _drops_gradients(statement):
                 if not _is_for_some(statement):
@@ -136,17 +139,6 @@ class _Collector:
                 self.events.uses.setdefault(statement, []).append(use)
         refuse_hidden_training(self.facts, self.found, self.roles, {*self.events.backwards, *self.events.steps})
         return self.events
-
-    def _is_backward_of(self, name: cst.Name) -> bool:
-        """True for `scaled_loss.backward(...)` and `torch.autograd.backward([scaled_loss])`."""
-        statement = self.facts.tree.statement_of(name)
-        return any(
-            isinstance(part, cst.Call)
-            and isinstance(part.func, cst.Attribute)
-            and part.func.attr.value == "backward"
-            and any(inner is name for inner in walk(part))
-            for part in self.facts.tree.expressions(statement)
-        )
 
     # -- steps and zero_grad --------------------------------------------------------------------------
 
@@ -198,7 +190,7 @@ class _Collector:
             return None  # `optimizer.update_master_grads()`
         parts = (part for part in self.facts.tree.expressions(statement) if type(part) in _TELLING)
         uses = [use for part in parts if (use := self._use_at(part, statement))]
-        if any(statement.inside(block) and statement is not block for block in self._scaled_blocks):
+        if self._runs_in_a_block(statement):
             # Apex had not unscaled yet either.
             uses = [use for use in uses if use.kind == "clip"]
             if not self.repair_clips:
@@ -210,6 +202,11 @@ class _Collector:
                 raise Refusal("AMP904", use.node, "a lambda clips gradients: when it is called is not known")
         order = ("clip", "norm", "helper", "other", "backward")
         return min(uses, key=lambda use: order.index(use.kind), default=None)
+
+    def _runs_in_a_block(self, statement: Statement) -> bool:
+        """True inside of `with amp.scale_loss`, and in a function that is given the scaled loss there."""
+        inside = any(statement.inside(block) and statement is not block for block in self._scaled_blocks)
+        return inside or statement.function in self.events.given_scaled
 
     def _use_at(self, part: cst.CSTNode, statement: Statement) -> GradientUse | None:
         if isinstance(part, cst.Attribute) and part.attr.value == "grad" and self._is_parameter_grad(part):

@@ -245,7 +245,9 @@ class UnscalePlanner:
         for step in self.graph.steps_of(members):
             if step.statement.function is candidate.function:
                 loop = self._loop_of(step, candidate)
-                return Unscale(candidate, step.optimizer, loop, self._condition(step, candidate))
+                optimizer = step.optimizer if loop is not None else self._named_at(candidate, step.optimizer)
+                if optimizer is not None:
+                    return Unscale(candidate, optimizer, loop, self._condition(step, candidate))
         for backwards in self.events.backwards.values():
             for backward in backwards:
                 for optimizer in backward.optimizers:
@@ -262,6 +264,23 @@ class UnscalePlanner:
         if held is not None:
             return Unscale(candidate, held[0], path=held[1])
         raise Refusal("AMP904", candidate.node, "the optimizer is not known by name where its gradients are used")
+
+    def _named_at(self, candidate: Statement, optimizer: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What a step calls its optimizer; where a place comes before that name, what it stands for: `self.optimizer`
+        for `update` in `update = self.optimizer`.
+        """
+        while (variable := self.facts.names.variable_at(optimizer)) is not None:
+            homes = [binding.statement for binding in variable.bindings]
+            if not all(home is not None and self._comes_later(home, candidate) for home in homes):
+                break
+            (first, *more) = variable.bindings
+            if more or first.selector or not isinstance(first.value, (cst.Name, cst.Attribute)):
+                return None
+            optimizer = first.value
+        return optimizer
+
+    def _comes_later(self, statement: Statement, candidate: Statement) -> bool:
+        return statement.function is candidate.function and statement.order >= candidate.order
 
     def _local_name(self, candidate: Statement, members: ObjectSet) -> cst.Name | None:
         """`optimizer`, where another object steps it: `schedule = Schedule(optimizer)`. Not where something is wrapped

@@ -126,7 +126,7 @@ class UpdatePlanner:
 
     def _anchor(self, steps: list[Statement], unscales: list[Statement]) -> Statement:
         """The statement after which the group is over: in the innermost block that holds all of it."""
-        trails = [point.trail() for statement in (*steps, *unscales) for point in self.graph.points([statement])]
+        trails = self._trails([*steps, *unscales])
         anchor: Statement | None = None
         for level in zip(*trails, strict=False):
             if any(statement.block is not level[0].block for statement in level):
@@ -142,6 +142,39 @@ class UpdatePlanner:
         if isinstance(anchor.node, cst.Return):
             raise Refusal("AMP912", anchor.node, "the result of a step is returned, so nothing can follow it")
         return anchor
+
+    def _trails(self, statements: list[Statement]) -> list[list[Statement]]:
+        """The ways to some statements through the calls: from the innermost function that leads to all of them, where
+        what each of its calls steps is a group of its own, else from the root.
+        """
+        points = self.graph.points(statements)
+        functions = {point: [site.statement.function for site in point.frames] for point in points}
+        for point, through in functions.items():
+            assert point.statement is not None
+            through.append(point.statement.function)
+        for function in reversed(functions[points[0]]):
+            if all(function in through for through in functions.values()):
+                depths = {point: through.index(function) for point, through in functions.items()}
+                if self._are_apart(depths):
+                    above = {
+                        point: sum(len(site.statement.path()) for site in point.frames[:depth])
+                        for point, depth in depths.items()
+                    }
+                    return [point.trail()[above[point] :] for point in points]
+        return [point.trail() for point in points]
+
+    def _are_apart(self, depths: dict[Point, int]) -> bool:
+        """True where a backward comes between what one call of a function steps and what another one does. The calls
+        are told apart by those above a point, as many as its depth.
+        """
+        calls: dict[tuple[object, ...], list[Point]] = {}
+        for point, depth in depths.items():
+            calls.setdefault(point.frames[:depth], []).append(point)
+        return not any(
+            self.graph.path_exists(points, others.__contains__, self.graph.is_any_backward)
+            for points in calls.values()
+            for others in [{one for other in calls.values() if other is not points for one in other}]
+        )
 
     def _check_update(self, anchor: Statement, group: list[Step], unscales: list[Unscale]) -> None:
         """No path from a backward may reach the update with nothing stepped and nothing unscaled."""

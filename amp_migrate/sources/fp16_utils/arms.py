@@ -25,7 +25,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, negated, negation, source_key
-from amp_migrate.facts.tree import Block, Class, Statement, called_name
+from amp_migrate.facts.paths import written_by
+from amp_migrate.facts.tree import Block, Class, Statement, called_name, names_in
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.plan.purity import only_looks, only_says
@@ -271,7 +272,22 @@ class Arms:
             assert isinstance(statement.node, cst.If)
             test = statement.node.test if other.arm == "body" else negated(statement.node.test)
             body = textwrap.indent("\n".join(code), "    ")
-            self.lowering.added.append((statement, f"if {self.facts.text(test)}:\n{body}"))
+            moved = f"if {self.facts.text(test)}:\n{body}"
+            names = names_in(cst.parse_module(moved)) - set(self._targets(other))
+            given = [self.facts.text(one.node) for one in self._given(other, names)]
+            self.lowering.added += [(statement, one) for one in (*given, moved)]
+
+    def _given(self, other: Block, names: set[str]) -> list[Statement]:
+        """The statements of an arm that goes that give names to what is moved out of it: `scale = args.loss_scale`."""
+        found: list[Statement] = []
+        for one in reversed(other.statements):
+            if isinstance(one.node, cst.Assign) and written_by(one) & names and one not in self.setups:
+                if not only_looks(one.node.value):
+                    message = f"{self.facts.text(one.node.targets[0].target)} is made where mixed precision is on only"
+                    raise Refusal("AMP930", one.node, message)
+                found.insert(0, one)
+                names = names | names_in(one.node.value)
+        return found
 
     def _scale(self, plain: Block, optimizer: str) -> None:
         """`loss.backward()` is the optimizer's: it is known now which ones are scaled."""

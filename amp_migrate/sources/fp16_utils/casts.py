@@ -16,8 +16,10 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.stores import subscript_key
-from amp_migrate.facts.tree import Block, Statement
+from amp_migrate.facts.tree import Block, Function, Statement
 from amp_migrate.plan.model import Lowering
+from amp_migrate.sources.copies import stays_a_copy
+from amp_migrate.sources.fp16_utils.model_helpers import only_casts
 from amp_migrate.sources.fp16_utils.names import (
     ACCESSORS,
     MODEL_CASTS,
@@ -27,6 +29,7 @@ from amp_migrate.sources.fp16_utils.names import (
     returns_the_model,
 )
 from amp_migrate.sources.fp16_utils.value_casts import ValueCasts
+from amp_migrate.sources.half.helpers import without_use
 from amp_migrate.sources.half_types import HalfTypes
 
 _MAKE_FLOATS = frozenset(
@@ -57,6 +60,7 @@ class Casts:
             if isinstance(part, cst.Attribute) and part.attr.value in _MODULE_METHODS
             for one in facts.objects.objects(part.value)
         }
+        self._helpers: dict[Function, bool] = {}
         self._found = [
             (statement, part)
             for statement in statements
@@ -92,7 +96,19 @@ class Casts:
         if self._is_network_to_half(call):
             return "network_to_half"
         name = form_name(self.facts, call.func)
-        return name if name in MODEL_CASTS else None
+        if name in MODEL_CASTS:
+            return name
+        return "convert_network" if self._is_by_helper(call) else None
+
+    def _is_by_helper(self, call: cst.Call) -> bool:
+        """True for a call of a function of the unit that does nothing but cast the model which it is given."""
+        function = self.facts.objects.called_function(call)
+        if function is None or len(call.args) != 1 or call.args[0].star:
+            return False
+        if function not in self._helpers:
+            self._helpers[function] = False  # one that calls itself
+            self._helpers[function] = only_casts(function, self._uncast)
+        return self._helpers[function]
 
     def _is_network_to_half(self, call: cst.Call) -> bool:
         """True for `nn.Sequential(tofp16(), model)`, which is what the function does."""
@@ -143,6 +159,16 @@ class Casts:
             if not is_gone(statement) and not self._lower_arm(statement):
                 for part in self.facts.tree.expressions(statement):
                     self._lower_type(part)
+
+        self._drop_helpers(is_gone)
+
+    def _drop_helpers(self, is_gone: Test) -> None:
+        """Own functions that only cast a model go where all that used them goes."""
+        helpers = {self.facts.tree.statements[one.node] for one, casts in self._helpers.items() if casts}
+        gone: set[cst.CSTNode] = {call.func for _, call in self._found if self._is_by_helper(call)}
+        left = [statement for statement in self._statements if is_gone(statement)]
+        removed = [*self.lowering.removed, *left]
+        self.lowering.removed += without_use(self.facts, gone, removed, lambda one: one not in helpers)
 
     def _float_what_is_loaded(self, cast: cst.Call) -> None:
         """`model = torch.load(path)` of a whole module that is cast: it may have been saved in half (rule G4)."""
@@ -238,7 +264,11 @@ class Casts:
         receiver, name = call.func.value, call.func.attr.value
         is_module = self._is_module(call)
         only_casts = name == "half" or self._types.is_only_cast(call)
-        if only_casts and (is_module or guarded or self._is_floating(receiver)):
+        is_float32 = self._is_floating(receiver)
+        if name == "half" and not is_module and not guarded:
+            if stays_a_copy(self.facts, self.lowering, statement, call, is_float32=is_float32):
+                return
+        if only_casts and (is_module or guarded or is_float32):
             self._take_out(statement, call, self._uncast(receiver))
             return
         if name == "half":

@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.tree import Block, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
@@ -91,16 +92,16 @@ class Differences:
             for value in self.facts.objects.values_of(clip.func.value)
             if isinstance(value, cst.Call) and value.args and form_name(self.facts, value.func) is None
         ]
-        return any(not self._comes_from(one, model, 4) for one in given)
+        return any(not self._comes_from(one, model) for one in given)
 
-    def _comes_from(self, node: cst.BaseExpression, model: str, depth: int) -> bool:
+    def _comes_from(self, node: cst.BaseExpression, model: str) -> bool:
         """True for an expression with `model.parameters()` in it, through names."""
-        text = self.facts.text(node)
-        if f"{model}.parameters()" in text or f"{model}.named_parameters()" in text:
-            return True
-        names = [part for part in walk(node) if isinstance(part, cst.Name)] if depth else []
-        values = (value for name in names for value in self.facts.objects.values_of(name))
-        return any(self._comes_from(value, model, depth - 1) for value in values)
+        texts = map(self.facts.text, each_once([node], self._values_in))
+        return any(f"{model}.parameters()" in text or f"{model}.named_parameters()" in text for text in texts)
+
+    def _values_in(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        names = [part for part in walk(node) if isinstance(part, cst.Name)]
+        return [value for name in names for value in self.facts.objects.values_of(name)]
 
     def _clips(self, block: Block) -> Iterator[cst.Call]:
         for one in block.statements:

@@ -10,9 +10,11 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.object import ObjectSet
+from amp_migrate.facts.torch_name import torch_name
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
+from amp_migrate.plan.equal_choices import without_equal_choices
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition, ScaleAccess, Setup, SkipRead
 from amp_migrate.sources.fp16_utils.names import (
     CLIPS,
@@ -56,6 +58,7 @@ class Reader:
         self._other_optimizers()
         self._states()
         self.found.findings.extend(scaled_twice(self.facts, self.found))
+        self.found.replaced = without_equal_choices(self.facts, self.found.replaced)
 
     def _each(self, read: Callable[[cst.CSTNode, Statement], None]) -> None:
         for statement in self._statements:
@@ -215,7 +218,8 @@ class Reader:
         if name in HAND_LOOPS or name in SCALERS:
             raise Refusal("AMP932", call, f"{self.facts.text(call.func)} keeps master weights by hand")
         if name == "clip_grad_norm" and isinstance(call.func, (cst.Name, cst.Attribute)):
-            self.found.replaced[call.func] = "torch.nn.utils.clip_grad_norm_"
+            torch = torch_name(self.facts, self.facts.tree.root_of(call)) or "torch"
+            self.found.replaced[call.func] = f"{torch}.nn.utils.clip_grad_norm_"
         elif name == "to_python_float" and len(call.args) == 1:
             self.found.replaced[call] = f"{_atom(self.facts, call.args[0].value)}.item()"
         if is_backward(self.facts, call):

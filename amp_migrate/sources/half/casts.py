@@ -1,8 +1,6 @@
 """Casts to half, and what stands in their place in the plain program (rule G1).
 
-model.half()                            goes
 x.half()                                x.float(): it may hold integers
-model.to(device, torch.half)            model.to(device)
 x.type(torch.cuda.HalfTensor)           x.type(torch.cuda.FloatTensor): it is the way to the device, too
 for m in model.modules(): m.float()     goes: BatchNorm was put back
 """
@@ -16,9 +14,9 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Statement, called_name, walk
-from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.model import Lowering
+from amp_migrate.sources.copies import stays_a_copy
+from amp_migrate.sources.floating import is_floating
 from amp_migrate.sources.fp16_utils.half_alone import casts_of_models
 from amp_migrate.sources.fp16_utils.names import PREFIXES, form_name, keeps_keys
 from amp_migrate.sources.half.arms import OF_PRECISION
@@ -26,7 +24,9 @@ from amp_migrate.sources.half.chosen import chosen_by
 from amp_migrate.sources.half.float_steps import FloatSteps
 from amp_migrate.sources.half.helpers import Helpers, in_other_files
 from amp_migrate.sources.half.kept import Kept
+from amp_migrate.sources.half.module_casts import ModuleCasts, assigns_itself, receiver_of
 from amp_migrate.sources.half.modules import Modules
+from amp_migrate.sources.half.type_names import TypeNames
 
 _HALF = {
     "torch.half": "float",
@@ -36,7 +36,6 @@ _HALF = {
 }
 _FLOAT = frozenset("torch.float torch.float32 torch.FloatTensor torch.cuda.FloatTensor".split())
 _DEFAULTS = frozenset("set_default_tensor_type set_default_dtype".split())
-_MAKE_FLOATS = frozenset("torch.rand torch.randn torch.zeros torch.ones".split())
 _STORED = frozenset("cpu numpy tolist".split())
 
 
@@ -46,12 +45,10 @@ class Casts:
     def __init__(self, facts: Facts, modules: Modules) -> None:
         self.facts = facts
         self.modules = modules
+        self.types = TypeNames(facts)
         self.kept = Kept(facts)
         self.float_steps = FloatSteps(facts, modules, self.kept)
-        self.lowering = Lowering()
         self.refusals: list[Refusal] = []
-        self.sites: list[cst.CSTNode] = []
-        self.gone: set[cst.CSTNode] = set()
         self._asked: list[tuple[Statement, cst.BaseExpression]] = []  # tests of a type
         self._helper_calls = list(self._calls_of_helpers())
         calls = [call for _, call, _ in self._helper_calls]
@@ -60,12 +57,12 @@ class Casts:
             inner = {one for outer in self.float_steps.functions for one in facts.tree.functions if outer.encloses(one)}
             elsewhere |= self.float_steps.functions | inner
         self._statements = [one for one in facts.tree.all_statements() if one.function not in elsewhere]
-        self._casts = list(self._module_casts())
-        self.trained = [
-            (statement, call)
-            for statement, call in self._casts
-            if modules.is_trained(_receiver(call)) and not self.kept.is_kept(call)
-        ]
+        around = {call: module.value for _, call, module in self._helper_calls}
+        self.module_casts = ModuleCasts(facts, modules, self.kept, self._statements, around)
+        self.lowering = self.module_casts.lowering
+        self.sites = self.module_casts.sites
+        self.gone = self.module_casts.gone
+        self.trained = [one for one in self.module_casts.going() if modules.is_trained(receiver_of(one[1]))]
         self.defaults = list(self._default_types())
         # Models that a function casts which stays as it is.
         self.helped = [
@@ -95,17 +92,12 @@ class Casts:
 
     def of_modules(self) -> list[tuple[Statement, cst.Call]]:
         """The casts of modules that are no inference, whether they are trained or not."""
-        return [
-            (statement, call)
-            for statement, call in self._casts
-            if not self.kept.is_kept(call) and ".eval()" not in source_key(statement.node)
-        ]
+        return [one for one in self.module_casts.going() if ".eval()" not in source_key(one[0].node)]
 
     def lower(self) -> None:
         """Fill the lowering with all casts, once it is known that a training is in half."""
-        for statement, call in self._casts:
-            if not self.kept.is_kept(call):
-                self._module_cast(statement, call)
+        for statement, call in self.module_casts.going():
+            self.module_casts.lower(statement, call)
         for statement, call, module in self._helper_calls:
             self._helper_call(statement, call, module.value)
         self._float_steps()
@@ -140,7 +132,7 @@ class Casts:
         if target.comparator is not node or not isinstance(target.operator, (cst.Equal, cst.Is)):
             return False
         values = self.facts.objects.values_of(test.left) if isinstance(test.left, (cst.Name, cst.Attribute)) else []
-        chosen = bool(values) and all(isinstance(one, cst.IfExp) and self._half_name(one.body) for one in values)
+        chosen = bool(values) and all(isinstance(one, cst.IfExp) and self.types.half_name(one.body) for one in values)
         marked = [mark for mark, _ in self.lowering.marks]
         if not chosen or not self._is_emptied(statement) or any(mark.inside(statement) for mark in marked):
             return False
@@ -155,7 +147,7 @@ class Casts:
 
     def _marks(self) -> list[tuple[Statement, str | None]]:
         """Beside the casts of whole models; of members, before the walk over them."""
-        whole = [(statement, call) for statement, call in self.trained if not self.modules.is_member(_receiver(call))]
+        whole = [(statement, call) for statement, call in self.trained if not self.modules.is_member(receiver_of(call))]
         if whole:
             return [(statement, self._condition(call)) for statement, call in whole]
         walks = [self._walk_around(statement) for statement, _ in self.trained]
@@ -172,100 +164,23 @@ class Casts:
 
     # -- modules ----------------------------------------------------------------------------------------
 
-    def _module_casts(self) -> Iterator[tuple[Statement, cst.Call]]:
-        for statement in self._statements:
-            for part in self.facts.tree.calls(statement):
-                if isinstance(part.func, cst.Attribute) and self._casts_to_half(part):
-                    if self.modules.is_module(part.func.value):
-                        yield statement, part
-
-    def _casts_to_half(self, call: cst.Call) -> bool:
-        name = called_name(call)
-        if name == "half" and not call.args:
-            return True
-        return name in ("to", "type") and any(self._may_be_half(arg.value) for arg in call.args)
-
-    def _may_be_half(self, node: cst.BaseExpression) -> bool:
-        """True for `torch.half`, and for a name that may mean it (`torch.half if args.fp16 else torch.float`)."""
-        return any(self._half_name(part) for value in self._meanings(node) for part in walk(value))
-
-    def _meanings(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
-        values = self.facts.objects.values_of(node) if isinstance(node, (cst.Name, cst.Attribute)) else []
-        return [node, *(value for value in values if isinstance(value, (cst.Name, cst.Attribute, cst.IfExp)))]
-
-    def _half_name(self, node: cst.CSTNode) -> str | None:
-        """`torch.half` and the like, by its full name; a string that names a type, too."""
-        if isinstance(node, cst.SimpleString):
-            value = literal_value(node)
-            return value if isinstance(value, str) and value in _HALF else None
-        if not isinstance(node, (cst.Name, cst.Attribute)) or self.facts.tree.is_label(node):
-            return None
-        dotted = self.facts.names.dotted(node)
-        return dotted if dotted in _HALF else None
-
-    def _module_cast(self, statement: Statement, call: cst.Call) -> None:
-        """A cast of a module goes; what else the call does stays."""
-        self.sites.append(call)
-        self.gone.update(walk(call))
-        self.gone.difference_update(walk(_receiver(call)))
-        if called_name(call) == "half":
-            self._take_out(statement, call)
-            return
-        if called_name(call) == "type":
-            is_move = any((self._half_name(arg.value) or "").startswith("torch.cuda") for arg in call.args)
-            if is_move and not _is_on_gpu(_receiver(call)):
-                self.lowering.replaced[call] = f"{self.facts.text(_receiver(call))}.cuda()"
-            else:
-                self._take_out(statement, call)
-            return
-        for arg in call.args:
-            if self._half_name(arg.value):
-                if len(call.args) == 1:
-                    self._take_out(statement, call)
-                else:
-                    self.lowering.dropped[call] = arg
-
     def _helper_call(self, statement: Statement, call: cst.Call, module: cst.BaseExpression) -> None:
         """`model = network_to_half(model)`: what it gives back is the module."""
         self.sites.append(call)
         self.gone.update(walk(call))
         self.gone.difference_update(walk(module))
         self.lowering.marks.append((statement, None))
-        if _assigns_itself(statement.node, call, self._uncast(module)):
+        if assigns_itself(statement.node, call, self.module_casts.uncast(module)):
             self.lowering.removed.append(statement)
         elif call.args[0].value is module:
             self.lowering.arguments.append(call)  # which may be cast itself: `bn_to_float(net.half())`
         else:
             self.lowering.replaced[call] = self.facts.text(module)
 
-    def _uncast(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """`net` of `network_to_half(net.half())`: what is left of a module where its casts go."""
-        casts = [call for _, call in self._casts if not self.kept.is_kept(call) and not call.args]
-        given = {call: module.value for _, call, module in self._helper_calls}
-        while isinstance(node, cst.Call):
-            if node in given:
-                node = given[node]
-            elif any(call is node for call in casts):
-                node = _receiver(node)
-            else:
-                break
-        return node
-
-    def _take_out(self, statement: Statement, call: cst.Call) -> None:
-        """What the cast is called on stays; a statement that does nothing else goes."""
-        receiver = _receiver(call)
-        node = statement.node
-        is_name = isinstance(receiver, (cst.Name, cst.Attribute, cst.Subscript))
-        only_casts = isinstance(node, cst.Expr) and node.value is call and is_name
-        if only_casts or _assigns_itself(node, call, self._uncast(receiver)):
-            self.lowering.removed.append(statement)
-        else:
-            self.lowering.receivers.append(call)
-
     def _condition(self, call: cst.Call) -> str | None:
         """The test under which a cast is one to half; None where it always is."""
         try:
-            return chosen_by(self.facts, call, self._meanings, lambda node: self._half_name(node) is not None)
+            return chosen_by(self.facts, call, self.types.meanings, lambda node: self.types.half_name(node) is not None)
         except Refusal as refusal:
             self.refusals.append(refusal)
             return None
@@ -276,7 +191,7 @@ class Casts:
         """`torch.set_default_tensor_type(torch.cuda.HalfTensor)`: every module is made in half."""
         for part, statement in self.facts.tree.every(cst.Call):
             if called_name(part) in _DEFAULTS:
-                if any(self._half_name(arg.value) for arg in part.args):
+                if any(self.types.half_name(arg.value) for arg in part.args):
                     yield statement
 
     def _statement(self, statement: Statement) -> None:
@@ -293,45 +208,26 @@ class Casts:
                     self._put_back(statement, part)
                 elif called_name(part) == "load" and self._loads_module(part):
                     self.lowering.floated.append(part)
-            elif self._half_name(part) and not self._is_inner(part):
+            elif self.types.half_name(part) and not self._is_inner(part):
                 assert isinstance(part, cst.BaseExpression)
                 self._name_of_half(statement, part)
 
     def _is_inner(self, part: cst.CSTNode) -> bool:
         parent = self.facts.tree.parents.get(part)
-        return isinstance(parent, cst.Attribute) and parent.value is part and self._half_name(parent) is not None
+        return isinstance(parent, cst.Attribute) and parent.value is part and self.types.half_name(parent) is not None
 
     def _tensor_cast(self, statement: Statement, call: cst.Call) -> None:
         if self._is_stored(call) or self._feeds_kept(statement, call):
             return
         self.sites.append(call)
         assert isinstance(call.func, cst.Attribute)
-        if self._is_floating(call.func.value):
-            self._take_out(statement, call)
+        is_float32 = is_floating(self.facts, call.func.value)
+        if stays_a_copy(self.facts, self.lowering, statement, call, is_float32=is_float32):
+            return
+        if is_float32:
+            self.module_casts.take_out(statement, call)
         else:
             self.lowering.renamed[call.func] = "float"
-
-    def _is_floating(self, node: cst.BaseExpression) -> bool:
-        """True for tensors that are certainly in float32: a new one without a type of its own."""
-        while True:
-            if (
-                isinstance(node, cst.Call)
-                and called_name(node) in ("cuda", "cpu")
-                and isinstance(node.func, cst.Attribute)
-            ):
-                node = node.func.value
-            elif isinstance(node, cst.Subscript):
-                node = node.value
-            elif isinstance(node, cst.Name) and len(values := self.facts.objects.values_of(node)) == 1:
-                variable = self.facts.names.variable_at(node)
-                if variable is None or len(variable.bindings) != 1:
-                    return False
-                node = values[0]
-            else:
-                break
-        if not isinstance(node, cst.Call) or any(a.keyword and a.keyword.value == "dtype" for a in node.args):
-            return False
-        return self.facts.names.dotted(node.func) in _MAKE_FLOATS
 
     def _is_stored(self, call: cst.Call) -> bool:
         """True for values that are only kept: `x.half().cpu()`, `torch.save(x.half(), path)`."""
@@ -350,10 +246,10 @@ class Casts:
 
     def _feeds_kept(self, statement: Statement, cast: cst.Call) -> bool:
         """True for the input of a module that stays in half."""
-        for other, call in self._casts:
+        for other, call in self.module_casts.found:
             if not self.kept.is_kept(call):
                 continue
-            receiver = _receiver(call)
+            receiver = receiver_of(call)
             if self.kept.is_copy(receiver):
                 if self._is_input_of(cast, receiver):
                     return True
@@ -382,10 +278,10 @@ class Casts:
             return  # a library may have given the model in half
         if not self.modules.is_module(receiver) or not (self.modules.is_member(receiver) or whole):
             return
-        if any(self.kept.is_kept(cast) for _, cast in self._casts):
+        if any(self.kept.is_kept(cast) for _, cast in self.module_casts.found):
             return  # one that stays may be undone here
         self.sites.append(call)
-        self._take_out(statement, call)
+        self.module_casts.take_out(statement, call)
 
     def _loads_module(self, call: cst.Call) -> bool:
         """`model = torch.load(path)`: whole modules that were saved in half (rule G4)."""
@@ -409,7 +305,7 @@ class Casts:
         if isinstance(node, cst.SimpleString):
             self.lowering.replaced[node] = self.facts.text(node).replace("HalfTensor", "FloatTensor")
             return
-        name = _HALF[self._half_name(node) or ""]
+        name = _HALF[self.types.half_name(node) or ""]
         if isinstance(node, cst.Attribute):
             self.lowering.renamed[node] = name
         else:
@@ -471,7 +367,7 @@ class Casts:
             return
         other = arms[1 - arms.index(cast)]
         same = other.func.value if isinstance(other, cst.Call) and isinstance(other.func, cst.Attribute) else other
-        if source_key(same) != source_key(_receiver(cast)):
+        if source_key(same) != source_key(receiver_of(cast)):
             return
         node = statement.node
         if isinstance(node, cst.Expr) and node.value is choice:
@@ -495,21 +391,4 @@ class Casts:
         if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.value, cst.Call):
             return False
         value = node.value
-        return value.func in casts and source_key(node.targets[0].target) == source_key(_receiver(value))
-
-
-def _receiver(call: cst.Call) -> cst.BaseExpression:
-    assert isinstance(call.func, cst.Attribute)
-    return call.func.value
-
-
-def _assigns_itself(node: cst.CSTNode, call: cst.Call, receiver: cst.BaseExpression) -> bool:
-    """True for `net = net.half()`."""
-    if not isinstance(node, cst.Assign) or node.value is not call or len(node.targets) != 1:
-        return False
-    return source_key(node.targets[0].target) == source_key(receiver)
-
-
-def _is_on_gpu(node: cst.BaseExpression) -> bool:
-    """True for `net.cuda()`, which needs no second move."""
-    return isinstance(node, cst.Call) and called_name(node) == "cuda"
+        return value.func in casts and source_key(node.targets[0].target) == source_key(receiver_of(value))

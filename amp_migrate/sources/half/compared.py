@@ -16,7 +16,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Statement, names_in
-from amp_migrate.facts.variables import Variable
+from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.sources.optimizers import parameters_of
 
@@ -35,11 +35,24 @@ def in_float32_beside(
 
 def _is_compared(facts: Facts, variable: Variable, at: Statement, casts: list[tuple[Statement, cst.Call]]) -> bool:
     own = [one for one, call in casts if _root(call) in variable.loads]
-    made = [one for one in reaching(variable, at) if one.statement is not None]
+    made = _made_by(variable, at)
     anew = [one for one in variable.bindings if one.value is not None and variable.name not in names_in(one.value)]
     halves = {one for one, _ in casts}
     is_in_half = any(one.statement in halves for one in made) or any(one.order < at.order for one in own)
     return not is_in_half and any(one.statement in halves and one not in made for one in anew)
+
+
+def _made_by(variable: Variable, at: Statement) -> list[Binding]:
+    """The bindings that make what a variable holds at a statement: `model = wrap(model)` holds what was in it."""
+    found: list[Binding] = []
+    ahead = [at]
+    while ahead:
+        for one in reaching(variable, ahead.pop()):
+            if one.statement is not None and one not in found:
+                found.append(one)
+                if one.value is not None and variable.name in names_in(one.value):
+                    ahead.append(one.statement)
+    return found
 
 
 def _root(node: cst.BaseExpression) -> cst.BaseExpression:

@@ -15,6 +15,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
+from amp_migrate.plan.purity import only_looks
 
 _CASTS = frozenset("half float to type".split())
 
@@ -113,18 +114,37 @@ class Helpers:
 
 
 def calls_of_emptied(facts: Facts, removed: list[Statement]) -> list[Statement]:
-    """The statements that call a function, or have `apply` call it, of which nothing is left."""
+    """The statements that call a function, or have `apply` call it, of which nothing is left that does anything."""
     found: list[Statement] = []
     for function in facts.tree.functions:
         statements = [one for one in function.body.statements if not _is_docstring(one)]
-        if function.is_module or not statements or not all(_is_emptied(one, removed) for one in statements):
+        left = [one for one in statements if not _is_emptied(one, removed)]
+        if function.is_module or len(left) == len(statements) or not all(map(_only_names, left)):
             continue
-        uses = [facts.tree.statement_of(use) for use in facts.calls.value_uses(function)]
+        uses = [facts.tree.statement_of(use) for use in _handed_over(facts, function)]
         uses += [site.statement for site in facts.calls.callers(function)]
         outside = [use for use in uses if not function.encloses(use.function)]
         if all(isinstance(use.node, cst.Expr) and isinstance(use.node.value, cst.Call) for use in outside):
             found += outside
     return found
+
+
+def _handed_over(facts: Facts, function: Function) -> list[cst.BaseExpression]:
+    """Where a function is used as a value; a method, where `apply` is given it."""
+    if function.owner is None:
+        return facts.calls.value_uses(function)
+    given = (call.args[0].value for call, _ in facts.tree.every(cst.Call) if called_name(call) == "apply" and call.args)
+    return [one for one in given if facts.objects.function_handed_over(one) is function]
+
+
+def _only_names(statement: Statement) -> bool:
+    """True for `kind = m.__class__.__name__`, which nothing reads any more."""
+    node = statement.node
+    return isinstance(node, cst.Assign) and all(map(_is_name, node.targets)) and only_looks(node.value)
+
+
+def _is_name(target: cst.AssignTarget) -> bool:
+    return isinstance(target.target, cst.Name)
 
 
 def in_other_files(facts: Facts, calls: Iterable[cst.Call]) -> set[Function]:

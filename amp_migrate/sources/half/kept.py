@@ -69,11 +69,20 @@ class Kept:
         """True where no training step can run after a statement."""
         if not self._backwards or statement.function in seen or self._may_follow(statement):
             return False
-        callers = self.facts.calls.callers(statement.function)
         if statement.function.is_module:
             return True
+        runs = self._run_by(statement.function)
         seen |= {statement.function}
-        return bool(callers) and all(self.is_after_training(site.statement, seen) for site in callers)
+        return bool(runs) and all(self.is_after_training(one, seen) for one in runs)
+
+    def _run_by(self, function: Function) -> list[Statement]:
+        """The statements that call a function, or have `apply` call it; none where it may be called out of sight."""
+        uses = self.facts.calls.value_uses(function)
+        calls = [self.facts.tree.parents.get(self.facts.tree.parents[use]) for use in uses]
+        if not all(isinstance(call, cst.Call) and called_name(call) == "apply" for call in calls):
+            return []
+        sites = [site.statement for site in self.facts.calls.callers(function)]
+        return [*sites, *map(self.facts.tree.statement_of, uses)]
 
     def _leaves(self, first: Statement, last: Statement) -> bool:
         """True where a `return` stands between two statements of one function."""

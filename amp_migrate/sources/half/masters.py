@@ -30,6 +30,7 @@ from amp_migrate.sources.half.scale import Scaling
 from amp_migrate.sources.optimizers import parameters_of
 
 _COPYING = frozenset("clone float detach deepcopy Parameter Variable copy".split())
+_UNKNOWN_USE = "this use of a master copy, or of scaled gradients, is not understood"
 _CARRYING = frozenset(
     "copy_ div_ mul_ zero_ detach_ detach clone float half to type_as type new new_empty zeros_like empty_like size "
     "Variable Parameter zip list len range resize_ requires_grad_ no_grad parameters all set_grad_enabled".split()
@@ -128,6 +129,8 @@ class Masters:
     def _optimizer(self, statement: Statement, call: cst.Call) -> None:
         """The copies that an optimizer is given become the parameters of the model again."""
         for part in walk(call):
+            if isinstance(part, cst.NamedExpr) and self._is_list(part):
+                raise Refusal("AMP936", part, _UNKNOWN_USE)
             if isinstance(part, (cst.Name, cst.Attribute, cst.ListComp)) and self._is_list(part):
                 if not self.facts.tree.is_label(part):
                     self._as_parameters(part, statement.function)
@@ -184,7 +187,7 @@ class Masters:
         if saved is not None:
             message = f"{self.facts.text(saved)} are master copies in a checkpoint, and what loads it needs them"
             raise Refusal("AMP936", saved, message)
-        raise Refusal("AMP936", statement.node, "this use of a master copy, or of scaled gradients, is not understood")
+        raise Refusal("AMP936", statement.node, _UNKNOWN_USE)
 
     def _saved_in(self, statement: Statement) -> cst.BaseExpression | None:
         """The copies in `torch.save({"model": ..., "masters": masters}, path)`."""

@@ -6,7 +6,7 @@ tells them apart: `x.parameters()`, `x.train()`, a class of `torch.nn`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -24,13 +24,17 @@ _NO_MODULES = ("torch.nn.functional", "torch.nn.Parameter", "torch.nn.parameter"
 class Modules:
     """Modules by the objects they may be; `trained` are those of which a stepped optimizer has the parameters."""
 
-    def __init__(self, facts: Facts, optimizers: list[tuple[Statement, cst.Call]]) -> None:
+    def __init__(
+        self, facts: Facts, optimizers: list[tuple[Statement, cst.Call]], models: Iterable[cst.BaseExpression] = ()
+    ) -> None:
+        """`models` are trained as well, whoever has their parameters."""
         self.facts = facts
-        self.trained = self._objects(
+        given = [
             receiver for _, call in optimizers for arg in call.args for receiver in parameters_of(facts, arg.value)
-        )
+        ]
+        self.trained = self._objects((*given, *models))
         self._applied = self._applied_to()
-        self.modules = self.trained | self._objects(self._used_as_modules()) | self._applied
+        self.modules = self.trained | self._objects(self._used_as_modules()) | self._applied.keys()
 
     def is_module(self, node: cst.BaseExpression) -> bool:
         """True where an expression may mean a module, or a part of one."""
@@ -84,7 +88,12 @@ class Modules:
                 owners = self.facts.objects.objects(call.func.value)
                 return any(self._is_part_of(owner, wholes, seen | {one}) for owner in owners)
             current = current.holder
-        return one in self._applied
+        return any(
+            self._is_part_of(owner, wholes, seen | {one})
+            or any(is_field_of(whole, frozenset({owner})) for whole in wholes)
+            for model in self._applied.get(one, ())
+            for owner in self.facts.objects.objects(model)
+        )
 
     def _is_made_here(self, one: Object) -> bool:
         """True for `nn.Linear(...)`, and for instances of classes of the unit that derive from a module."""
@@ -110,19 +119,19 @@ class Modules:
                 if part.func.attr.value in _OF_MODULES:
                     yield part.func.value
 
-    def _applied_to(self) -> ObjectSet:
-        """The parameters of the functions that `apply` of some object runs on every module of it."""
-        found: set[Object] = set()
+    def _applied_to(self) -> dict[Object, list[cst.BaseExpression]]:
+        """The parameters of what `apply` of some objects runs on each of their modules, with those objects."""
+        found: dict[Object, list[cst.BaseExpression]] = {}
         for part, _ in self.facts.tree.every(cst.Call):
-            if called_name(part) == "apply" and len(part.args) == 1:
-                function = self.facts.objects.function_named(part.args[0].value)
+            if called_name(part) == "apply" and len(part.args) == 1 and isinstance(part.func, cst.Attribute):
+                function = self.facts.objects.function_handed_over(part.args[0].value)
                 if function is not None and function.parameters:
                     variable = self.facts.names.variable_at(function.parameters[-1].name)
-                    if variable is not None:
-                        found |= self.facts.objects.variable_objects(variable)
-        return frozenset(found)
+                    for one in self.facts.objects.variable_objects(variable) if variable is not None else ():
+                        found.setdefault(one, []).append(part.func.value)
+        return found
 
-    def _objects(self, nodes: Iterator[cst.BaseExpression]) -> ObjectSet:
+    def _objects(self, nodes: Iterable[cst.BaseExpression]) -> ObjectSet:
         return frozenset(one for node in nodes for one in self.facts.objects.objects(node) if one.kind != "display")
 
 

@@ -5,6 +5,8 @@ half. So the casts go: what the option alone casts stays what it was, everything
 
 if args.fp16: x = x.half()              goes
 x = x.half()                            x = x.float(): x may hold integers
+if args.fp16: x = x.half()              x = x.float(), in any case
+else: x = x.float()
 kind = torch.half if fp16 else None     kind = None
 x.to(torch.half)                        x.to(torch.float)
 """
@@ -22,7 +24,10 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering, Recognition
 from amp_migrate.plan.regions.tensors import leaves_torch
 from amp_migrate.plan.roles import Roles
-from amp_migrate.sources.half.arms import OF_PRECISION
+from amp_migrate.sources.copies import stays_a_copy
+from amp_migrate.sources.floating import is_floating
+from amp_migrate.sources.half.arms import OF_PRECISION, edited_guards
+from amp_migrate.sources.half.module_casts import take_out
 from amp_migrate.sources.half_inputs.given import Given
 from amp_migrate.sources.half_inputs.half_models import forwards_in_half, models_in_half, running_in_half
 from amp_migrate.sources.half_types import HalfTypes, is_half_call
@@ -66,6 +71,8 @@ class _HalfInputs:
         self._fold_choices()
         self._drop_guarded()
         self._lower_others()
+        edited = edited_guards(facts, self.sites)
+        self.lowering.edited = [statement for statement in edited if statement not in self.lowering.arms]
 
     def _leave(self, in_half: Given, roles: Roles, forwards: list[tuple[cst.Call, Statement]]) -> None:
         """Leave what feeds a model in half as it is: autocast takes it as well. Forwards outside of autocast do not,
@@ -96,10 +103,10 @@ class _HalfInputs:
                     self.sites.append(part)
 
     def _drop_guarded(self) -> None:
-        """`if args.fp16: x = x.half()`, and `x = to_half(x)` by a helper."""
+        """`if args.fp16: x = x.half()`, and `x = to_half(x)` by a helper. With an `else`, there are arms to compare."""
         for statement in dict.fromkeys(self.parts.values()):
             outer = statement.block.owner
-            if outer is None or not isinstance(outer.node, cst.If) or statement.block.arm != "body":
+            if outer is None or not isinstance(outer.node, cst.If) or outer.node.orelse is not None:
                 continue
             if OF_PRECISION.search(self.facts.text(outer.node.test)) and self._only_casts(statement):
                 self.lowering.removed.append(statement)
@@ -140,11 +147,23 @@ class _HalfInputs:
                 continue
             if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and is_half_call(part):
                 if not leaves_torch(self.facts, part):
-                    self.lowering.renamed[part.func] = "float"
-                    self.sites.append(part)
+                    self._make_float(part, part.func, statement)
             elif isinstance(part, cst.BaseExpression) and self.types.is_one(part) and not self._is_asked_for(part):
                 self.lowering.replaced[part] = self.types.of_float32(part)
                 self.sites.append(part)
+
+    def _make_float(self, cast: cst.Call, func: cst.Attribute, statement: Statement) -> None:
+        """A cast of what is certainly in float32 goes, but for one with a counterpart in another arm."""
+        self.sites.append(cast)
+        outer = statement.block.owner
+        has_other_arm = outer is not None and len(outer.blocks) > 1
+        is_float32 = is_floating(self.facts, func.value)
+        if stays_a_copy(self.facts, self.lowering, statement, cast, is_float32=is_float32):
+            return
+        if is_float32 and not has_other_arm:
+            take_out(self.lowering, statement, cast, func.value)
+        else:
+            self.lowering.renamed[func] = "float"
 
     def _is_gone(self, part: cst.CSTNode, statement: Statement) -> bool:
         gone = [*self.lowering.removed, *self.lowering.arms]

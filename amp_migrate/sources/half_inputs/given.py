@@ -78,22 +78,12 @@ class Given:
         that a call makes.
         """
         for arg in call.args:
-            function = self._function_handed_over(arg.value)
+            function = self.facts.objects.function_handed_over(arg.value)
             if function is not None:
                 yield function
         for made in self.facts.objects.classes_made(call):
             found = (self.facts.objects.method_of(made, name) for name in _OF_ELEMENTS)
             yield from (method for method in found if method is not None)
-
-    def _function_handed_over(self, node: cst.BaseExpression) -> Function | None:
-        """`join`, and `self.join` in a method."""
-        if not isinstance(node, (cst.Name, cst.Attribute)):
-            return None
-        around = self.facts.tree.function_of(node)
-        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and around.owner is not None:
-            if around.is_method and node.value.value == around.parameters[0].name.value:
-                return self.facts.objects.method_of(around.owner, node.attr.value)
-        return self.facts.objects.function_named(node)
 
     def _follow_from_outside(self, path: Path, function: Function, *, is_in_helper: bool) -> None:
         """A parameter comes from the callers, a global name from its module, an attribute from the methods of its

@@ -12,9 +12,10 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Function, Statement
-from amp_migrate.plan.roles import NOT_FORWARD, Roles
+from amp_migrate.plan.roles import Roles
 from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.half_types import is_half_call
+from amp_migrate.vocabulary import NOT_FORWARD
 
 Models = list[tuple[cst.BaseExpression, Function]]
 

@@ -24,6 +24,7 @@ from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
 from amp_migrate.sources.plain.losses import find_losses, read_backwards
 from amp_migrate.sources.plain.optimizers import Optimizers
 from amp_migrate.sources.plain.shared_parameters import shared_parameters
+from amp_migrate.sources.plain.unread_switch import unread_switches
 from amp_migrate.sources.plain.unseen_makers import made_out_of_sight
 from amp_migrate.sources.states import add_states
 
@@ -55,7 +56,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     if refusals:
         return found, refusals
     try:
-        conditions = devices.conditions()
+        conditions = [*devices.conditions(), *unread_switches(facts, optimizers, losses)]
         devices.check_losses()
         found.setups.extend(_setups(facts, optimizers))
         found.backwards.extend(read_backwards(facts, optimizers, losses))

@@ -501,9 +501,8 @@ class Devices:
         quote = self.facts.quote(device)
         formula = unknown(("device", self.facts.identity.key(device) or device))
         test = f".type == {quote}cuda{quote}"
-        if is_string or self._is_string_by_default(device):
-            return Condition(device, formula, prefix="torch.device(", suffix=f"){test}")
-        return Condition(device, formula, suffix=test)
+        is_name = is_string or self._is_string_by_default(device)
+        return Condition(device, formula, suffix=test, is_device_name=is_name)
 
     def _is_string_by_default(self, device: cst.BaseExpression) -> bool:
         """True where the optimizer's function knows the device by a parameter `device="cpu"`, whatever callers give."""

@@ -9,6 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Statement, called_name, walk
 from amp_migrate.sources.plain.own_optimizers import has_param_groups
@@ -33,6 +34,7 @@ class Optimizers:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self._building: Answers[cst.Call, bool] = Answers(False)
         self.steps: list[tuple[cst.Call, Statement]] = []
         self.unknown: list[cst.Call] = []
         stepped: set[Object] = set()
@@ -180,7 +182,10 @@ class Optimizers:
         return one.kind == "call" and isinstance(one.origin, cst.Call) and self._builds(one.origin)
 
     def _builds(self, call: cst.Call) -> bool:
-        """True for a call that builds an optimizer."""
+        """True for a call that builds an optimizer. A lambda that calls itself for it builds none."""
+        return self._building.to(call, lambda: self._is_built_by(call))
+
+    def _is_built_by(self, call: cst.Call) -> bool:
         made = self.facts.objects.classes_made(call)
         if made:
             return any(self._derives_from_optimizer(owner) for owner in made)
