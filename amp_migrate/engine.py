@@ -64,11 +64,6 @@ class Outcome:
         """Names of other local modules, whose code decides whether the training survives half precision."""
         return frozenset(self.refusal.unread if self.refusal is not None else ())
 
-    @property
-    def is_unreadable(self) -> bool:
-        """True where a file of the unit does not parse."""
-        return self.refusal is None and any(result.status == "error" for result in self.results)
-
 
 def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
     """Migrate the files of one unit, all of them or none. Never raises for bad input: the Results say what is wrong.
@@ -136,6 +131,13 @@ class _Migration:
         self.form = ""
 
     def run(self) -> Outcome:
+        """The outcome. What we write and cannot be read is a bug of ours."""
+        try:
+            return self._run_whole()
+        except Unparsable as error:
+            return self._broken(f"the output does not parse: {error.finding.message}")
+
+    def _run_whole(self) -> Outcome:
         """The outcome; what prevents the migration of a plain loop may be none of its program's business."""
         outcome = self._run_apart()
         if outcome.refusal is None or self.form != PLAIN:
@@ -212,10 +214,7 @@ class _Migration:
         """Nothing but what never runs goes: native AMP is there already."""
         edits = Edits()
         emit_cleanup(switch, edits)
-        try:
-            after = self._applied(edits, found)
-        except Unparsable as error:
-            return self._broken(f"the output does not parse: {error.finding.message}")
+        after = self._applied(edits, found)
         new = new_violations(after, self.facts)
         if new:
             return self._broken(new[0])
@@ -231,10 +230,7 @@ class _Migration:
         for root in spellings.without_torch:
             add_torch_import(self.facts, root, found, edits)
         printed = print_plans(self.facts, plans) if self.options.prints_plans else ""
-        try:
-            after = self._applied(edits, found)
-        except Unparsable as error:
-            return self._broken(f"the output does not parse: {error.finding.message}")
+        after = self._applied(edits, found)
         if self.form == PLAIN:
             self.facts = self.written  # what was out of sight has to be right as well
         problems = self._problems(after, plans)

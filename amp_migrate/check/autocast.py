@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.check.scalers import Scalers, autocast_items
+from amp_migrate.check.regions import autocast_items
+from amp_migrate.check.scalers import Scalers
 from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name

@@ -11,7 +11,7 @@ from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
 from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.exports import is_exported, names_in_all
-from amp_migrate.facts.tree import Statement
+from amp_migrate.facts.tree import Statement, walk
 from amp_migrate.facts.variables import Variable
 
 _ALWAYS_THERE = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__spec__", "__path__", "__class__"}
@@ -122,8 +122,16 @@ def _read_too_early(facts: Facts) -> Iterator[tuple[Variable, cst.Name]]:
             continue  # parameters, globals
         for load in variable.loads:
             at = facts.tree.statement_of(load)
-            if at.function is function and all(at.order < one.order for one in bound) and not _in_one_loop(at, bound):
+            is_above = all(at.order < one.order or (at is one and _reads_first(one)) for one in bound)
+            if at.function is function and is_above and not _in_one_loop(at, bound):
                 yield variable, load
+
+
+def _reads_first(statement: Statement) -> bool:
+    """True for `x = x.float()`, which reads x before it gives it a value."""
+    return isinstance(statement.node, (cst.Assign, cst.AugAssign)) and not any(
+        isinstance(part, (cst.NamedExpr, cst.Lambda)) for part in walk(statement.node)
+    )
 
 
 def _in_one_loop(at: Statement, bound: list[Statement]) -> bool:

@@ -12,6 +12,7 @@ from amp_migrate.check.unseen import Unseen
 from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.elements import are_different_elements, is_other_element
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
@@ -23,11 +24,12 @@ _SCALERS = frozenset(("GradScaler", "ShardedGradScaler"))
 class Event:
     """One thing that a statement does to gradients.
 
-    `kind` is backward, plain backward, unscale, step, update, bare step, clip or unseen; `optimizer` the key of the
-    optimizer that it is about, where it is about one; `scaler` what it calls. `each` marks a statement in a loop over
-    optimizers: every round is about another one; and one that several holders of optimizers share. An update with a
-    `value` sets the scale, and needs nothing to have been stepped. Unseen is what other files may do to the optimizers
-    of a scaler that they are given.
+    `kind` is backward, plain backward, unknown backward, unscale, step, update, bare step, own step, clip, zero_grad or
+    unseen; `optimizer` the key of the optimizer that it is about, where it is about one; `scaler` what it calls. `each`
+    marks a statement in a loop over optimizers: every round is about another one; and one that several holders of
+    optimizers share. An update with a `value` sets the scale, and needs nothing to have been stepped. An own step is
+    that of an optimizer that no scaler is ever given. Unseen is what other files may do to the optimizers of a scaler
+    that they are given.
     """
 
     kind: str
@@ -127,7 +129,7 @@ class Scalers:
             return None
         method = func.attr.value
         if method == "backward":
-            scaled = next((one for one in self._losses(call) if self._is_scaled(one)), None)
+            scaled = next((one for one in self._losses(call) if self.is_scaled(one)), None)
             if scaled is None:
                 return None
             scaler = self._scaler_of(scaled)
@@ -188,15 +190,26 @@ class Scalers:
             return Event("clip", call)
         if not isinstance(func, cst.Attribute):
             return None
-        if func.attr.value == "backward" and not self._is_own(call) and self._is_plain(call):
-            return Event("plain backward", call)
+        if func.attr.value == "backward" and not self._is_own(call):
+            if self._is_plain(call):
+                return Event("plain backward", call)
+            is_open = self.whole and not any(map(self.is_scaled, self._losses(call)))
+            return Event("unknown backward", call) if is_open else None
+        if func.attr.value == "zero_grad":
+            return Event("zero_grad", call)
         if func.attr.value == "step" and not call.args and not self.is_scaler(func.value):
-            objects = self.facts.objects.objects(func.value)
-            for key, known in self._optimizers.items():
-                is_other = are_different_elements(self.facts.objects, self._named[key], func.value)
-                if objects and objects <= known and not is_other:
-                    return Event("bare step", call, key)
+            return self._step_without_scaler(call, func.value)
         return None
+
+    def _step_without_scaler(self, call: cst.Call, optimizer: cst.BaseExpression) -> Event | None:
+        objects = self.facts.objects.objects(optimizer)
+        for key, known in self._optimizers.items():
+            is_other = are_different_elements(self.facts.objects, self._named[key], optimizer)
+            if objects and objects <= known and not is_other:
+                return Event("bare step", call, key)
+        known = frozenset().union(*self._optimizers.values())
+        is_own = objects and not objects & known and all(_makes_optimizer(self.facts, one.origin) for one in objects)
+        return Event("own step", call) if is_own and self.whole else None
 
     def _unseen_event(self, call: cst.Call, unseen: Unseen) -> Event | None:
         if self._is_own(call) or self.facts.objects.classes_made(call):
@@ -231,27 +244,30 @@ class Scalers:
         if len(made) == 1:
             self._key(*made.values())
 
-    def _is_scaled(self, node: cst.BaseExpression) -> bool:
-        """`scaler.scale(loss)`, or a name that is bound to it."""
-        if isinstance(node, cst.Name):
-            values = self.facts.objects.values_of(node)
-            return bool(values) and all(isinstance(value, cst.Call) and self._is_scaled(value) for value in values)
-        scaler = _scaled_with(node)
-        return scaler is not None and self.is_scaler(scaler)
+    def is_scaled(self, node: cst.BaseExpression) -> bool:
+        """`scaler.scale(loss)`, or a name that is bound to nothing else."""
+        scalers = [_scaled_with(value) for value in self._meant([node])]
+        return bool(scalers) and all(scaler is not None and self.is_scaler(scaler) for scaler in scalers)
 
     def _scaler_of(self, node: cst.BaseExpression) -> ObjectSet:
         """The scaler of a scaled loss."""
-        if isinstance(node, cst.Name):
-            found = [self._scaler_of(value) for value in self.facts.objects.values_of(node)]
-            return frozenset().union(*found)
-        scaler = _scaled_with(node)
-        return self.facts.objects.objects(scaler) if scaler is not None else frozenset()
+        scalers = [_scaled_with(value) for value in self._meant([node])]
+        return frozenset().union(*(self.facts.objects.objects(one) for one in scalers if one is not None))
+
+    def _meant(self, nodes: list[cst.BaseExpression]) -> list[cst.BaseExpression]:
+        """What names are bound to, through other names; a name alone where nothing is known."""
+        values = each_once(nodes, self._values)
+        return [one for one in values if not isinstance(one, cst.Name) or not self._values(one)]
+
+    def _values(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        return self.facts.objects.values_of(node) if isinstance(node, cst.Name) else []
 
     def _is_plain(self, call: cst.Call) -> bool:
         """True where every value that a loss may have is known, and none is a scaled one."""
         assert isinstance(call.func, cst.Attribute)
         node = call.func.value
-        values = self.facts.objects.values_of(node) if isinstance(node, (cst.Name, cst.Attribute)) else [node]
+        given = self.facts.objects.values_of(node) if isinstance(node, (cst.Name, cst.Attribute)) else [node]
+        values = self._meant(given)
         calls = [part for value in values for part in walk(value) if isinstance(part, cst.Call)]
         is_engine = bool(call.args) and any(called_name(value)[:1].isupper() for value in calls if value in values)
         return bool(values) and not is_engine and all(called_name(call) != "scale" for call in calls)
@@ -323,26 +339,3 @@ def _makes_optimizer(facts: Facts, call: object) -> bool:
     dotted = facts.names.dotted(call.func) or "" if isinstance(call, cst.Call) else ""
     module, _, name = dotted.rpartition(".")
     return module == "torch.optim" and name[:1].isupper()
-
-
-def autocast_items(facts: Facts, statement: Statement) -> Iterator[cst.Call]:
-    """The autocast calls among the items of a `with` that can switch it on."""
-    if isinstance(statement.node, cst.With):
-        for item in statement.node.items:
-            call = item.item
-            if isinstance(call, cst.Call) and (facts.names.dotted(call.func) or "").split(".")[-1] == "autocast":
-                if all(source_key(value) != "False" for value in _enabled(facts, call)):
-                    yield call
-
-
-def _enabled(facts: Facts, call: cst.Call) -> Iterator[cst.BaseExpression]:
-    """The `enabled` of an autocast: by keyword, or first in torch.cuda.amp and torch.cpu.amp."""
-    is_first = (facts.names.dotted(call.func) or "").split(".")[-2:] == ["amp", "autocast"]
-    by_device = (facts.names.dotted(call.func) or "").startswith(("torch.cuda.", "torch.cpu."))
-    for number, arg in enumerate(call.args):
-        if arg.keyword is not None:
-            is_enabled = arg.keyword.value == "enabled"
-        else:
-            is_enabled = number == 0 and is_first and by_device
-        if is_enabled:
-            yield arg.value

@@ -1,8 +1,8 @@
-"""The life of an optimizer's gradients, along every path: none, plain, scaled, unscaled, stepped.
+"""The life of an optimizer's gradients, along every path: none, plain, scaled, stale, unscaled, stepped.
 
-    backward   none, plain, updated -> scaled      unscale_   scaled -> unscaled
-    step       -> stepped                          update     -> updated
-    a backward of a loss that is not scaled  none -> plain
+    backward   none, plain, stale, updated -> scaled      unscale_   scaled -> unscaled
+    step       -> stepped                                 update     stepped -> updated, scaled -> stale
+    a backward of a loss that is not scaled  none -> plain         zero_grad  plain, updated -> none
 
 GradScaler raises for some of the other moves ([T2.13:torch/amp/grad_scaler.py]) and silently computes nonsense
 for the rest: a clip of scaled gradients, a backward between unscale_ and step.
@@ -10,10 +10,12 @@ for the rest: a clip of scaled gradients, a backward between unscale_ and step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from amp_migrate.check.scalers import Event, Scalers, autocast_items
+from amp_migrate.check.clips import clipped
+from amp_migrate.check.regions import autocast_items
+from amp_migrate.check.scalers import Event, Scalers
 from amp_migrate.check.violation import Kind, Violation, violation
 from amp_migrate.check.world import World
 from amp_migrate.facts import Facts
@@ -22,6 +24,15 @@ from amp_migrate.facts.tree import JUMPS, Function, Statement
 
 State = tuple[str, ...]
 _MOST_STATES = 200_000
+_MOVES = {
+    "backward": {"none": "scaled", "plain": "mixed", "stale": "scaled", "updated": "scaled"},
+    "plain backward": {"none": "plain", "updated": "plain", "scaled": "mixed"},
+    "zero_grad": {"plain": "none", "mixed": "none", "updated": "none"},
+    "update": {"stepped": "updated", "scaled": "stale", "unscaled": "none", "unknown": "none"},
+    "update to a value": {"stepped": "updated", "unscaled": "none", "unknown": "none"},
+}
+# Where some optimizers are not the scaler's, a loss that is not scaled may be theirs.
+_APART = {"backward": {"plain": "scaled"}, "plain backward": {"scaled": "scaled"}}
 # A function with all of them is a training step, and whoever calls it calls it again and again.
 _PROTOCOL = frozenset(("backward", "step", "update"))
 
@@ -80,12 +91,14 @@ class _Walk:
         self.facts = facts
         self.scalers = scalers
         self.optimizers = scalers.optimizers
+        self._clips: dict[Event, set[str]] = {}
         self.whole = whole
         busy = scalers.functions
         inlined = {one for one in facts.calls.reachable(root) if facts.calls.reaches(one, busy.__contains__)}
         kinds = {event.kind for at, events in scalers.events.items() if at.function in inlined for event in events}
         if not any(scalers.of_kind("step")) and "bare step" in kinds:
             kinds.add("step")
+        self.is_all_scaled = whole and "own step" not in kinds
         self.is_complete = whole or kinds >= _PROTOCOL or (kinds >= _PROTOCOL - {"update"} and scalers.never_updated)
         self.graph = Graph(
             facts,
@@ -101,7 +114,7 @@ class _Walk:
         fresh: State = tuple("none" for _ in self.optimizers)
         stack = [(self.graph.start, self.graph.no_conditions, tuple(first for _ in self.optimizers))]
         seen = set(stack)
-        stepping: dict[Event, set[str]] = {}
+        met: dict[Event, set[State]] = {}
         while stack and len(seen) < _MOST_STATES:
             point, conditions, state = stack.pop()
             if point.statement in self.scalers.created_at:
@@ -109,8 +122,7 @@ class _Walk:
             elif point.statement in self.scalers.built_at:
                 state = self._moved(state, self.scalers.built_at[point.statement], "none")
             for event in self.scalers.events.get(point.statement, []) if point.statement is not None else ():
-                if event.kind == "step" and event.optimizer is not None and not event.each:
-                    stepping.setdefault(event, set()).add(state[self.optimizers.index(event.optimizer)])
+                met.setdefault(event, set()).add(state)
                 problem = self._problem(event, state, point)
                 if problem is not None:
                     yield violation(self.facts, problem[0], event.node, problem[1])
@@ -123,7 +135,18 @@ class _Walk:
                 if following not in seen:
                     seen.add(following)
                     stack.append(following)
-        # Only where another step of the optimizer follows a backward are its backwards in sight.
+        yield from self._steps_again(met)
+        yield from self._steps_alone(met)
+
+    def _steps_again(self, met: Mapping[Event, set[State]]) -> Iterator[Violation]:
+        """Second steps on the same gradients. Only where another step of the optimizer follows a backward are its
+        backwards in sight.
+        """
+        stepping = {
+            event: {state[self.optimizers.index(event.optimizer)] for state in states}
+            for event, states in met.items()
+            if event.kind == "step" and event.optimizer is not None and not event.each
+        }
         in_sight = {event.optimizer for event, states in stepping.items() if states & {"scaled", "unscaled"}}
         for event, states in stepping.items():
             if event.optimizer in in_sight and "updated" in states and states <= {"none", "updated"}:
@@ -131,6 +154,17 @@ class _Walk:
                     f"{event.optimizer} steps once more on the same gradients, and scaler.step unscales them again"
                 )
                 yield violation(self.facts, "step twice", event.node, message)
+
+    def _steps_alone(self, met: Mapping[Event, set[State]]) -> Iterator[Violation]:
+        """Steps of optimizers that no scaler knows, where all losses are scaled: theirs are as well."""
+        if any(event.kind in ("plain backward", "unknown backward") for event in met):
+            return
+        for event, states in met.items():
+            if event.kind == "own step" and any(set(state) - {"none", "unknown"} for state in states):
+                name = self.facts.text(event.node.func)
+                yield violation(
+                    self.facts, "bare step", event.node, f"{name}() on scaled gradients, without the scaler"
+                )
 
     def _matters(self, statement: Statement, inlined: set[Function]) -> bool:
         """True for an `if` that decides whether something happens to gradients, or where control goes on."""
@@ -145,34 +179,41 @@ class _Walk:
 
     def _problem(self, event: Event, state: State, point: Point) -> tuple[Kind, str] | None:
         if event.kind == "backward":
-            if self._under_autocast(point):
-                return "backward under autocast", "this backward runs inside an autocast region"
-            if "unscaled" in state and len(self.optimizers) == 1:
-                return "backward after unscale_", "this backward adds scaled gradients to unscaled ones"
-            if "stepped" in state and len(self.optimizers) == 1:
-                return "backward without update", "no update() since the last step"
-            return None
+            return self._problem_of_backward(event, state, point)
         if event.kind == "clip":
-            if "scaled" in state and not {"unscaled", "stepped", "unknown"} & set(state):
+            clipped = [one for key, one in self._of(state) if key in self._clipped(event)]
+            if set(clipped) & {"scaled", "stale", "mixed"} and not {"unscaled", "stepped", "unknown"} & set(clipped):
                 return "clip of scaled gradients", "gradients are clipped before they are unscaled"
             return None
         if event.kind == "update":
             concerned = {one for key, one in self._of(state) if key in self.scalers.concerned(event)}
             if (
                 not event.has_value
-                and concerned <= {"none", "plain", "scaled", "updated"}
+                and concerned <= {"none", "plain", "scaled", "stale", "mixed", "updated"}
                 and not self._steps_in_turn(event)
             ):
                 return "update without step", "update() with nothing stepped or unscaled"
             return None
-        if event.optimizer is None or event.kind == "unseen":
+        if event.optimizer is None or event.kind == "unseen" or event.each:
             return None
-        mine = state[self.optimizers.index(event.optimizer)]
-        name = event.optimizer
-        if event.each:
-            return None
-        if event.kind in ("unscale", "step") and mine == "plain" and len(self.optimizers) == 1:
-            return "plain backward", f"{name} has gradients of a loss that the scaler did not scale"
+        return self._problem_of_optimizer(event, event.optimizer, state[self.optimizers.index(event.optimizer)])
+
+    def _problem_of_backward(self, event: Event, state: State, point: Point) -> tuple[Kind, str] | None:
+        if self._under_autocast(point):
+            return "backward under autocast", "this backward runs inside an autocast region"
+        if "unscaled" in state and len(self.optimizers) == 1:
+            return "backward after unscale_", "this backward adds scaled gradients to unscaled ones"
+        if "stepped" in state and len(self.optimizers) == 1:
+            return "backward without update", "no update() since the last step"
+        return None
+
+    def _problem_of_optimizer(self, event: Event, name: str, mine: str) -> tuple[Kind, str] | None:
+        """What is wrong with an unscale_ or a step of one optimizer."""
+        if event.kind in ("unscale", "step"):
+            if mine == "mixed" or (mine == "plain" and (self.whole or len(self.optimizers) == 1)):
+                return _plain(name)
+            if mine == "stale":
+                return "update between steps", f"update() after {name} got its gradients, and before it steps"
         if event.kind == "unscale":
             if mine == "unscaled":
                 return "unscale_ twice", f"the gradients of {name} are unscaled already"
@@ -180,22 +221,24 @@ class _Walk:
                 return "unscale_ after step", f"{name} has stepped already"
         if event.kind == "step" and mine == "stepped":
             return "step twice", f"{name} has stepped since the last update()"
-        if event.kind == "bare step" and mine in ("scaled", "unscaled"):
+        if event.kind == "bare step" and mine in ("scaled", "stale", "mixed", "unscaled"):
             return "bare step", f"{name} steps without the scaler, on {mine} gradients"
-        if event.kind == "bare step" and mine == "stepped":
+        if event.kind == "bare step" and mine in ("stepped", "updated"):
             return "bare step", f"{name} steps again, without the scaler"
         return None
 
+    def _clipped(self, event: Event) -> set[str]:
+        """The optimizers whose gradients a clip clips; all of them where it does not say."""
+        if event not in self._clips:
+            self._clips[event] = clipped(self.facts, self.scalers, event.node) or set(self.optimizers)
+        return self._clips[event]
+
     def _after(self, event: Event, state: State) -> State:
         concerned = self.scalers.concerned(event)
-        if event.kind == "backward":
-            return self._moved(state, concerned, "scaled", ("none", "plain", "updated"))
-        if event.kind == "plain backward":
-            return self._moved(state, concerned, "plain", ("none", "updated"))
-        if event.kind == "update":
-            return self._moved(
-                self._moved(state, concerned, "updated", ("stepped",)), concerned, "none", ("unscaled", "unknown")
-            )
+        if event.kind in _MOVES:
+            kind = "update to a value" if event.has_value else event.kind
+            following = _MOVES[kind] if self.is_all_scaled else {**_MOVES[kind], **_APART.get(kind, {})}
+            return tuple(following.get(one, one) if key in concerned else one for key, one in self._of(state))
         moves = {"unscale": "unscaled", "step": "stepped", "bare step": "none", "unseen": "unknown"}
         return self._moved(state, concerned, moves[event.kind]) if event.kind in moves else state
 
@@ -217,3 +260,7 @@ class _Walk:
 
     def _under_autocast(self, point: Point) -> bool:
         return any(any(autocast_items(self.facts, outer)) for outer in point.trail()[:-1])
+
+
+def _plain(optimizer: str) -> tuple[Kind, str]:
+    return "plain backward", f"{optimizer} has gradients of a loss that the scaler did not scale"

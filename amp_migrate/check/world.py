@@ -7,18 +7,23 @@ from functools import cached_property
 
 import libcst as cst
 
+from amp_migrate.check.regions import autocast_items, enabled_of
 from amp_migrate.check.scalers import Scalers
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, conjunction, disjunction, negation, source_key
+from amp_migrate.facts.implied import implied
 from amp_migrate.facts.paths import written_by
-from amp_migrate.facts.tree import Statement, argument_value, names_in, walk
+from amp_migrate.facts.tree import Statement, argument_value, called_name, names_in, walk
+
+_Answered = tuple[str, bool]  # a test, as text, and its answer
 
 
 class World:
     """What holds where there is a scaler and it is enabled.
 
-    Where the files are not `whole`, it is as well what every scaled backward stands under, as far as no loop changes
-    it: `if self.use_amp: scaler.scale(loss).backward()` says by what name mixed precision goes.
+    It is as well what every scaled backward stands under, as far as no loop changes it, if it is what autocast is
+    enabled by: `if self.use_amp: scaler.scale(loss).backward()` says by what name mixed precision goes. Where the files
+    are not `whole`, there may be no autocast in sight that says the same.
     """
 
     def __init__(self, facts: Facts, scalers: Scalers, *, whole: bool) -> None:
@@ -26,8 +31,8 @@ class World:
         self.scalers = scalers
         self._name_carriers()
         self._on = [*self._enabled(), self._made()]
-        if not whole:
-            self._on += self._common_guards()
+        common = self._common_guards()
+        self._on += [formula for key, formula in common.items() if not whole or key in self._of_autocasts]
 
     @property
     def is_empty(self) -> bool:
@@ -36,7 +41,7 @@ class World:
 
     def decide(self, test: cst.BaseExpression) -> bool | None:
         """The answer of a test in this world; None where it has no one answer."""
-        return True if self._asks_scaler(test) else self.facts.conditions.settled(test, self._about(test))
+        return self.facts.conditions.settled(test, self._about(test))
 
     def _about(self, test: cst.BaseExpression) -> Formula:
         """What of the world has to do with a test: all of it would be too many cases to try."""
@@ -69,18 +74,26 @@ class World:
                 yield self._formula(parent.test, holds=node is parent.body)
             node = parent
 
-    def _common_guards(self) -> list[Formula]:
+    def _common_guards(self) -> dict[_Answered, Formula]:
         guards = [self._guards(statement) for statement, _ in self.scalers.of_kind("backward")]
         common = set.intersection(*(set(one) for one in guards)) if guards else set()
-        return [guards[0][key] for key in sorted(common)]
+        return {key: guards[0][key] for key in sorted(common)}
 
-    def _guards(self, statement: Statement) -> dict[tuple[str, bool], Formula]:
-        """The tests that a statement stands under and that no loop around them changes, by text and answer."""
+    @cached_property
+    def _of_autocasts(self) -> set[_Answered]:
+        """The conditions that autocasts are given as `enabled`."""
+        calls = (call for one in self.facts.tree.all_statements() for call in autocast_items(self.facts, one))
+        return {(source_key(value), True) for call in calls for value in enabled_of(self.facts, call)}
+
+    def _guards(self, statement: Statement) -> dict[_Answered, Formula]:
+        """The tests that a statement stands under and that no loop around them changes, and what follows for their
+        parts, by text and answer.
+        """
         found = {}
         for outer in statement.path()[:-1]:
             if isinstance(outer.node, cst.If) and not names_in(outer.node.test) & _changing(outer):
-                holds = statement.arm_of(outer.node) == "body"
-                found[source_key(outer.node.test), holds] = self._formula(outer.node.test, holds=holds)
+                for part, holds in implied(outer.node.test, statement.arm_of(outer.node) == "body"):
+                    found[source_key(part), holds] = self._formula(part, holds=holds)
         return found
 
     def _formula(self, test: cst.BaseExpression, *, holds: bool) -> Formula:
@@ -88,19 +101,16 @@ class World:
         return formula if holds else negation(formula)
 
     def _name_carriers(self) -> None:
-        """In this world `scaler` is true and not None."""
+        """In this world `scaler` is true and not None, and so is `scaler.is_enabled()`."""
         always = conjunction(())
         for statement in self.facts.tree.all_statements():
             for test in _tests(self.facts, statement):
                 for part in walk(test):
-                    if isinstance(part, (cst.Name, cst.Attribute)) and not self.facts.tree.is_label(part):
+                    if isinstance(part, cst.Call) and called_name(part) == "is_enabled":
+                        self.facts.conditions.always.add(part)
+                    elif isinstance(part, (cst.Name, cst.Attribute)) and not self.facts.tree.is_label(part):
                         if self.scalers.is_scaler(part):
                             self.facts.conditions.carriers[part] = always
-
-    def _asks_scaler(self, test: cst.BaseExpression) -> bool:
-        return (
-            isinstance(test, cst.Call) and isinstance(test.func, cst.Attribute) and test.func.attr.value == "is_enabled"
-        )
 
 
 def _tests(facts: Facts, statement: Statement) -> Iterator[cst.BaseExpression]:

@@ -1,0 +1,171 @@
+"""One of the two programs that are compared: what holds scalers, regions, Apex's handle, and what Apex has wrapped."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection
+from functools import cached_property
+from typing import Any
+
+from amp_migrate.check.proof.about import about_precision
+from amp_migrate.check.proof.by_hand import loss_scales
+from amp_migrate.check.proof.flow import Carriers, Flow, key_of
+from amp_migrate.check.proof.kinds import COPIED
+from amp_migrate.check.proof.program import File, Program, Scope
+from amp_migrate.check.proof.trained import trained_models
+from amp_migrate.check.proof.worlds import Keys
+
+AUTOCASTS = (
+    "torch.autocast",
+    "torch.amp.autocast",
+    "torch.cuda.amp.autocast",
+    "torch.cpu.amp.autocast",
+    "torch.amp.autocast_mode.autocast",
+    "torch.cuda.amp.autocast_mode.autocast",
+)
+SCALERS = (
+    "torch.amp.GradScaler",
+    "torch.cuda.amp.GradScaler",
+    "torch.amp.grad_scaler.GradScaler",
+    "torch.cuda.amp.grad_scaler.GradScaler",
+)
+
+
+class Side:
+    """The files at `paths` are looked at, of all others only what these import."""
+
+    def __init__(self, program: Program, paths: Collection[str], new_to: Program | None = None) -> None:
+        self.program = program
+        self._new_to = new_to
+        self.flow = Flow(program, paths)
+        self.keys = Keys(self.flow)
+        self.scalers = Carriers(self.flow, _makes(SCALERS))
+        self.helpers = Carriers(self.flow, self._makes_helper)  # the state of which is that of a scaler
+        self.regions = Carriers(self.flow, _makes((*AUTOCASTS, "contextlib.nullcontext")))
+        self.region_makers = Carriers(
+            self.flow, self._is_region_maker, by_name=new_to is not None
+        )  # `autocast if args.amp else nullcontext`
+        self.handles = Carriers(self.flow, _is_handle, by_name=_may_have_apex(program))
+        all_that_go = (self.scalers, self.handles, self.regions, self.region_makers, self.helpers)
+        self.go = [one for one in all_that_go if not one.is_empty]  # with whatever hands it on
+        self.optimizers = Carriers(self.flow, self._wraps_optimizer)
+        self.models = Carriers(self.flow, lambda file, node: _is_call(file, node, ("FP16Model", "FP16_Module")))
+        self.sequences = Carriers(self.flow, self._casts_before)  # models behind a cast of their inputs
+        self.scales, self.scale_names = loss_scales(self.keys)  # that are made by hand
+        self.prepared = Carriers(self.flow, lambda file, node: False, self._given_to_apex())
+        self.come_to: dict[Scope, str | None] = {}  # what functions about precision are without it
+        self.erased: dict[Scope, Any] = {}  # functions in no world in particular
+        self.dropped: dict[Scope, set[str]] = {}  # parameters that only this side has
+        self.is_half = False  # where weights are half, casts to float32 belong to that as well
+
+    @cached_property
+    def about(self) -> set[Scope]:
+        """The functions that erasure may find something in."""
+        return about_precision(self)
+
+    @property
+    def words(self) -> set[str]:
+        """The names, attributes and keys of what holds a value of mixed precision."""
+        known = (*self.go, self.models, self.sequences, self.prepared)
+        return {word for one in known for word in one.words}
+
+    @cached_property
+    def trained(self) -> Carriers:
+        """What may hold a model that an optimizer trains."""
+        return trained_models(self.flow)
+
+    def carried(self, scope: Scope, node: ast.expr) -> str:
+        """`always` for what certainly holds a scaler or Apex's handle, `if on` where it may be None; else empty."""
+        for carriers in (self.scalers, self.handles):
+            if carriers.holds(scope, node):
+                return "if on" if carriers.may_be_none(scope, node) else "always"
+        return ""
+
+    def _given_to_apex(self) -> set[object]:
+        """What holds an optimizer that `amp.initialize` was given."""
+        found: set[object] = set()
+        for scope, one in (one for file in self.flow.files for one in file.calls):
+            if apex_name(scope.file, one.func) == "initialize":
+                given = [*one.args[1:2], *(each.value for each in one.keywords if each.arg == "optimizers")]
+                elements = [
+                    part for arg in given for part in (arg.elts if isinstance(arg, (ast.List, ast.Tuple)) else [arg])
+                ]
+                found |= {key_of(scope, part) for part in elements if isinstance(part, (ast.Name, ast.Attribute))}
+        return found
+
+    def _is_region_maker(self, file: File, node: ast.expr) -> bool:
+        is_named = self._new_to is not None and isinstance(node, (ast.Name, ast.Attribute))
+        return is_named and file.dotted(node) in AUTOCASTS
+
+    def _makes_helper(self, file: File, node: ast.expr) -> bool:
+        """True for an object of a class around a GradScaler that the original does not have."""
+        full = file.dotted(node.func) if isinstance(node, ast.Call) and self._new_to is not None else None
+        return full is not None and any(map(self._is_helper, self.flow.defined(full, file)))
+
+    def _is_helper(self, scope: Scope) -> bool:
+        if not isinstance(scope.node, ast.ClassDef) or not {"state_dict", "load_state_dict"} <= scope.bound.keys():
+            return False
+        old = self._new_to.files.get(scope.file.path) if self._new_to is not None else None
+        is_new = old is None or scope.name not in {one.name for one in old.classes}
+        calls = (one for one in ast.walk(scope.node) if isinstance(one, ast.Call))
+        return is_new and any(scope.file.called(one.func) in SCALERS for one in calls)
+
+    def _wraps_optimizer(self, file: File, node: ast.expr) -> bool:
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "wrap_optimizer":
+            return True
+        return apex_name(file, node.func) == "FP16_Optimizer" or self._is_own_wrapper(file, node.func)
+
+    def _casts_before(self, file: File, node: ast.expr) -> bool:
+        """True for `Sequential(tofp16(), model)`, and for Apex's `network_to_half(model)`, which is that."""
+        if is_behind_cast(file, node):
+            return True
+        if not _is_call(file, node, ("network_to_half",)):
+            return False
+        full = file.dotted(node.func) or ""  # type: ignore[attr-defined]
+        bodies = [ast.unparse(one.node) for one in self.flow.defined(full, file)]
+        return full.startswith("apex.") or any("Sequential" in one for one in bodies)
+
+    def _is_own_wrapper(self, file: File, func: ast.expr) -> bool:
+        """True for a class that steps for an optimizer and makes the backward as well."""
+        full = file.dotted(func)
+        found = self.flow.defined(full, file) if full is not None else []
+        methods = {name for one in found for name in one.bound} if found else set()
+        return {"backward", "step"} <= methods and "forward" not in methods
+
+
+def _may_have_apex(program: Program) -> bool:
+    return any(b"apex" in file.source for file in program.files.values())
+
+
+def apex_name(file: File, node: ast.expr) -> str:
+    """The last name of what is Apex's, or a copy of it; empty for everything else."""
+    full = file.dotted(node)
+    last = full.rpartition(".")[2] if full is not None else ""
+    return last if last in COPIED or (full or "").startswith("apex.") else ""
+
+
+def is_behind_cast(file: File, node: ast.expr) -> bool:
+    """True for `Sequential(tofp16(), model)`."""
+    return isinstance(node, ast.Call) and len(node.args) == 2 and _is_call(file, node.args[0], ("tofp16",))
+
+
+def _makes(names: tuple[str, ...]) -> Callable[[File, ast.expr], bool]:
+    def makes(file: File, node: ast.expr) -> bool:
+        if not isinstance(node, ast.Call):
+            return False
+        is_partial = bool(node.args) and file.dotted(node.func) == "functools.partial"
+        return file.called(node.args[0] if is_partial else node.func) in names
+
+    return makes
+
+
+def _is_call(file: File, node: ast.expr, names: Collection[str]) -> bool:
+    return isinstance(node, ast.Call) and apex_name(file, node.func) in names
+
+
+def _is_handle(file: File, node: ast.expr) -> bool:
+    if isinstance(node, ast.Call):
+        return file.dotted(node.func) == "apex.amp.init"
+    return isinstance(node, (ast.Name, ast.Attribute)) and file.dotted(node) == "apex.amp"

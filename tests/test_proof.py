@@ -1,0 +1,537 @@
+"""The proof finds what a migration must not do, and accuses nothing that is the same program."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import amp_migrate.check.proof
+from amp_migrate.check.proof import Proof, Prover
+from amp_migrate.check.proof.program import Program
+from amp_migrate.check.proof.side import Side
+from amp_migrate.check.proof.survey import Survey
+
+_BEFORE = """
+import torch
+from apex import amp
+
+
+def train(model, optimizer, criterion, loader, args):
+    if args.amp:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+    model.train()
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        if args.amp:
+            with amp.scale_loss(loss, optimizer) as scaled_loss:
+                scaled_loss.backward()
+            torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), args.clip)
+        else:
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+        optimizer.step()
+        if args.log:
+            print(loss.item())
+    return model
+"""
+_AFTER = """
+import torch
+
+
+def train(model, optimizer, criterion, loader, args):
+    scaler = torch.cuda.amp.GradScaler(enabled=args.amp)
+    model.train()
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.cuda.amp.autocast(enabled=args.amp):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+        scaler.step(optimizer)
+        scaler.update()
+        if args.log:
+            print(loss.item())
+    return model
+"""
+
+
+def _proof(before: dict[str, str], after: dict[str, str]) -> Proof:
+    """Of a tree in which the files of `after` have other contents."""
+    trees = [{path: text.encode() for path, text in one.items()} for one in (before, {**before, **after})]
+    return Prover(*trees).prove(after)
+
+
+def _kinds(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    return {one.kind for one in _proof(before, after).breaches}
+
+
+def _changed(text: str, old: str, new: str) -> str:
+    assert text.count(old) == 1
+    return text.replace(old, new)
+
+
+def test_the_same_program():
+    proof = _proof({"train.py": _BEFORE}, {"train.py": _AFTER})
+    assert proof.breaches == ()
+    assert [one.what for one in proof.assumptions] == ["optimizer has the parameters model.parameters()"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("enabled=args.amp):", "enabled=True):"),
+        ("(enabled=args.amp):", "():"),
+        ("GradScaler(enabled=args.amp)", "GradScaler()"),
+        ("GradScaler(enabled=args.amp)", "GradScaler(enabled=args.amp or args.log)"),
+    ],
+)
+def test_a_guard_lost_is_a_switch(old: str, new: str):
+    assert _kinds({"train.py": _BEFORE}, {"train.py": _changed(_AFTER, old, new)}) == {"switch"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        optimizer.zero_grad()\n", ""),
+        ("    model.train()\n", "    model.eval()\n"),
+        ("criterion(model(x), y)", "criterion(model(x))"),
+        ("criterion(model(x), y)", "criterion(y, model(x))"),
+        ("if args.log:", "if not args.log:"),
+        ("        if args.log:\n            print(loss.item())\n", ""),
+        ("args.clip)", "2 * args.clip)"),
+        ("        torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)\n", ""),
+        ("scaler.scale(loss)", "scaler.scale(loss / 2)"),
+        ("        scaler.step(optimizer)\n", ""),
+        ("for x, y in loader:", "for y, x in loader:"),
+        ("    return model\n", ""),
+        (
+            "        if args.log:\n            print(loss.item())\n    return model",
+            "    if args.log:\n        print(loss.item())\n    return model",
+        ),
+    ],
+)
+def test_another_program_is_found(old: str, new: str):
+    assert "not the same program" in _kinds({"train.py": _BEFORE}, {"train.py": _changed(_AFTER, old, new)})
+
+
+@pytest.mark.parametrize(
+    ("test", "is_proved"),
+    [
+        ("'scaler' in state", True),
+        ("state.get('scaler')", True),
+        ("args.log and state.get('scaler') is not None", True),
+        ("'scaler' not in state", False),
+        ("'scalar' in state", False),
+        ("args.log", False),
+    ],
+)
+def test_a_new_load_asks_for_what_old_checkpoints_lack(test: str, is_proved: bool):
+    load = "    optimizer.load_state_dict(state['optimizer'])\n"
+    before, after = (_changed(one, "    model.train()\n", f"{load}    model.train()\n") for one in (_BEFORE, _AFTER))
+    new = f"    if {test}:\n        scaler.load_state_dict(state['scaler'])\n"
+    after = _changed(after, "    model.train()\n", f"{new}    model.train()\n")
+    assert (_kinds({"train.py": before}, {"train.py": after}) == set()) is is_proved
+
+
+def test_an_import_that_may_fail():
+    tried = "try:\n    import munch\nexcept ImportError:\n    munch = None\n\n\ndef train("
+    before, after = (_changed(one, "def train(", tried) for one in (_BEFORE, _AFTER))
+    assert _kinds({"train.py": before}, {"train.py": after}) == set()
+    assert _kinds({"train.py": before}, {"train.py": _changed(after, tried, "import munch\n\n\ndef train(")}) != set()
+
+
+def test_both_lines_are_told():
+    after = _changed(_AFTER, "model.train()", "model.eval()")
+    (breach, *_) = _proof({"train.py": _BEFORE}, {"train.py": after}).breaches
+    assert (breach.before, breach.after) == ((9, "model.train()"), (7, "model.eval()"))
+    assert breach.function == "train"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("if not args.fp32:\n    f(x)", "if args.fp32:\n    pass\nelse:\n    f(x)"),
+        ("if a:\n    return f(x)\nelse:\n    g(x)", "if a:\n    return f(x)\ng(x)"),
+        ("unused = 0\nf(x)", "f(x)"),
+        ("y = torch.float\nf(x, y)", "y = torch.float32\nf(x, y)"),
+        ("if a:\n    p = x\n    f(p)\nelse:\n    q = x\n    f(q)", "q = x\nf(q)"),
+    ],
+)
+def test_other_words_for_the_same_program(before: str, after: str):
+    assert _kinds_of_words(before, after) == set()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("if a:\n    p = x\n    x = g()\n    f(p)\nelse:\n    x = g()\n    f(x)", "x = g()\nf(x)"),
+        ("if a:\n    p = x\n    f(p)\nelse:\n    q = x\n    f(q)\nuse(p)", "p = x\nf(p)\nuse(p)"),
+    ],
+)
+def test_arms_that_are_not_one_step(before: str, after: str):
+    assert _kinds_of_words(before, after) == {"not the same program"}
+
+
+def _kinds_of_words(before: str, after: str) -> set[str]:
+    sides = [_with_first(text, one) for text, one in ((_BEFORE, before), (_AFTER, after))]
+    return _kinds({"train.py": sides[0]}, {"train.py": sides[1]})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("y = g(x)\nf(x)\nuse(y)", "f(x)\nuse(g(x))"),
+        ("y = x\nx = g(a)\nuse(y)", "x = g(a)\nuse(x)"),
+        ("if a:\n    f(x)\ng(x)", "if a:\n    f(x)\nelse:\n    g(x)"),
+    ],
+)
+def test_other_words_for_another_program(before: str, after: str):
+    sides = [_with_first(text, one) for text, one in ((_BEFORE, before), (_AFTER, after))]
+    assert _kinds({"train.py": sides[0]}, {"train.py": sides[1]}) == {"not the same program"}
+
+
+def _with_first(text: str, statements: str) -> str:
+    """The script with another function before that of the training."""
+    function = "def other(args, a, f, g, x, use):\n" + textwrap.indent(statements, "    ") + "\n\n\ndef train("
+    return _changed(text, "def train(", function)
+
+
+_CLASS = """
+class Trainer:
+    def __init__(self, args):
+        self.args = args
+        if args.amp:
+            self.level = "O1"
+            self.model, self.optimizer = amp.initialize(args.model, args.optimizer, opt_level=self.level)
+
+    def step(self, loss):
+        with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+            scaled_loss.backward()
+        self.optimizer.step()
+
+    def described(self):
+        return str(self.level)
+"""
+_CLASS_AFTER = """
+class Trainer:
+    def __init__(self, args):
+        self.args = args
+        if args.amp:
+            self.level = "O1"
+            self.model, self.optimizer = args.model, args.optimizer
+            self.scaler = torch.cuda.amp.GradScaler()
+
+    def step(self, loss):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def described(self):
+        return str(self.level)
+"""
+_IMPORTS = "import torch\nfrom apex import amp\n"
+
+
+def test_an_attribute_lost_that_is_read():
+    before = {"trainer.py": _IMPORTS + _CLASS}
+    after = "import torch\n" + _CLASS_AFTER
+    assert _kinds(before, {"trainer.py": after}) == set()
+    assert "name" in _kinds(before, {"trainer.py": _changed(after, '            self.level = "O1"\n', "")})
+
+
+def test_a_helper_lost_that_a_test_script_calls():
+    helper = "def reduced(x):\n    return x\n\n\ndef train("
+    before = {"train.py": _changed(_BEFORE, "def train(", helper), "test.py": "from train import reduced\n"}
+    assert "name" in _kinds(before, {"train.py": _AFTER})
+    assert "name" not in _kinds({**before, "test.py": "import torch\n"}, {"train.py": _AFTER})
+
+
+def test_a_module_whose_name_is_no_utf_8():
+    before = _changed(_BEFORE, "def train(", "def reduced(x):\n    return x\n\n\ndef train(")
+    name = "caf\udce9.py"
+    assert "name" not in _kinds({name: before, "test.py": "import torch\n"}, {name: _AFTER})
+
+
+@pytest.mark.parametrize("name", ["evaluate", "\u00e9valu\u00e9"])
+def test_a_parameter_lost_that_another_file_gives(name: str):
+    function = f"def {name}(x, level=None):\n    return x\n\n\ndef train("
+    before = {
+        "train.py": _changed(_BEFORE, "def train(", function),
+        "test.py": f"from train import {name}\n{name}(1, level=2)\n",
+    }
+    after = _changed(_AFTER, "def train(", function.replace(", level=None", ""))
+    assert "name" in _kinds(before, {"train.py": after})
+    assert "name" not in _kinds({**before, "test.py": f"from train import {name}\n{name}(1)\n"}, {"train.py": after})
+
+
+@pytest.mark.parametrize("caught", ["ImportError", "(ImportError, AttributeError)", "Exception as error", ""])
+def test_an_import_of_apex_that_may_fail(caught: str):
+    tried = f"try:\n    from apex.normalization import FusedLayerNorm as Norm\nexcept {caught}:\n    Norm = torch.nn.LayerNorm\n"
+    before = _changed(_BEFORE, "import torch\n", "import torch\n" + tried)
+    after = _changed(_AFTER, "import torch\n", "import torch\nNorm = torch.nn.LayerNorm\n")
+    assert _kinds({"train.py": before + "Norm(3)\n"}, {"train.py": after + "Norm(3)\n"}) == set()
+
+
+def test_an_assertion_about_apex():
+    tried = "try:\n    import apex\n    has_apex = True\nexcept ImportError:\n    has_apex = False\n"
+    asserted = "assert has_apex, 'install Apex'\n"
+    before = _changed(_BEFORE, "from apex import amp\n", tried + asserted + "from apex import amp\n")
+    left = _changed(_AFTER, "import torch\n", "import torch\n" + tried + asserted)
+    assert "needs Apex" in _kinds({"train.py": before}, {"train.py": left})
+    assert "needs Apex" not in _kinds({"train.py": before}, {"train.py": _AFTER})
+
+
+@pytest.mark.parametrize(
+    ("statement", "wrong"),
+    [
+        ("model.half()", True),
+        ("model = model.to(torch.float16)", True),
+        ("model.apply(halve)", True),
+        ("torch.set_default_dtype(torch.float16)", True),
+        ("x = x.half()", False),
+    ],
+)
+def test_half_weights_beside_a_scaler(statement: str, wrong: bool):
+    after = f"""
+import torch
+
+def halve(m):
+    m.half()
+
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.cuda.amp.GradScaler()
+for x, y in loader:
+    {statement}
+    loss = model(x).sum()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+    assert ("half weights" in _kinds({"train.py": ""}, {"train.py": after})) == wrong
+
+
+@pytest.mark.parametrize(
+    ("callback", "wrong"),
+    [
+        ("return float(sum(p.grad.norm() for p in model.parameters()))", True),
+        ("return len(list(model.parameters()))", False),
+        ("for p in model.parameters():\n        p.data.add_(p.grad / torch.norm(p.grad))", False),
+        ("for p in model.parameters():\n        p.data.add_(p.grad / torch.norm(p.data))", True),
+    ],
+)
+def test_scaled_gradients_reach_nobody(callback: str, wrong: bool):
+    seen = f"def seen(model):\n    {callback}\n\n\ndef train("
+    before, after = (_changed(text, "def train(", seen) for text in (_BEFORE, _AFTER))
+    before = _changed(before, "        optimizer.step()", "        seen(model)\n        optimizer.step()")
+    early = _changed(after, "        scaler.unscale_", "        seen(model)\n        scaler.unscale_")
+    assert ("scaled gradients" in _kinds({"train.py": before}, {"train.py": early})) == wrong
+
+
+@pytest.mark.parametrize("call", ["for hook in hooks:\n            hook(model)", "self.logger(model)", "watch(model)"])
+def test_who_is_out_of_sight_is_assumed_not_to_look(call: str):
+    before = _changed(_BEFORE, "        optimizer.step()", f"        {call}\n        optimizer.step()")
+    before = _changed(before, "import torch\n", "import torch\nfrom elsewhere import watch\n")
+    after = _changed(_AFTER, "        scaler.unscale_", f"        {call}\n        scaler.unscale_")
+    after = _changed(after, "import torch\n", "import torch\nfrom elsewhere import watch\n")
+    said = [one.what for one in _proof({"train.py": before}, {"train.py": after}).assumptions]
+    name = call.rpartition("\n")[2].strip().partition("(")[0]
+    assert f"`{name}` does not look at gradients" in said
+
+
+@pytest.mark.parametrize("extra", ["", ", find_unused_parameters=True"])
+def test_frozen_after_the_wrapping(extra: str):
+    frozen = "    for p in model.layer1.parameters():\n        p.requires_grad = False\n    model.train()\n"
+    wrapped = f"    model = DistributedDataParallel(model{extra})\n"
+    sides = [
+        _changed(text, "    model.train()\n", wrap + frozen)
+        for text, wrap in ((_BEFORE, "    model = DistributedDataParallel(model)\n"), (_AFTER, wrapped))
+    ]
+    before = _changed(sides[0], "import amp\n", "import amp\nfrom apex.parallel import DistributedDataParallel\n")
+    after = _changed(
+        sides[1], "import torch\n", "import torch\nfrom torch.nn.parallel import DistributedDataParallel\n"
+    )
+    assert ("wrapper" in _kinds({"train.py": before}, {"train.py": after})) == (not extra)
+
+
+_NET = """
+import random
+
+from torch import nn
+
+
+def freeze(layer):
+    layer.weight.requires_grad = False
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+        self.start()
+
+    def start(self):
+        for p in self.norm.parameters():
+            p.requires_grad = False
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+        self.fc = nn.Linear(3, 3)
+        self.relu = nn.ReLU()
+
+    def forward(self, x):
+        return self.fc(self.block(x))
+"""
+_FORWARD = "        return self.fc(self.block(x))"
+_TRAINS = "    def train(self, mode=True):\n        super().train(mode)\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        (_FORWARD, _FORWARD, False),
+        (
+            "    def start(self):",
+            f"{_TRAINS}        self.norm.weight.requires_grad = False\n\n    def start(self):",
+            True,
+        ),
+        ("    def start(self):", f"{_TRAINS}        freeze(self.norm)\n\n    def start(self):", True),
+        ("    def start(self):", f"{_TRAINS}        self.start()\n\n    def start(self):", False),
+        (_FORWARD, "        self.block.requires_grad_(False)\n" + _FORWARD, True),
+        (_FORWARD, "        if random.random() < 0.5:\n            x = self.fc(x)\n        return self.block(x)", True),
+        (_FORWARD, "        if random.random() < 0.5:\n            x = self.relu(x)\n" + _FORWARD, False),
+        ("        self.relu", "        self.more = nn.Sequential(nn.Linear(3, 3))\n        self.relu", True),
+        ("        self.relu", "        self.more = Block()\n        self.relu", True),
+        ("        self.relu", "        self.more = nn.Softmax(dim=1)\n        self.relu", False),
+        (_FORWARD, "        for layer in self.children():\n            x = layer(x)\n        return x", False),
+    ],
+)
+def test_classes_that_leave_parameters_out(old: str, new: str, wrong: bool):
+    made = "    net = Net()\n    model = DDP(net{})\n    model.train()\n"
+    before = _changed(_BEFORE, "    model.train()\n", made.format(""))
+    before = _changed(
+        before,
+        "import amp\n",
+        "import amp\nfrom apex.parallel import DistributedDataParallel as DDP\nfrom net import Net\n",
+    )
+    after = _changed(_AFTER, "    model.train()\n", made.format(", broadcast_buffers=False"))
+    after = _changed(
+        after,
+        "import torch\n",
+        "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\nfrom net import Net\n",
+    )
+    net = {"net.py": _changed(_NET, old, new)}
+    assert ("wrapper" in _kinds({"train.py": before, **net}, {"train.py": after})) == wrong
+
+
+def test_a_base_below_which_a_subclass_stays():
+    base = {"trainer.py": _IMPORTS + _CLASS}
+    special = "class Special(Trainer):\n    def level_of(self):\n        return self.level\n"
+    sub = {"special.py": "from trainer import Trainer\n\n\n" + special}
+    after = _changed("import torch\n" + _CLASS_AFTER, '            self.level = "O1"\n', "")
+    after = _changed(after, "        return str(self.level)", "        return ''")
+    assert "name" in _kinds({**base, **sub}, {"trainer.py": after})
+
+
+def test_a_package_that_hands_on_a_function_of_its_modules_name():
+    package = {
+        "op/__init__.py": "from .up import up\n",
+        "op/up.py": "def up(x):\n    return x\n",
+        "net.py": "from op import up\nup.calls = 0\n",
+    }
+    paths = ["train.py", *package]
+    before, after = ({**package, "train.py": text + "from op import up\nup.calls += 1\n"} for text in (_BEFORE, _AFTER))
+    trees = [{path: text.encode() for path, text in one.items()} for one in (before, after)]
+    proof = Prover(*trees).prove(paths)
+    assert proof.breaches == ()
+    assert "the file nests too deeply to be compared" not in [one.what for one in proof.assumptions]
+
+
+@pytest.mark.parametrize("unread", ["y = " + "+".join(["1"] * 20_000), "print 'of Python 2'"])
+def test_what_cannot_be_read_is_assumed(unread: str):
+    proof = _proof({"train.py": f"{_BEFORE}{unread}\n"}, {"train.py": f"{_AFTER}{unread}\n"})
+    assert proof.breaches == ()
+    assert [one.what for one in proof.assumptions] == ["the file cannot be read by this Python, and was not compared"]
+
+
+def test_an_output_that_cannot_be_read():
+    assert "not the same program" in _kinds({"train.py": _BEFORE}, {"train.py": f"{_AFTER}:\n"})
+
+
+def test_it_shares_nothing_with_what_plans_and_writes():
+    folder = Path(amp_migrate.check.proof.__file__).parent
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("amp_migrate."):
+                assert node.module.startswith("amp_migrate.check.proof") or node.module == "amp_migrate.apex_exports"
+
+
+_ALIASES = {
+    "precision.py": """
+    from torch.cuda.amp import autocast as region
+    import torch
+
+    Half = torch.cuda.HalfTensor
+
+    def none(model):
+        return model.half() if model is not None else model
+    """,
+    "train.py": """
+    import precision
+    from apex import amp as a
+    from torch.cuda.amp import GradScaler
+
+    def plain(x):
+        return x + 1
+
+    def scaled(loss, optimizer):
+        with a.scale_loss(loss, optimizer) as it:
+            it.backward()
+
+    def below(model, x, grad):
+        with precision.region():
+            return grad.scale(model(x))
+
+    def above(model, x, steps):
+        return below(model, x, GradScaler()) + steps
+
+    def cast(x):
+        return x.type(precision.Half)
+
+    def unit(model):
+        return precision.none(model)
+
+    def other(model):
+        return plain(model)
+    """,
+}
+
+
+def test_what_erasure_does_not_look_at_is_not_about_precision():
+    program = Program({path: textwrap.dedent(text).encode() for path, text in _ALIASES.items()})
+    side, all_of_it = Side(program, _ALIASES), Side(program, _ALIASES)
+    all_of_it.about = set(all_of_it.flow.functions)
+    assert {one.name for one in side.flow.functions if one not in side.about} == {"plain", "other"}
+    for one, other in zip(*(Survey(each).found.__dict__.values() for each in (side, all_of_it)), strict=True):
+        assert _counted(one) == _counted(other)
+
+
+def _counted(found: object) -> object:
+    """What a survey has, without the scopes, which are others in each."""
+    return len(found) if isinstance(found, (list, dict)) and found and not _is_around(found) else bool(found)
+
+
+def _is_around(found: object) -> bool:
+    """True for the tests around each call, also of functions about something else."""
+    return isinstance(found, dict) and isinstance(next(iter(found)), ast.Call)
