@@ -65,6 +65,7 @@ fi
 cat "$report" >>"$GITHUB_STEP_SUMMARY"
 {
   echo "code=$code"
+  echo "since=$since"
   echo "report=$report"
   if [ -s "$patch" ]; then
     echo "changed=true"
