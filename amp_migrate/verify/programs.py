@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
-from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.project import migrate_program
 from amp_migrate.report.text import finding_lines
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
 from amp_migrate.verify.errors import NotComparableError
 from amp_migrate.verify.mirror import Mirror, is_copied_whole
 from amp_migrate.verify.notebook import notebook_source
@@ -21,17 +18,13 @@ from amp_migrate.verify.version import Version, version_of
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """One side. `changed` holds files whose content differs from the disk's, by their absolute path.
-
-    `rounding` says in words what the migration has put in place that computes the same, but rounds otherwise.
-    """
+    """One side. `changed` holds files whose content differs from the disk's, by their absolute path."""
 
     title: str
     script: Path  # absolute, on the user's disk
     args: tuple[str, ...]
     folder: Path  # the working directory
     changed: dict[Path, bytes]
-    rounding: tuple[str, ...] = ()
     version: Version = dataclasses.field(default_factory=Version)
 
     def mirrors(self, place: Path) -> list[Mirror]:
@@ -73,15 +66,9 @@ def migrated_pair(
         raise NotComparableError(
             f"{script.name}: there is nothing to migrate; --before and --after compare two scripts that exist"
         )
-    rounding = rounding_in(finding for result in results for finding in result.findings)
     versions = [version_of(script, runnable, one, set(changed_after) - {runnable}) for one in (changed, changed_after)]
     before = Program("original", runnable, before_args, folder, changed, version=versions[0])
-    return before, Program("migrated", runnable, after_args, folder, changed_after, rounding, versions[1])
-
-
-def rounding_in(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """What was put in place, by the findings of a migration, that computes the same, but rounds otherwise."""
-    return tuple(dict.fromkeys(f"{one.code} {one.message}" for one in findings if RULES[one.code].rounds))
+    return before, Program("migrated", runnable, after_args, folder, changed_after, versions[1])
 
 
 def _migrated(script: Path, source: bytes, options: Options) -> list[Result]:

@@ -129,6 +129,8 @@ class Record:
     weights: list[float] = dataclasses.field(default_factory=list)  # an even sample of the trained weights, at the end
     digest: str = ""  # of all trained weights, at the end
     buffers: str = ""  # a digest of the buffers (running statistics) of all modules that ran, at the end
+    running: list[float] = dataclasses.field(default_factory=list)  # an even sample of them
+    is_float64: bool = False  # are all trained weights in float64?
     peak_bytes: int | None = None  # CUDA memory; None on the CPU
     notes: list[str] = dataclasses.field(default_factory=list)
 
@@ -169,13 +171,18 @@ class Record:
             clips=[clip for clip in self.clips if clip.update < count],
             weights=[],
             digest="",
+            buffers="",
+            running=[],
         )
 
     def without_last_step(self) -> Record:
         """For a run that was ended from outside, perhaps in the middle of a step."""
         if not self.steps:
             return self
-        return dataclasses.replace(self.first_steps(len(self.steps) - 1), weights=self.weights, digest=self.digest)
+        first = self.first_steps(len(self.steps) - 1)
+        return dataclasses.replace(
+            first, weights=self.weights, digest=self.digest, buffers=self.buffers, running=self.running
+        )
 
     def curves(self, until: int | None = None) -> dict[tuple[int, ...], list[Update]]:
         """The updates that were applied, of the first `until` tries, by the optimizers that they step.

@@ -37,6 +37,7 @@ class Trial:
     program: Program
     mode: Mode = "as is"
     perturb: bool = False
+    in_double: bool = False
     steps: int | None = None
     in_bfloat16: bool = False  # under autocast
 
@@ -101,4 +102,5 @@ class Runner:
             steps=trial.steps,
             seed=self._settings.seed,
             perturb=trial.perturb,
+            in_double=trial.in_double,
         )

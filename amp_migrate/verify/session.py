@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from amp_migrate.verify.by_hand import constants_of, scale_by_hand, with_skipped_steps, without_scales
-from amp_migrate.verify.checks.neutral import same_bits, why_not_repeatable
+from amp_migrate.verify.checks.neutral import may_be_rounding, same_bits, why_not_repeatable
 from amp_migrate.verify.checks.restart import restart_lines
 from amp_migrate.verify.checks.runs import Runs
 from amp_migrate.verify.comparison import Comparison, Section, Side, Verdict, after_restart
@@ -99,10 +99,21 @@ class _Session:
             *_as_far_as_both(runs["original"][phase], runs["migrated"][phase]),
             *_as_far_as_both(runs["original without AMP"][phase], runs["migrated without AMP"][phase]),
             ended_well("original without AMP, again"),
+            *self._in_float64(runs, phase),
             ended_well("original under autocast"),
             ended_well("control"),
-            self._after.rounding,
         )
+
+    def _in_float64(self, runs: dict[str, list[Record]], phase: int) -> tuple[Record | None, Record | None]:
+        """The runs of both without AMP in float64, as far as these ran where those in float32 did."""
+        names = ("original", "migrated")
+        if f"{names[0]} in float64" not in runs:
+            return None, None
+        wide = [runs[f"{name} in float64"][phase] for name in names]
+        usual = [runs[f"{name} without AMP"][phase] for name in names]
+        if not all(one.is_float64 and one.outcome == two.outcome for one, two in zip(wide, usual, strict=True)):
+            return None, None
+        return _as_far_as_both(*wide)
 
     def _result(
         self, verdict: Verdict, reason: str, sections: list[Section], runs: dict[str, list[Record]]
@@ -162,9 +173,15 @@ class _Session:
         runs = self._run(trials)
         comparable = _without_scales_by_hand({**runs, "migrated": runs["migrated without AMP"]})
         plain = zip(comparable["original without AMP"], comparable["migrated without AMP"], strict=True)
-        if not all(same_bits(*_as_far_as_both(*pair)) for pair in plain):
-            again = dataclasses.replace(trials[0], name="original without AMP, again")
-            runs.update(self._run([again]))
+        apart = [pair for both in plain if not same_bits(*(pair := _as_far_as_both(*both)))]
+        if apart:
+            more = [dataclasses.replace(trials[0], name="original without AMP, again")]
+            if all(may_be_rounding(*pair) for pair in apart):
+                more += [
+                    dataclasses.replace(trial, name=f"{side} in float64", in_double=True)
+                    for side, trial in zip(("original", "migrated"), trials, strict=False)
+                ]
+            runs.update(self._run(more))
         return runs
 
 

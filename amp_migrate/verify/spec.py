@@ -31,6 +31,7 @@ class Spec:
     steps: int | None = None  # stop after so many tries of an optimizer step
     seed: int = 0
     perturb: bool = False  # move all weights by 2**-11, once, after the first step
+    in_double: bool = False  # in float64 throughout
 
     def dumps(self) -> str:
         return json.dumps(dataclasses.asdict(self))

@@ -10,10 +10,14 @@ from __future__ import annotations
 from amp_migrate.verify.form import Form
 
 ROUNDING = 1e-5  # of float32, in a first loss or gradient norm
-ROUNDING_GROWN = 1e-4  # the same in ten updates
-# The same where one operation was put in place of an equal one. Right pairs reached 1.7e-7, AdamW with a weight decay
-# of 0.01 too much 5.1e-5, with an eps of 1e-6 instead of 1e-8 1.6e-5 (small networks, ten updates).
-ROUNDING_REPLACED = 2e-6
+# In float64 right pairs reached 2e-15, and mistakes are as large as in float32: AdamW with an eps of 1e-6 in place of
+# 1e-8 is 1.6e-5 off. What rounding makes of an unstable script is a billionth of what it makes of it in float32.
+FLOAT64 = 1e-9
+FLOAT64_OF_FLOAT32 = 1e-6
+GROWTH = 1e3  # of an error, in one update, at most: that of a mistake begins at its size
+LEAST_OF_USUAL = 1e-3  # losses and norms nearer to 0 than so much of the usual ones are measured by that
+PERHAPS_ROUNDING = 1e-2  # a Sigmoid that saturates in float32 moved the first loss by 1e-5, the next ones by more
+ROUNDING_UNPROVEN = 2e-6  # in ten updates, where float64 cannot be asked
 
 FIRST_LOSS: dict[Form, float] = {
     "patched by Apex": 2.0**-11,  # cross_entropy under autocast rounds log-probabilities to half; Apex casts before it

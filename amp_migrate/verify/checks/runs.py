@@ -20,15 +20,21 @@ class Runs:
     migrated: Record
     original_plain: Record | None = None  # without AMP
     migrated_plain: Record | None = None
-    original_plain_again: Record | None = None  # only where the two above differ
+    original_plain_again: Record | None = None  # only where the two above differ, as the next two
+    original_float64: Record | None = None  # both without AMP, in float64
+    migrated_float64: Record | None = None
     autocast: Record | None = None  # the original, plain, under one autocast
     control: Record | None = None  # the original with weights perturbed once
-    rounding: tuple[str, ...] = ()  # what of the migrated script computes the same, but rounds otherwise, in words
 
     @functools.cached_property
     def form(self) -> Form:
         """The source form of the original, by what was seen while it ran."""
         return form_of(self.original)
+
+    @property
+    def is_in_float64(self) -> bool:
+        """True where both could be run in float64."""
+        return self.original_float64 is not None and self.migrated_float64 is not None
 
     @property
     def is_patched(self) -> bool:
@@ -135,12 +141,20 @@ def largest_loss_difference(
 
 
 def weight_difference(first: Record, second: Record) -> float | None:
-    """L2 distance of the (sampled) weights at the end, relative to their norm."""
+    """L2 distance of the (sampled) weights at the end, relative to their norm; None where there are none to compare."""
     if not first.weights or len(first.weights) != len(second.weights):
         return None
-    size = math.hypot(*first.weights)
-    distance = math.hypot(*(b - a for a, b in zip(first.weights, second.weights, strict=True)))
-    return distance / size if size else None
+    return distance(first.weights, second.weights)
+
+
+def distance(first: Sequence[float], second: Sequence[float]) -> float:
+    """L2 distance of two vectors, relative to the norm of the first; infinite where they are not of one length."""
+    if len(first) != len(second):
+        return math.inf
+    apart = [b - a for a, b in zip(first, second, strict=True) if difference(b, a)]
+    size = math.hypot(*filter(math.isfinite, first))
+    found = math.hypot(*apart) / size if apart and size else 0.0 if not apart else math.inf
+    return found if math.isfinite(found) else math.inf
 
 
 def median(values: Sequence[float]) -> float:

@@ -15,16 +15,18 @@ from torch.optim import optimizer as torch_optimizer
 
 from amp_migrate.verify.child.imports import after_import
 
+_to = torch.Tensor.to
 _LOW = (torch.float16, torch.bfloat16)
-_LOW_TYPES = ("torch.cuda.HalfTensor", "torch.HalfTensor", "torch.cuda.BFloat16Tensor", "torch.BFloat16Tensor")
+_LOW_TYPES = tuple(f"torch.{place}{name}Tensor" for place in ("", "cuda.") for name in ("Half", "BFloat16"))
 
 
 def without_amp() -> None:
     """For the rest of the process; call it before the script runs."""
     without_autocast()
+    for name in ("half", "bfloat16"):
+        setattr(torch.Tensor, name, _copied)
+        setattr(torch.nn.Module, name, torch.nn.Module.float)
     for cls in (torch.Tensor, torch.nn.Module):
-        for name in ("half", "bfloat16"):
-            setattr(cls, name, cls.float)
         for name in ("to", "type"):
             setattr(cls, name, _never_low(getattr(cls, name)))
     after_import("apex.amp", _switch_off_amp)
@@ -38,6 +40,11 @@ def without_autocast() -> None:
     _switch_off(torch.amp.GradScaler)
 
 
+def _copied(self: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+    """A cast to half is a new tensor: what is changed in place is not what was cast."""
+    return _to(self, torch.float32, copy=True)
+
+
 def _never_low(cast: Any) -> Any:
     """`.to(torch.float16)` and `.type(torch.half)` give float32."""
 
@@ -49,7 +56,8 @@ def _never_low(cast: Any) -> Any:
 
 
 def _full(arg: Any) -> Any:
-    if isinstance(arg, (torch.dtype, str, type)) and (arg in _LOW or arg in _LOW_TYPES):
+    named = f"{arg.__module__}.{arg.__name__}" if isinstance(arg, type) else arg
+    if isinstance(named, (torch.dtype, str)) and (named in _LOW or named in _LOW_TYPES):
         return torch.float32
     if isinstance(arg, torch.Tensor) and arg.dtype in _LOW:  # `x.to(other)`
         return torch.float32

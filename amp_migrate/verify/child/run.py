@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from amp_migrate.verify import redirect, standin
-from amp_migrate.verify.child import copy_on_write, modes, one_process
+from amp_migrate.verify.child import copy_on_write, double, modes, one_process
 from amp_migrate.verify.child.failure import describe
 from amp_migrate.verify.child.recorder import Recorder, StopTraining
 from amp_migrate.verify.mirror import Mirror
@@ -37,6 +37,8 @@ def run(spec: Spec) -> None:
         modes.without_amp()
     elif spec.mode == "without autocast":
         modes.without_autocast()
+    if spec.in_double:
+        double.install()
     recorder = Recorder(spec, device, _perturb if spec.perturb else None)
     if spec.mode == "under autocast":
         modes.under_autocast(device, spec.autocast_dtype)

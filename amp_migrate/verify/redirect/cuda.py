@@ -33,6 +33,7 @@ def install() -> None:
     _random_numbers(cuda)
     _profiling(cuda)
     _cudnn(torch.backends.cudnn)
+    _no_accelerator()
     version: Any = torch.version
     version.cuda = "12.0"  # read by scripts and by Apex, which splits it at the dots
 
@@ -83,6 +84,15 @@ def _profiling(cuda: Any) -> None:
         setattr(cuda.nvtx, name, _nothing)
     cuda.profiler.start = cuda.profiler.stop = _nothing
     cuda.cudart = lambda: SimpleNamespace(cudaProfilerStart=_nothing, cudaProfilerStop=_nothing)
+
+
+def _no_accelerator() -> None:
+    """Nothing that torch itself asks for a stream or a device index: a build for CUDA says it has one, without a driver
+    too, and a build for the CPU never does. There is no such namespace before torch 2.6.
+    """
+    accelerator: Any = getattr(torch, "accelerator", None)
+    if accelerator is not None:
+        accelerator.current_accelerator = lambda check_available=False: None
 
 
 def _cudnn(cudnn: Any) -> None:

@@ -17,8 +17,8 @@ from amp_migrate.verify.child.recorder.tape import StopTraining, Tape
 from amp_migrate.verify.record import Record
 from amp_migrate.verify.spec import Spec
 
-# Weights that are kept of each run for comparison, evenly over all of them.
-_WEIGHT_SAMPLE = 4096
+# Weights and numbers of buffers that are kept of each run for comparison, evenly over all of them.
+_SAMPLE = 4096
 
 
 class Recorder:
@@ -46,18 +46,27 @@ class Recorder:
         if self._saved is not None:
             self._saved.stop()
         self._tape.finish()
-        weights = [torch.view_as_real(weight) if weight.is_complex() else weight for weight in self._tape.trained()]
-        weights = [weight.detach().float().flatten().cpu() for weight in weights]
-        buffers = [buffer for module in self._ran for buffer in module.buffers(recurse=False)]
-        self.record.buffers = _digest([buffer.detach().cpu() for buffer in buffers])
-        if weights:
-            flat = torch.cat(weights)
-            every = max(1, flat.numel() // _WEIGHT_SAMPLE)
-            self.record.weights = flat[::every].tolist()
-            self.record.digest = _digest([flat])
+        trained = self._tape.trained()
+        buffers = [buffer.detach().cpu() for module in self._ran for buffer in module.buffers(recurse=False)]
+        weights, running = _flat(trained), _flat(buffers)
+        self.record.buffers, self.record.running = _digest(buffers), _sample(running)
+        if trained:
+            self.record.weights, self.record.digest = _sample(weights), _digest([weights])
+            self.record.is_float64 = all(weight.element_size() >= torch.float64.itemsize for weight in trained)
         if self._device == "cuda":
             self.record.peak_bytes = torch.cuda.max_memory_allocated()
         return self.record
+
+
+def _flat(tensors: list[torch.Tensor]) -> torch.Tensor:
+    """All numbers of some tensors, in float32."""
+    real = [torch.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in tensors]
+    return torch.cat([torch.empty(0), *(tensor.detach().float().flatten().cpu() for tensor in real)])
+
+
+def _sample(flat: torch.Tensor) -> list[float]:
+    numbers: list[float] = flat[:: max(1, flat.numel() // _SAMPLE)].tolist()
+    return numbers
 
 
 def _digest(tensors: list[torch.Tensor]) -> str:

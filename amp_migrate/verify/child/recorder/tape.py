@@ -204,7 +204,8 @@ class Tape:
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:
-    return (tensor.abs() if tensor.is_complex() else tensor).float()
+    real = tensor.abs() if tensor.is_complex() else tensor
+    return real if real.dtype == torch.float64 else real.float()
 
 
 @contextlib.contextmanager
