@@ -15,6 +15,7 @@ from amp_migrate.findings import Finding
 from amp_migrate.notebooks import Notebooks
 from amp_migrate.options import Options
 from amp_migrate.processes import Workers
+from amp_migrate.proving import proven
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import COMPANIONS, FP16_UTILS, HALF, PLAIN
@@ -166,6 +167,7 @@ def migrate_source(source: bytes, options: Options) -> Result:
         from amp_migrate.native_files import native_result
 
         result = native_result(source, options)
+    result = proven({Path("-"): result}, {}, Workers())[Path("-")]
     if result.status == "untouched" and not result.findings:
         result = _of_own_loop("-", source, options) or result
     (wished,) = as_wished([result], options)
@@ -178,7 +180,10 @@ def _migrated(workspace: Workspace, options: Options, *, whole_units: bool = Fal
     With `whole_units`, files that belong to a unit may be changed though nobody asked for them.
     """
     done = _with_companions(workspace, _units(workspace, options, whole_units=whole_units), options)
-    return done | _native(workspace, done, options) | _run_elsewhere(workspace, done, options)
+    done |= _native(workspace, done, options)
+    others = {file: source for file, source in workspace.sources.items() if file not in done}
+    done = proven(done, others, workspace.workers)
+    return done | _run_elsewhere(workspace, done, options)
 
 
 def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict[Path, Result]:

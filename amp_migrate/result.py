@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from amp_migrate.findings import Finding
+
+if TYPE_CHECKING:
+    from amp_migrate.check.proof import Proof
 
 Status = Literal["untouched", "migrated", "left", "error"]
 
@@ -21,7 +24,8 @@ class Result:
     empty without one. `form` is the code of the source form that was found, empty without one. `ignored` counts the
     findings that nobody wants to see. `companions` counts the uses of other parts of Apex: in the source, and in what
     the migration makes of it. With `only_companions` its unit was refused, and nothing but these changes in the file.
-    `needs` are the paths of files in other units that have to be written for this one to be right.
+    `needs` are the paths of files in other units that have to be written for this one to be right. `proof` is what was
+    shown of its unit and what was assumed, None where nothing changes.
     """
 
     path: str
@@ -37,6 +41,7 @@ class Result:
     companions: tuple[int, int] = (0, 0)
     only_companions: bool = False
     needs: tuple[str, ...] = ()
+    proof: Proof | None = None
 
     @classmethod
     def broken(cls, path: str, source: bytes, message: str) -> Result:

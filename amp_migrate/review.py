@@ -20,6 +20,9 @@ _CODES = {
     "criterion on half": "AMP411",
     "scaler in a loop": "AMP412",
     "scaler not saved": "AMP413",
+    "foreign scaler": "AMP414",
+    "update between steps": "AMP415",
+    "scaled twice": "AMP416",
 }
 
 

@@ -2,7 +2,8 @@
 
 Codes are stable and never reused: AMP0xx are source forms (`selection.py`), AMP1xx go with a unit that is migrated,
 AMP301 to AMP319 with the spelling of native AMP, AMP401 to AMP419 with mistakes in native AMP that was there before us,
-AMP9xx with a unit that is left alone, AMP99x with a file that could not be processed.
+AMP420 to AMP439 with what `judge` has against a migration, AMP9xx with a unit that is left alone, AMP99x with a file
+that could not be processed.
 """
 
 from __future__ import annotations
@@ -10,18 +11,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-Kind = Literal["note", "attention", "refusal", "silence", "error"]
+Kind = Literal["note", "attention", "breach", "refusal", "silence", "error"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
     """One kind of finding.
 
-    A `note` is for information, an `attention` wants a look before merging, a `refusal` says why a unit is
-    left alone, an `error` that a file could not be read, parsed or written. A `silence` is why a unit is none of our
+    A `note` is for information, an `attention` wants a look before merging, a `breach` is a mistake in a migration that
+    somebody else made, a `refusal` says why a unit is left alone, an `error` that a file could not be read, parsed or
+    written. A `silence` is why a unit is none of our
     business; it is never shown, but may be lifted by more files.
-
-    What a rule has put in place computes the same, but where it `rounds`, not the same bits.
     """
 
     code: str
@@ -29,7 +29,6 @@ class Rule:
     title: str
     why: str
     what_to_do: str
-    rounds: bool = False
 
 
 _RULES = (
@@ -219,6 +218,14 @@ _RULES = (
         "nothing; where a backward comes before every step, the test can go",
     ),
     Rule(
+        "AMP128",
+        "note",
+        "gradients are logged while they are scaled",
+        "hooks see the gradients of the scaled loss, 65536 times as large at first; the step takes unscaled ones",
+        'log="parameters" logs the weights alone; or log the gradients after scaler.unscale_(optimizer), or divided by '
+        "scaler.get_scale()",
+    ),
+    Rule(
         "AMP130",
         "attention",
         "the apex of PyPI is asked for",
@@ -254,7 +261,6 @@ _RULES = (
         "its last Sigmoid would saturate in half, and CUDA autocast refuses the binary cross entropy after it; "
         "BCEWithLogitsLoss computes both together, in float32",
         "nothing for the files at hand; other code that runs the model has to apply the sigmoid",
-        rounds=True,
     ),
     Rule(
         "AMP191",
@@ -573,6 +579,110 @@ _RULES = (
         "save scaler.state_dict() beside that of the optimizer, and load it under a test of its key",
     ),
     Rule(
+        "AMP414",
+        "attention",
+        "an optimizer is given to another scaler than the one that scaled its loss",
+        "each scaler has a scale of its own: gradients are divided by a scale that they were not multiplied by, "
+        "twice, or not at all",
+        "give each optimizer to one scaler: scale its loss, unscale_, step and update with that one",
+    ),
+    Rule(
+        "AMP415",
+        "attention",
+        "a scaler is updated between the steps of two optimizers",
+        "the second one divides its gradients by the new scale, and they were multiplied by the old one",
+        "call scaler.update() once, after the last scaler.step of the round",
+    ),
+    Rule(
+        "AMP416",
+        "attention",
+        "a loss is scaled twice",
+        "its gradients are multiplied by the scale twice, and divided by it once",
+        "scale each loss once, at its backward: scaler.scale(loss).backward()",
+    ),
+    Rule(
+        "AMP420",
+        "breach",
+        "not the same program",
+        "mixed precision adds nothing to a program but precision: taken away on both sides, the same statements have "
+        "to be left, with mixed precision on and with it off",
+        "do here what the original does; what is meant to change belongs into a commit of its own",
+    ),
+    Rule(
+        "AMP421",
+        "breach",
+        "mixed precision is switched in another way",
+        "whoever runs the script without its option gets half precision all the same, on a CPU too, or with it none",
+        "give autocast and GradScaler the condition of the original: enabled=args.fp16",
+    ),
+    Rule(
+        "AMP422",
+        "breach",
+        "a function is gone that was not about precision",
+        "what it did is not done any more, or whoever calls it finds nothing",
+        "put it back; where nobody needs it, delete it in a commit of its own",
+    ),
+    Rule(
+        "AMP423",
+        "breach",
+        "what was removed, renamed or given other parameters is still used",
+        "it raises NameError, AttributeError, ImportError or TypeError where it is reached, in tests and notebooks",
+        "change this use as well, or keep the old name",
+    ),
+    Rule(
+        "AMP424",
+        "breach",
+        "the program stops where Apex is not installed",
+        "Apex's amp was deleted in 2025: an import, an assertion or a check that asks for it ends what was migrated",
+        "remove the import, the assertion or the check; with Apex they have no purpose left",
+    ),
+    Rule(
+        "AMP425",
+        "breach",
+        "weights are in half precision beside a GradScaler",
+        "scaler.step raises `Attempting to unscale FP16 gradients`; autocast casts by itself where that is good",
+        "remove the cast of the model, and keep its weights in float32",
+    ),
+    Rule(
+        "AMP426",
+        "breach",
+        "gradients are read or changed while they are still scaled",
+        "they are multiplied by the loss scale, 65536 at the start, until scaler.unscale_ or scaler.step",
+        "call scaler.unscale_(optimizer) before, or divide by scaler.get_scale()",
+    ),
+    Rule(
+        "AMP427",
+        "breach",
+        "torch has no such name",
+        "torch's AMP has autocast, GradScaler, custom_fwd and custom_bwd; what Apex has besides is written in another "
+        "way, and this raises AttributeError or ImportError",
+        "set up with GradScaler and autocast, write scaler.scale(loss).backward() for scale_loss, and "
+        "SyncBatchNorm.convert_sync_batchnorm for convert_syncbn_model",
+    ),
+    Rule(
+        "AMP428",
+        "breach",
+        "parameters are frozen after torch's DistributedDataParallel has wrapped the model",
+        "Apex's left out what had no gradient; torch's waits for each parameter that asked for one when it was "
+        "wrapped, and stops with `Expected to have finished reduction`",
+        "freeze before the model is wrapped, or give find_unused_parameters=True",
+    ),
+    Rule(
+        "AMP429",
+        "note",
+        "it says something else, or takes one more option",
+        "what is printed and logged, the help of an option or the message of an assertion differs, or there is a new "
+        "option; the rest is the same",
+        "nothing, if nobody reads the output by a program",
+    ),
+    Rule(
+        "AMP430",
+        "attention",
+        "this could not be compared",
+        "whether it is the same program is not known; nothing is said against it",
+        "look at this place by hand, and run both with `amp-migrate verify --before A --after B`",
+    ),
+    Rule(
         "AMP140",
         "attention",
         "apex's DistributedDataParallel becomes torch's",
@@ -594,7 +704,6 @@ _RULES = (
         "the arms did the same with a class of apex and with torch's; torch's DistributedDataParallel also broadcasts "
         "buffers from the first process, unless it is told not to",
         "nothing; add broadcast_buffers=False if the buffers of each process are to stay its own",
-        rounds=True,
     ),
     Rule(
         "AMP143",
@@ -611,7 +720,6 @@ _RULES = (
         "each parameter, so that a state which apex saved does not go on (KeyError: 'step')",
         "convert old checkpoints with `amp-migrate checkpoint FILE --write`; with torch before 2.0, "
         "zero_grad(set_to_none=True) does what apex's did",
-        rounds=True,
     ),
     Rule(
         "AMP145",
@@ -619,7 +727,6 @@ _RULES = (
         "a fused normalization becomes torch's",
         "the same numbers and names of weights; under autocast torch's returns float32, apex's float16",
         "nothing; expect a little more memory under autocast",
-        rounds=True,
     ),
     Rule(
         "AMP146",
@@ -643,7 +750,6 @@ _RULES = (
         "the substitute for a part of apex goes",
         "torch's class does what apex's did and is always there; the substitute may have had another default (eps)",
         "check the calls that rely on a default, if you trained without apex",
-        rounds=True,
     ),
     Rule(
         "AMP901",
@@ -824,9 +930,8 @@ _RULES = (
     Rule(
         "AMP926",
         "refusal",
-        "modules of the model are cast to half one by one",
-        "under apex the values that reached them were half; natively float32 inputs do not fit them outside of "
-        "autocast, and GradScaler refuses half gradients",
+        "the weights are cast to half in yet another way than around the steps",
+        "the casts around the steps go; one that stays would leave half weights, whose gradients GradScaler refuses",
         "remove the cast: autocast takes float32 weights",
     ),
     Rule(
@@ -1196,6 +1301,14 @@ _RULES = (
         "the file changed while it was worked on",
         "an editor or another program wrote it after it was read; what would be written knows nothing of that",
         "run again",
+    ),
+    Rule(
+        "AMP998",
+        "refusal",
+        "the result could not be proved to be the same program",
+        "what would have been written does something else than the original, mixed precision apart; that is a mistake "
+        "of amp-migrate, not of this code, and the unit is untouched",
+        "please report it with the two lines, and the function around them; migrate the place by hand",
     ),
     Rule(
         "AMP999",

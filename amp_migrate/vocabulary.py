@@ -24,6 +24,14 @@ TENSOR_MAKERS = frozenset(
 # ([T2.13:nn/modules/activation.py]).
 UNARY_MODULES = {"sigmoid": "torch.nn.Sigmoid", "tanh": "torch.nn.Tanh", "sqrt": "", "erf": "", "sin": "", "cos": ""}
 
+# The modules of torch.nn that have parameters unless they are told otherwise, and a parameter by itself.
+MODULES_WITH_PARAMETERS = frozenset(
+    "Parameter Linear Bilinear LazyLinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d "
+    "LazyConv1d LazyConv2d LazyConv3d BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d "
+    "LazyBatchNorm3d SyncBatchNorm GroupNorm LayerNorm RMSNorm Embedding EmbeddingBag RNN LSTM GRU RNNCell LSTMCell "
+    "GRUCell MultiheadAttention Transformer TransformerEncoderLayer TransformerDecoderLayer PReLU".split()
+)
+
 # Methods and functions of torch that write by index or in place, and that want one dtype for what they are given
 # ([run], torch 2.13), with the position of the source among the arguments of the method. scatter_add and index_put are
 # autocast's own.
@@ -52,3 +60,12 @@ def is_forward_again(called: set[str]) -> bool:
     do: gradients are switched on, and taken.
     """
     return bool(called & {"enable_grad", "set_grad_enabled"}) and bool(called & {"grad", "backward"})
+
+
+# Methods of a model that run no forward.
+NOT_FORWARD = frozenset(
+    "parameters named_parameters buffers named_buffers modules named_modules children named_children train eval "
+    "to cuda cpu half float double zero_grad state_dict load_state_dict apply requires_grad_ register_forward_hook "
+    "register_backward_hook no_sync save_pretrained from_pretrained resize_token_embeddings share_memory "
+    "require_backward_grad_sync named_modules get_parameters items keys values append parameters_to_vector".split()
+)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from amp_migrate.files.pragmas import Pragma, pragmas
-from amp_migrate.line_matcher import line_matcher
+from amp_migrate.line_matcher import LineMatcher
 from amp_migrate.options import Options
 from amp_migrate.result import Result, Status
 
@@ -72,7 +72,7 @@ class _Wishes:
 def _changed_lines(result: Result) -> list[tuple[int, int]]:
     """The lines (from 1) of the source that go or are changed; for what is only added, the lines around it."""
     before, after = result.source.splitlines(), result.output.splitlines()
-    changes = line_matcher(before, after).get_opcodes()
+    changes = LineMatcher(before, after).get_opcodes()
     changed = ((first, last) for tag, first, last, _, _ in changes if tag != "equal")
     return [(first + 1, last) if last > first else (first, first + 1) for first, last in changed]
 

@@ -376,7 +376,8 @@ _PLAIN = [
     ),
 ]
 
-# Where torch's optimizer replaces a fused one, the bits are not those of the original: a mistake must still show.
+# Where an operation replaces an equal one, the bits are not those of the original: a mistake must still show, in float64
+# as well where it is as small as rounding.
 _REPLACED = [
     Mutation(
         "companions: torch's default weight decay",
@@ -392,6 +393,20 @@ _REPLACED = [
         "betas = (0.9, 0.95),",
         "betas = (0.9, 0.95), eps=1e-6,",
         "without AMP, the loss of update 2 is",
+    ),
+    Mutation(
+        "plain: a weight decay beside a Sigmoid that became part of the loss",
+        "plain/sigmoid_of_a_container_squeezed",
+        "lr=0.02)",
+        "lr=0.02, weight_decay=1e-7)",
+        "in float64",
+    ),
+    Mutation(
+        "plain: a mean over too few beside a Sigmoid that became part of the loss",
+        "plain/sigmoid_of_a_container_squeezed",
+        "loss = self.criterion(chances, labels)",
+        "loss = self.criterion(chances[1:], labels[1:])",
+        "without AMP, the loss of update 1 is",
     ),
 ]
 

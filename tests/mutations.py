@@ -321,5 +321,5 @@ def run_mutation(mutation: Mutation, pool: Pool, folder: Path) -> Comparison:
     arguments, more = fixture.arguments + fixture.guard, ()
     if mutation.plain_arm:
         arguments, more = fixture.arguments, fixture.guard
-    settings = {"more_for_after": more, "rounding": fixture.rounding, **mutation.settings}
+    settings = {"more_for_after": more, **mutation.settings}
     return run_both(fixture.before, mutation.apply(), arguments, pool, folder, **settings)

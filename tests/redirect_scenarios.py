@@ -11,6 +11,7 @@ import warnings
 import weakref
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import distributed, nn
@@ -180,6 +181,15 @@ def the_namespace() -> None:
     assert torch.backends.cudnn.enabled and torch.backends.cudnn.version() > 0
 
 
+def an_accelerator_without_a_driver() -> None:
+    """Builds for CUDA know their accelerator without a GPU as well; what asks it for a stream would need the driver."""
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is not None:
+        with mock.patch("torch._C._accelerator_getAccelerator", lambda: torch.device("cuda")):
+            assert accelerator.current_accelerator() is None
+            assert not accelerator.is_available()
+
+
 def saved_files() -> None:
     model = nn.Linear(2, 2).cuda()
     with tempfile.TemporaryDirectory() as folder:
@@ -242,6 +252,7 @@ SCENARIOS = {
         devices,
         old_types,
         the_namespace,
+        an_accelerator_without_a_driver,
         saved_files,
         data_loaders,
         compiled_code,

@@ -191,6 +191,21 @@ def test_fail(action, project):
     assert run(action, project, pull_request(project), fail="true", args="--ignore AMP010").code == 0
 
 
+def test_a_migration_by_hand_is_judged(action, project):
+    git("checkout", "-q", "-B", "feature", "main", cwd=project)
+    commit(project, "migrated by hand", old=(APEX / "after.py").read_text())
+    git("tag", "by-hand", cwd=project)
+    result = run(action, project, pull_request(project, "main", "by-hand"), fail="true")
+    assert (result.code, result.outputs["verdict"]) == (0, "same"), result.log
+    lost = "".join(line for line in (APEX / "after.py").read_text().splitlines(True) if ".update()" not in line)
+    commit(project, "no update", old=lost)
+    git("tag", "wrong", cwd=project)
+    result = run(action, project, pull_request(project, "main", "wrong"), fail="true")
+    assert (result.code, result.outputs["verdict"]) == (1, "wrong"), result.log
+    assert "::error file=old.py,line=" in result.log or "::warning file=old.py,line=" in result.log
+    assert run(action, project, pull_request(project, "main", "wrong"), fail="true", judge="false").code == 0
+
+
 def test_a_file_that_cannot_be_read_fails_where_that_is_asked_for(action, project):
     commit(project, "broken", broken="from apex import amp\nprint 'a'\n")
     assert run(action, project, {}).code == 0

@@ -33,9 +33,17 @@ with torch.cuda.amp.autocast():
 """
 
 
-def violations(step: str) -> list[str]:
+def violations(step: str, *, whole: bool = False) -> list[str]:
+    source = (_SCRIPT.lstrip() + textwrap.indent(textwrap.dedent(step).lstrip(), "    ")).encode()
+    before = Facts.of_module(parse(source)) if whole else None
+    return [found.kind for found in check_module(Facts.of_module(parse(source)), before)]
+
+
+def violations_of_whole(step: str) -> list[str]:
+    """The same where it is what becomes of another script."""
     source = _SCRIPT.lstrip() + textwrap.indent(textwrap.dedent(step).lstrip(), "    ")
-    return [found.kind for found in check_module(Facts.of_module(parse(source.encode())))]
+    facts = Facts.of_module(parse(source.encode()))
+    return [found.kind for found in check_module(facts, facts)]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +103,66 @@ def test_criterion_on_half():
 
 
 @pytest.mark.parametrize(
+    ("kind", "step"),
+    [
+        ("scaled twice", "scaler.scale(scaler.scale(loss)).backward()\nscaler.step(optimizer)\nscaler.update()"),
+        ("scaled twice", "scaled = scaler.scale(loss)\nscaler.scale(scaled).backward()"),
+        ("plain backward", "loss.backward()\nscaler.step(optimizer)\nscaler.update()"),
+        ("plain backward", "scaler.scale(loss).backward()\nloss.backward()\nscaler.step(optimizer)\nscaler.update()"),
+        ("bare step", "scaler.scale(loss).backward()\nscaler.step(optimizer)\nother.step()\nscaler.update()"),
+        (
+            "update between steps",
+            "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()\nscaler.step(other)\n"
+            "scaler.update()",
+        ),
+        (
+            "clip of scaled gradients",
+            "scaler.scale(loss).backward()\nscaler.unscale_(other)\n"
+            "clip_grad_norm_((p for g in optimizer.param_groups for p in g['params']), 1.0)\n"
+            "scaler.step(optimizer)\nscaler.step(other)\nscaler.update()",
+        ),
+    ],
+)
+def test_mistakes_in_whole_units(kind, step):
+    """What is a mistake only where all files that have to do with the training are at hand."""
+    assert kind in violations_of_whole(_REGION + step)
+
+
+_SAVED = """
+{"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "kinds"),
+    [
+        (_SAVED + "optimizer.load_state_dict(x['optimizer'])", ["half of a checkpoint"]),
+        ("optimizer.load_state_dict(x['optimizer'])\nscaler.load_state_dict(x['scaler'])", ["half of a checkpoint"]),
+        (_SAVED + "scaler.load_state_dict(x['amp'])", ["half of a checkpoint"]),
+        (_SAVED + "optimizer.load_state_dict(x['optimizer'])\nscaler.load_state_dict(x['scaler'])", []),
+        (_SAVED + "optimizer.load_state_dict(x[max(x)])", []),
+        (_SAVED, []),
+    ],
+)
+def test_states_of_scalers(step, kinds):
+    done = "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()\n"
+    assert violations_of_whole(_REGION + done + step) == kinds
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "scaler.scale(loss).backward()\nscaler.step(optimizer)\nloss.backward()\nother.step()\nscaler.update()",
+        "loss.backward()\nother.step()\noptimizer.zero_grad()\n"
+        "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+        "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.step(other)\nscaler.update()",
+    ],
+)
+def test_whole_units_that_are_correct(step):
+    assert violations_of_whole(_REGION + step) == []
+
+
+@pytest.mark.parametrize(
     "step",
     [
         "scaler.step(optimizer)\nscaler.update()",
@@ -113,6 +181,22 @@ def test_correct_steps(step):
     assert violations(_REGION + "scaler.scale(loss).backward()\n" + step) == []
 
 
+@pytest.mark.parametrize(
+    ("enabled", "test", "kinds"),
+    [
+        ("scaler.is_enabled()", "not scaler.is_enabled()", []),
+        ("scaler.is_enabled()", "not (scaler.is_enabled() and scaler is not None)", []),
+        ("on[0]", "not on[0]", []),
+        ("on[0]", "not on[1]", ["plain backward"]),
+        ("on[0]", "on[0]", ["plain backward"]),
+    ],
+)
+def test_what_says_that_mixed_precision_is_on(enabled, test, kinds):
+    region = _REGION.replace("autocast()", f"autocast(enabled={enabled})")
+    backwards = f"if {test}:\n    loss.backward()\nelse:\n    scaler.scale(loss).backward()\n"
+    assert violations(region + backwards + "scaler.step(optimizer)\nscaler.update()", whole=True) == kinds
+
+
 def test_names_that_a_change_unbinds():
     before = Facts.of_module(parse(b"from apex import amp\nimport os\nprint(amp, os)\n"))
     after = Facts.of_module(parse(b"import os\nprint(amp)\n"))
@@ -124,6 +208,7 @@ def test_names_that_a_change_unbinds():
     [
         ("level = trainer.level\n    trainer = make()", {"unbound name"}),
         ("trainer = make()\n    level = trainer.level", set()),
+        ("trainer = trainer.start(make)\n    level = 1", {"unbound name"}),
         ("for _ in range(2):\n        level = trainer.level if _ else 0\n        trainer = make()", set()),
     ],
 )

@@ -30,7 +30,10 @@ def ask(line: str, shell: str = "bash") -> list[str]:
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        ("amp-migrate ", ["file,", *(f"plain,{name}" for name in ("migrate", "verify", "checkpoint", "explain"))]),
+        (
+            "amp-migrate ",
+            ["file,", *(f"plain,{name}" for name in ("migrate", "judge", "verify", "checkpoint", "explain"))],
+        ),
         ("amp-migrate ver", ["file,ver", "plain,verify"]),
         ("amp-migrate src/", ["file,src/"]),
         ("amp-migrate . src/", ["file,src/"]),

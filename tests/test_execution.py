@@ -24,7 +24,6 @@ def run_both(
     pool: Pool,
     folder,
     more_for_after: tuple[str, ...] = (),
-    rounding: tuple[str, ...] = (),
     **settings,
 ) -> Comparison:
     """Two contents of one script, in a folder of their own."""
@@ -35,7 +34,7 @@ def run_both(
     script.write_bytes(before)
     programs = [
         Program("original", script, arguments, work, {script: before}),
-        Program("migrated", script, (*arguments, *more_for_after), work, {script: after}, rounding),
+        Program("migrated", script, (*arguments, *more_for_after), work, {script: after}),
     ]
     return verify(*programs, Settings(**{"time_limit": 120.0, **settings}), pool, outputs, lambda run, steps: None)
 
@@ -44,7 +43,7 @@ def run_both(
 def test_trains_the_same(fixture: Fixture, pool: Pool, tmp_path):
     """What stays as it is, is compared with itself: it runs, and nothing in it confuses the recorder."""
     arguments = fixture.arguments + fixture.guard
-    comparison = run_both(fixture.before, fixture.expected, arguments, pool, tmp_path, rounding=fixture.rounding)
+    comparison = run_both(fixture.before, fixture.expected, arguments, pool, tmp_path)
     assert (comparison.verdict, fixture.reason in comparison.reason) == (fixture.verdict, True), comparison.reason
     if fixture.is_about_amp and fixture.migrates and fixture.verdict == "same":
         assert _was_mixed(comparison), "a fixture that trains in float32 shows nothing"
@@ -54,7 +53,7 @@ def test_trains_the_same(fixture: Fixture, pool: Pool, tmp_path):
 def test_plain_arm_is_the_specification(fixture: Fixture, pool: Pool, tmp_path):
     """The migrated script in mixed precision, against the original without it (rule G3)."""
     sides = fixture.before, fixture.expected, fixture.arguments, pool, tmp_path
-    comparison = run_both(*sides, more_for_after=fixture.guard, rounding=fixture.rounding)
+    comparison = run_both(*sides, more_for_after=fixture.guard)
     assert comparison.verdict == "same", comparison.reason
     assert (_half_precision(comparison, "original"), _half_precision(comparison, "migrated")) == (False, True)
 
@@ -62,7 +61,7 @@ def test_plain_arm_is_the_specification(fixture: Fixture, pool: Pool, tmp_path):
 @every_guard
 def test_without_its_guard_nothing_is_mixed(fixture: Fixture, pool: Pool, tmp_path):
     sides = fixture.before, fixture.expected, fixture.arguments, pool, tmp_path
-    comparison = run_both(*sides, rounding=fixture.rounding)
+    comparison = run_both(*sides)
     assert comparison.verdict == "same", comparison.reason
     assert (_half_precision(comparison, "original"), _half_precision(comparison, "migrated")) == (False, False)
 

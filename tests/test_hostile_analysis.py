@@ -74,6 +74,23 @@ _SCRIPTS = {
     "a name of 300 values": _HEAD
     + "".join(f"if flags[{k}]:\n    net = nn.Linear({k}, 1)\n" for k in range(300))
     + _step(),
+    "sums that come from each other": """\
+import torch
+
+model = torch.nn.Linear(3, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in loader:
+    total = 0
+    for part in x:
+        if part.sum() > 0:
+            total += model(part)
+        else:
+            total += 2 * model(part)
+    loss = torch.log(total + 1e-8).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "a guard of 18 terms": _HEAD
     + _step(
         between=f"if {' and '.join(f'(a{k} or not b{k})' for k in range(9))}:\n    nn.utils.clip_grad_norm_(model.parameters(), 1)"

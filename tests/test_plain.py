@@ -206,3 +206,11 @@ def test_the_output_is_left_alone():
     result = migrate_source((START + STEP).encode(), Options())
     again = migrate_source(result.output, Options())
     assert (again.status, again.findings, again.output) == ("untouched", (), result.output)
+
+
+def test_a_state_that_is_loaded_before_its_optimizer_is_made():
+    resume = "def resume():\n    checkpoint = torch.load('f')\n    optimizer.load_state_dict(checkpoint['o'])\n"
+    made = "optimizer = optim.SGD(model.parameters(), lr=0.1)\n"
+    source = START.replace(made, resume + "if options.resume:\n    resume()\n" + made) + STEP
+    result = migrate_source((source + "torch.save({'o': optimizer.state_dict()}, 'f')\n").encode(), Options())
+    assert (result.status, [one.code for one in result.findings]) == ("migrated", ["AMP413"])

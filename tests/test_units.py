@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from amp_migrate.files.imports import canonical, forget, member, module_name, split
 from amp_migrate.units.index import Index, Unit
 from amp_migrate.units.universe import universe_of
+from amp_migrate.units.workspace import Workspace
 
 WHOLE = """
 from apex import amp
@@ -454,6 +456,24 @@ class TestUniverse:
         forget()
         names = {str(file.relative_to(tree.root)) for file in universe_of([tree.path("a/main.py")])}
         assert names == {"a/main.py", "a/beside.py", "b/utils.py", "c.py"}
+
+
+def test_one_file_costs_its_program(tree: Tree) -> None:
+    """What no chain of imports connects with the files that were given is not looked at."""
+    tree(
+        {
+            "train.py": "import models\namp = 1\n",
+            "models.py": "amp = 1\n",
+            "other.py": "import models\namp = 1\n",
+            "apart.py": "import beside\namp = 1\n",
+            "beside.py": "",
+        }
+    )
+    train = tree.path("train.py")
+    near = Workspace([train], {train: train.read_bytes()}).index().holding(re.compile(rb"amp"))
+    assert [file.name for file in near] == ["models.py", "other.py", "train.py"]
+    both = Workspace([tree.root], {train: b"", tree.path("apart.py"): b"import beside"}).index()
+    assert [file.name for file in both.holding(re.compile(rb""))] == ["apart.py", "beside.py", "train.py"]
 
 
 def test_neither_libcst_nor_torch_is_imported() -> None:

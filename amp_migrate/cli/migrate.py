@@ -81,7 +81,9 @@ Other commands, each with a --help of its own:
     "-W", "--workers", type=click.IntRange(min=1), help="How many processes to use.  [default: one for each CPU]"
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print no findings and no summary.")
-@click.option("-v", "--verbose", count=True, help="Name untouched files, too; -vv prints the plan of each unit.")
+@click.option(
+    "-v", "--verbose", count=True, help="Name untouched files, too, and what proofs assume; -vv prints plans."
+)
 def migrate(
     paths: tuple[str, ...],
     write: bool,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
 from amp_migrate.explain.forms import FORMS
+from amp_migrate.line_matcher import hunks_of
 from amp_migrate.options import Options
 from amp_migrate.rules import RULES, Rule
 from amp_migrate.selection import TITLES
@@ -16,6 +16,7 @@ EXAMPLES = Path(__file__).parent / "examples"
 _KINDS = {
     "note": "A note: for information; it goes with what is migrated, or with what stands beside it.",
     "attention": "Wants a look before you merge.",
+    "breach": "A mistake in a migration by a person or an agent: said by `amp-migrate judge`.",
     "refusal": "The unit is left alone.",
     "error": "The file could not be processed.",
 }
@@ -71,9 +72,9 @@ def _example(code: str) -> Iterator[str]:
         lines = "\n".join(f"line {one.line}: {one.code} {one.message}" for one in said)
         yield f"```text\n{lines}\n```"
     if result.changed:
-        diff = difflib.unified_diff(before.splitlines(True), result.output.decode().splitlines(True), n=99)
+        _, *hunk = hunks_of(before.splitlines(True), result.output.decode().splitlines(True), context=99)
         yield "It becomes"
-        yield f"```diff\n{''.join(list(diff)[3:])}```"
+        yield f"```diff\n{''.join(hunk)}```"
 
 
 def _silencing(code: str) -> Iterator[str]:

@@ -10,11 +10,11 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.names import dotted_text
+from amp_migrate.facts.torch_name import torch_name
 from amp_migrate.facts.tree import Statement
 from amp_migrate.modernise.groups import OLD_MODULES, Group, Use
 from amp_migrate.native.cleanup import remove_aliases
 from amp_migrate.native.edits import Edits
-from amp_migrate.native.torch_import import torch_name
 
 # The positional parameters of torch.cuda.amp.autocast since 1.10 and of torch.cpu.amp.autocast.
 _OF_AUTOCAST = ("enabled", "dtype", "cache_enabled")

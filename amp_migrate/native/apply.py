@@ -14,7 +14,6 @@ from amp_migrate.native.comments import (
     Line,
     about_other_things,
     after_statement,
-    indent_below,
     join,
     leading,
     name_what_goes,
@@ -28,7 +27,9 @@ from amp_migrate.native.comments import (
 )
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.expressions import Rewriter
-from amp_migrate.native.indentation import shifted
+from amp_migrate.native.indentation import indent_below, shifted
+
+_LINES = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 
 
 def apply_edits(tree: Tree, root: Function, edits: Edits) -> cst.Module:
@@ -241,7 +242,7 @@ class _Applier:
         if before or not middle.lines:
             above = list(node.leading_lines)
             if middle.lines:
-                above, own = split_leading(above)
+                above, own = split_leading(above) if node not in self.edits.pulled else (above, [])
                 if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and statement.block.owner is None:
                     own = [cst.EmptyLine(indent=False), cst.EmptyLine(indent=False), *own]
                 middle_first = with_leading(middle.lines[0], own)
@@ -348,12 +349,15 @@ class _Applier:
                 orelse = None
         elif orelse is not None:
             orelse = None if suites["else"][1] else orelse.with_changes(body=suites["else"][0])
-        if not suites["body"][1]:
-            return _Output([node.with_changes(body=suites["body"][0], orelse=orelse)])
-        if orelse is None:
+        body, is_empty = suites["body"]
+        has_lost_else = orelse is None and node.orelse is not None
+        is_else_idle = orelse is None or (isinstance(orelse, cst.Else) and _only_passes(orelse.body))
+        if is_else_idle and (is_empty or (has_lost_else and _only_passes(body))):
             return self._emptied(statement, left)
+        if not is_empty or orelse is None:
+            return _Output([node.with_changes(body=body, orelse=orelse)])
         if isinstance(orelse, cst.If) and orelse.orelse is not None:
-            return _Output([node.with_changes(body=suites["body"][0], orelse=orelse)])  # keeps its arm, with a `pass`
+            return _Output([node.with_changes(body=body, orelse=orelse)])  # keeps its arm, with a `pass`
         test = negated(node.test)
         if isinstance(orelse, cst.If):
             joined = cst.BooleanOperation(_in_and(test), cst.And(), _in_and(orelse.test))
@@ -431,6 +435,12 @@ def _without_trailing_blanks(line: cst.SimpleStatementLine) -> cst.SimpleStateme
     if trailing.comment is not None:
         return line
     return line.with_changes(trailing_whitespace=trailing.with_changes(whitespace=cst.SimpleWhitespace("")))
+
+
+def _only_passes(suite: cst.BaseSuite) -> bool:
+    lines = suite.body if isinstance(suite, cst.IndentedBlock) else [suite]
+    smalls = [small for line in lines for small in (line.body if isinstance(line, _LINES) else [line])]
+    return all(isinstance(small, cst.Pass) for small in smalls)
 
 
 def _says_nothing(node: cst.CSTNode) -> bool:

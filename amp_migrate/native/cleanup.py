@@ -23,7 +23,7 @@ def emit_cleanup(cleanup: Cleanup, edits: Edits) -> None:
     for call, text in cleanup.replaced.items():
         edits.replace(call, text)
     for condition, side in cleanup.kept_sides.items():
-        edits.transform(condition, partial(_operand, side=side, as_bool=condition in cleanup.made_bool))
+        edits.transform_first(condition, partial(_operand, side=side, as_bool=condition in cleanup.made_bool))
     for statement, answer in cleanup.tests.items():
         edits.keep_arm(statement.node, "body" if answer else "else")
 

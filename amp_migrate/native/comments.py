@@ -107,15 +107,6 @@ def own_indent(block: Block) -> str:
     return module.default_indent
 
 
-def indent_below(block: Block) -> str:
-    """How much deeper a new block is than the one that it stands in: as the first that stands there, if there is one.
-
-    Functions are indented by eight columns in files where everything else is indented by four.
-    """
-    nested = (inner for statement in block.statements for inner in statement.blocks)
-    return own_indent(next((inner for inner in nested if isinstance(inner.node, cst.IndentedBlock)), block))
-
-
 def _at_its_column(line: cst.EmptyLine, outside: str) -> cst.EmptyLine:
     if not line.indent or line.comment is None:
         return line
@@ -123,10 +114,13 @@ def _at_its_column(line: cst.EmptyLine, outside: str) -> cst.EmptyLine:
 
 
 def with_header_comment(line: Line, header: cst.TrailingWhitespace | None) -> Line:
-    """A comment behind a header that goes moves to the first line that stays."""
+    """A comment behind a header that goes moves to the first line that stays, unless that line says the same."""
     if header is None or header.comment is None:
         return line
-    if isinstance(line, cst.SimpleStatementLine) and line.trailing_whitespace.comment is None:
+    own = line.trailing_whitespace.comment if isinstance(line, cst.SimpleStatementLine) else None
+    if own is not None and own.value == header.comment.value:
+        return line
+    if isinstance(line, cst.SimpleStatementLine) and own is None:
         return line.with_changes(trailing_whitespace=header)
     comment = cst.EmptyLine(comment=header.comment)
     return with_leading(line, [comment, *leading(line)])

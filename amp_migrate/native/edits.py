@@ -37,6 +37,7 @@ class Edits:
     removed: set[cst.CSTNode] = dataclasses.field(default_factory=set)
     before: dict[cst.CSTNode, list[str]] = dataclasses.field(default_factory=dict)
     after: dict[cst.CSTNode, list[str]] = dataclasses.field(default_factory=dict)
+    pulled: set[cst.CSTNode] = dataclasses.field(default_factory=set)
     unwrapped: dict[cst.CSTNode, list[str]] = dataclasses.field(default_factory=dict)
     kept_arms: dict[cst.CSTNode, str] = dataclasses.field(default_factory=dict)
     equal_arms: set[cst.CSTNode] = dataclasses.field(default_factory=set)
@@ -51,11 +52,21 @@ class Edits:
         earlier = self.expressions.get(node)
         self.expressions[node] = change if earlier is None else lambda updated: change(earlier(updated))
 
+    def transform_first(self, node: cst.CSTNode, change: Expressions) -> None:
+        """The same, before what else is done to the node itself."""
+        later = self.expressions.get(node)
+        self.expressions[node] = change if later is None else lambda updated: later(change(updated))
+
     def remove(self, statement: Statement) -> None:
         self.removed.add(statement.node)
 
     def insert_before(self, statement: Statement, code: str) -> None:
         self.before.setdefault(statement.node, []).append(code)
+
+    def pull_before(self, statement: Statement, code: str) -> None:
+        """Write what was a part of a statement before it: comments above it are about both."""
+        self.insert_before(statement, code)
+        self.pulled.add(statement.node)
 
     def insert_after(self, statement: Statement, code: str) -> None:
         self.after.setdefault(statement.node, []).append(code)

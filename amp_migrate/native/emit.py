@@ -18,6 +18,7 @@ from amp_migrate.native.states import StateWriter
 from amp_migrate.native.step_calls import StepWriter
 from amp_migrate.native.writer import Writer
 from amp_migrate.plan.model import Backward, ScaledBlock, Setup
+from amp_migrate.plan.shared_backwards import SharedBackward
 from amp_migrate.plan.training_plan import AutocastRegion, TrainingPlan
 
 
@@ -46,8 +47,13 @@ class _Emitter(Writer):
             self.creations.write(scaler)
             add_parameters(scaler, self.spellings, self.edits)
             add_arguments(scaler, self.edits)
+        shared = self.plan.shared_backwards
+        gone = {backward for one in shared for backward in (one.first, one.other)}
         for backward in self.plan.found.backwards:
-            self._backward(backward)
+            if backward not in gone:
+                self._backward(backward)
+        for one in shared:
+            self._shared_backward(one)
         for collapse in self.plan.collapses:
             if isinstance(collapse.node, cst.If):
                 self.edits.keep_arm(collapse.node, collapse.arm, stands_for_both=True)
@@ -133,6 +139,15 @@ class _Emitter(Writer):
             for line in first:
                 self.edits.insert_before(backward.statement, line)
             self.edits.transform(node, lambda updated: _without_item(updated, node.items.index(block.item)))
+
+    def _shared_backward(self, shared: SharedBackward) -> None:
+        """What both arms of an `if` begin with, written once before it."""
+        first = shared.first
+        assert first.block is not None
+        call = self.facts.text(first.statement.blocks[0].statements[0].node).removeprefix(first.block.scaled)
+        self.edits.pull_before(shared.holder, f"{self._scaled(self.facts.text(bare(first.loss)), first)}{call}")
+        for backward in (first, shared.other):
+            self.edits.remove(backward.statement)
 
     def _scaled(self, loss: str, backward: Backward) -> str:
         if self.spellings.uses_scaler:

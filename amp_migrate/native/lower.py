@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts.tree import Statement
-from amp_migrate.line_matcher import line_matcher
+from amp_migrate.line_matcher import LineMatcher
 from amp_migrate.native.edits import Edits
 from amp_migrate.native.nodes import floated
 from amp_migrate.plan.model import Lowering
@@ -89,7 +89,7 @@ def lines_before(before: str, after: str) -> tuple[int, ...]:
     """For each line of `after`, the line (from 1) of `before` that it was, or that stood in its place."""
     old, new = before.splitlines(), after.splitlines()
     lines: list[int] = []
-    matcher = line_matcher(old, new)
+    matcher = LineMatcher(old, new)
     for _, first, last, start, end in matcher.get_opcodes():
         for offset in range(end - start):
             lines.append(min(first + offset, max(first, last - 1)) + 1)

@@ -12,8 +12,8 @@ import dataclasses
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.torch_name import torch_name
 from amp_migrate.facts.tree import Function
-from amp_migrate.native.torch_import import torch_name
 from amp_migrate.options import Api, Dtype
 
 

@@ -82,7 +82,8 @@ class StateWriter(Writer):
         quote = self.facts.quote(test.node)
         written, loaded = self.facts.text(test.node), self.facts.text(state)
         if test.says_missing:
-            self.edits.replace(test.node, f"{written} or {quote}scale{quote} not in {loaded}")
+            text = f"{written} or {quote}scale{quote} not in {loaded}"
+            self.edits.replace(test.node, f"({text})" if test.is_negated else text)
             return
         there = f"{quote}scale{quote} in {loaded}"
         whole = self._whole_conjunction(test.node)
@@ -153,5 +154,7 @@ def _inserted(items: Sequence[_Item], index: int, added: _Item) -> list[_Item]:
 
 
 def _and(node: cst.CSTNode, text: str) -> cst.CSTNode:
+    """One more operand of a conjunction, inside of its parentheses."""
     assert isinstance(node, cst.BaseExpression)
-    return cst.BooleanOperation(node, cst.And(), cst.parse_expression(text))
+    bare = node.with_changes(lpar=[], rpar=[])
+    return cst.BooleanOperation(bare, cst.And(), cst.parse_expression(text), lpar=node.lpar, rpar=node.rpar)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
+
+from amp_migrate.line_matcher import hunks_of
 
 _NO_NEWLINE = b"\\ No newline at end of file\n"
 
@@ -16,11 +17,10 @@ def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
     name = repository_path(path)
     old, new = _quoted(f"a/{name}"), _quoted(f"b/{name}")
     tab = b"\t" if " " in name else b""  # ends the name for patch(1), as git does
-    lines = difflib.diff_bytes(
-        difflib.unified_diff, _lines(before), _lines(after), old + tab, new + tab, lineterm=b"\n"
-    )
+    header = b"--- " + old + tab + b"\n+++ " + new + tab + b"\n"
+    lines = [line.encode("latin-1") for line in hunks_of(_lines(before), _lines(after))]
     body = b"".join(line if line.endswith(b"\n") else line + b"\n" + _NO_NEWLINE for line in lines)
-    return b"diff --git " + old + b" " + new + b"\n" + body
+    return b"diff --git " + old + b" " + new + b"\n" + (header if lines else b"") + body
 
 
 def coloured(diff: str) -> str:
@@ -41,10 +41,10 @@ def _coloured_line(line: str) -> str:
     return f"{colour}{line.rstrip()}\033[0m\n" if colour else line
 
 
-def _lines(content: bytes) -> list[bytes]:
-    """Lines end with LF alone, as in git: a carriage return is part of the line."""
-    parts = content.split(b"\n")
-    lines = [part + b"\n" for part in parts[:-1]]
+def _lines(content: bytes) -> list[str]:
+    """Lines end with LF alone, as in git: a carriage return is part of the line. Each byte is a character."""
+    parts = content.decode("latin-1").split("\n")
+    lines = [f"{part}\n" for part in parts[:-1]]
     return [*lines, parts[-1]] if parts[-1] else lines
 
 

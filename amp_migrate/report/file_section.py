@@ -7,6 +7,7 @@ from html import escape
 from typing import NamedTuple
 
 from amp_migrate.findings import Finding
+from amp_migrate.proved import line
 from amp_migrate.report.diff import repository_path
 from amp_migrate.report.document import prose
 from amp_migrate.report.file_tree import Leaf
@@ -45,6 +46,7 @@ class Section:
             self._unit(),
             f'<ul class="findings">{found}</ul>' if found else "",
             "" if found or self._result.status != "left" else _AS_ASKED,
+            self._proof(),
             self._changes(),
             *(run.content for run in self._runs),
         ]
@@ -76,6 +78,18 @@ class Section:
             for path, reason in self._result.unit
         )
         return f"<details><summary>a unit of {len(self._result.unit)} files</summary><ul>{others}</ul></details>"
+
+    def _proof(self) -> str:
+        """What was proved of the unit, with what was assumed of it below."""
+        proof = self._result.proof
+        if proof is None:
+            return ""
+        if not proof.assumptions:
+            return f"<p>{escape(line(proof))}</p>"
+        items = "".join(
+            f"<li><code>{escape(one.path)}:{one.line}</code> {escape(one.what)}</li>" for one in proof.assumptions
+        )
+        return f"<details><summary>{escape(line(proof))}</summary><ul>{items}</ul></details>"
 
     def _named(self, path: str) -> str:
         name = escape(repository_path(path))

@@ -24,6 +24,11 @@ def render(report: Report) -> str:
     if summary:
         with Path(summary).open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(markdown.render(report) + "\n")
+    return commands(report)
+
+
+def commands(report: Report) -> str:
+    """What shows at the lines of the files."""
     return "".join(f"{line}\n" for line in (*_changes(report), *_findings(report)))
 
 

@@ -7,7 +7,7 @@ import io
 import tokenize
 from collections.abc import Iterator
 
-from amp_migrate.line_matcher import line_matcher
+from amp_migrate.line_matcher import LineMatcher
 from amp_migrate.result import Result
 
 
@@ -27,7 +27,7 @@ class Hunk:
 def hunks(result: Result) -> Iterator[Hunk]:
     """The change of a file, in its order. What is only inserted comes with the line before it, or the one after."""
     before, after = text_of(result.source).split("\n"), text_of(result.output).split("\n")
-    matcher = line_matcher(before, after)
+    matcher = LineMatcher(before, after)
     for tag, first, last, start, end in matcher.get_opcodes():
         if tag == "equal":
             continue

@@ -8,6 +8,7 @@ from typing import Any
 
 from amp_migrate import __version__
 from amp_migrate.findings import Finding
+from amp_migrate.proved import proved
 from amp_migrate.report.diff import unified_diff
 from amp_migrate.report.model import Report
 from amp_migrate.result import Result
@@ -45,10 +46,19 @@ def _file(result: Result) -> dict[str, Any]:
         "form": result.form,
         "uses": result.sites,
         "companions": {"found": result.companions[0], "left": result.companions_left},
+        "proof": _proof(result),
         "unit": [{"path": path, "reason": reason} for path, reason in result.unit],
         "findings": [_finding(one) for one in result.findings],
         "diff": diff,
     }
+
+
+def _proof(result: Result) -> dict[str, Any] | None:
+    """What was shown of its unit; None for a file in which nothing changes."""
+    if result.proof is None:
+        return None
+    assumed = [dataclasses.asdict(one) for one in result.proof.assumptions]
+    return {"proved": proved(), "assumed": assumed}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -6,10 +6,10 @@ Programs are given the diff of the file as it is (`diff.py`), which `git apply` 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterator
 
 from amp_migrate.files.notebook import Notebook, NotebookError
+from amp_migrate.line_matcher import hunks_of
 from amp_migrate.report.diff import repository_path, unified_diff
 from amp_migrate.report.hunks import text_of
 from amp_migrate.result import Result
@@ -51,7 +51,9 @@ def _cell_diff(result: Result, part: Part) -> Iterator[str]:
     """Under the names that ruff gives to cells."""
     name = f"{repository_path(result.path)}:cell {part.cell}"
     old, new = (_lines(text) for text in (part.before, part.after))
-    return difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
+    yield f"--- a/{name}\n"
+    yield f"+++ b/{name}\n"
+    yield from hunks_of(old, new)
 
 
 def _lines(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from itertools import zip_longest
 
-from amp_migrate.line_matcher import line_matcher
+from amp_migrate.line_matcher import LineMatcher
 from amp_migrate.report.colours import coloured_lines
 from amp_migrate.report.parts import Part
 
@@ -21,7 +21,7 @@ class SideBySide:
         self._marked = marked
         self._before, self._after = coloured_lines(part.before), coloured_lines(part.after)
         self._old_lines, self._new_lines = part.before.split("\n"), part.after.split("\n")
-        matcher = line_matcher(self._old_lines, self._new_lines)
+        matcher = LineMatcher(self._old_lines, self._new_lines)
         self._groups = list(matcher.get_grouped_opcodes(_CONTEXT))
         self._shown = {line for group in self._groups for _, first, last, *_ in group for line in range(first, last)}
 
@@ -50,7 +50,7 @@ class SideBySide:
         """What stands beside each other, in the order of both sides; lines that are only indented further are pairs."""
         old = [line.strip() for line in self._old_lines[first:last]]
         new = [line.strip() for line in self._new_lines[start:end]]
-        for _, i, j, k, n in line_matcher(old, new).get_opcodes():
+        for _, i, j, k, n in LineMatcher(old, new).get_opcodes():
             yield from zip_longest(range(first + i, first + j), range(start + k, start + n))
 
     def _old(self, index: int | None) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from amp_migrate.findings import Finding
+from amp_migrate.proved import line
 from amp_migrate.report.model import Report, Tally
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
@@ -16,12 +17,13 @@ _LEAVING_OUT = "; --ignore AMP050 leaves them out"
 
 def report_lines(report: Report, verbose: int = 0) -> Iterator[str]:
     """What was found, unit by unit, and what sums it up. With `verbose` 1 files with nothing to do are named, too, and
-    with 2 the plan of each unit is printed.
+    what the proof of a unit assumes; with 2 the plan of each unit is printed.
     """
     for unit in report.units():
         if verbose:
             yield from unit_lines(unit)
         yield from finding_lines(finding for result in unit for finding in result.findings)
+        yield from proof_lines(unit, verbose)
         for result in unit:
             if verbose and result.status == "untouched":
                 yield f"{result.path}: nothing to migrate"
@@ -38,6 +40,18 @@ def unit_lines(unit: Sequence[Result]) -> Iterator[str]:
         yield f"one unit of {len(members)} files:"
         for path, reason in members:
             yield f"    {shown(path)}{f': {reason}' if reason else ''}"
+
+
+def proof_lines(unit: Sequence[Result], verbose: int = 0) -> Iterator[str]:
+    """What was proved of a unit that changes, in one line; with `verbose`, each thing that was assumed."""
+    changed = [result for result in unit if result.proof is not None]
+    if not changed or changed[0].proof is None:
+        return
+    proof = changed[0].proof
+    others = f" and {_files(len(changed) - 1)} more" if len(changed) > 1 else ""
+    yield f"{shown(changed[0].path)}{others}: {line(proof)}"
+    for one in proof.assumptions if verbose else ():
+        yield f"    {shown(one.path)}:{one.line}: assumed: {one.what}"
 
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:

@@ -9,7 +9,13 @@ from amp_migrate.selection import COMPANIONS, TITLES
 _NATIVE = {COMPANIONS: "parts of torch"}
 
 Severity = str  # "note", "warning", "error"
-_SEVERITIES = {"note": "note", "attention": "warning", "refusal": "warning", "error": "error"}
+_SEVERITIES = {
+    "note": "note",
+    "attention": "warning",
+    "breach": "error",
+    "refusal": "warning",
+    "error": "error",
+}
 
 
 def severity(finding: Finding) -> Severity:
