@@ -9,7 +9,7 @@ import pytest
 
 from amp_migrate import Options, migrate_project, migrate_source
 from amp_migrate.files.discover import find_files
-from amp_migrate.files.torch_version import api_for, declaration, oldest_torch
+from amp_migrate.files.torch_version import declaration, spelling_in
 from amp_migrate.report.diff import unified_diff
 from tests.test_cli import SCRIPT, run
 
@@ -34,7 +34,53 @@ from tests.test_cli import SCRIPT, run
 def test_the_declared_torch(tmp_path, name, line, api):
     (tmp_path / name).write_text(line + "\n")
     (tmp_path / ".git").mkdir()
-    assert api_for(oldest_torch(tmp_path / "train.py")) == api
+    assert spelling_in(tmp_path / "train.py", None).api == api
+
+
+@pytest.mark.parametrize(
+    ("declared", "configured", "installed", "said"),
+    [
+        ("torch>=2.4", None, None, "torch.amp: requirements.txt:1 admits torch 2.4"),
+        (
+            "torch>=1.7",
+            None,
+            (2, 13),
+            "torch.cuda.amp: requirements.txt:1 admits torch 1.7; --api torch.amp for 2.4 and newer",
+        ),
+        (
+            "torch<3",
+            None,
+            None,
+            "torch.cuda.amp: requirements.txt:1 admits torch of any age; --api torch.amp for 2.4 and newer",
+        ),
+        ("torch>=1.7", (2, 4), None, "torch.amp: target-torch is 2.4"),
+        ("numpy", None, (2, 13), "torch.amp: torch 2.13 is installed here"),
+        ("numpy", None, (2, 1), "torch.cuda.amp: torch 2.1 is installed here; --api torch.amp for 2.4 and newer"),
+        (
+            "numpy",
+            None,
+            None,
+            "torch.cuda.amp: no torch is declared or installed here; --api torch.amp for 2.4 and newer",
+        ),
+    ],
+)
+def test_why_native_amp_is_spelled_so(tmp_path, monkeypatch, declared, configured, installed, said):
+    (tmp_path / "requirements.txt").write_text(declared + "\n")
+    (tmp_path / ".git").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("amp_migrate.files.torch_version._installed", lambda: installed)
+    spelling = spelling_in(tmp_path / "train.py", configured)
+    assert f"{spelling.api}: {spelling.why}" == said
+
+
+def test_the_summary_says_how_native_amp_is_spelled_where_the_user_did_not(tmp_path):
+    (tmp_path / "train.py").write_bytes(SCRIPT)
+    (tmp_path / "requirements.txt").write_text("torch>=2.4\n")
+    said = b"    torch.amp: requirements.txt:1 admits torch 2.4\n"
+    assert said in run("train.py", cwd=tmp_path).stderr
+    assert said not in run("train.py", "--api", "torch.amp", cwd=tmp_path).stderr
+    (tmp_path / "train.py").write_bytes(b"import torch\n")
+    assert said not in run("train.py", cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize(

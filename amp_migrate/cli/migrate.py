@@ -20,6 +20,7 @@ from amp_migrate.progress import Bar, Progress
 from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin
 from amp_migrate.report.formats import FORMATS, rendered
 from amp_migrate.report.model import Report
+from amp_migrate.report.spelled import spelled
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
 from amp_migrate.selection import Selection, wrong_with
@@ -164,7 +165,7 @@ def migrate(
     except (KeyboardInterrupt, click.Abort):
         _echo(["interrupted", *summary(Report(tuple(results), written=write))])
         sys.exit(130)
-    told = Report(tuple(results), tuple(beside), written=write)
+    told = Report(tuple(results), tuple(beside), written=write, spelled=spelled(results, options))
     if report is not None:
         _write_page(report, told)
     if output_format != "text":

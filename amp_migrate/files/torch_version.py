@@ -59,6 +59,31 @@ class Declaration:
         return (0, 0) < self.oldest < _FIRST_WITH_NATIVE_AMP
 
 
+@dataclasses.dataclass(frozen=True, order=True)
+class Spelling:
+    """How native AMP is spelled in a file, and why: in words that end a line."""
+
+    api: Api
+    why: str
+
+
+def spelling_in(file: Path, configured: tuple[int, int] | None) -> Spelling:
+    """What the oldest torch of a file's project allows: the `configured` one, else the declared, else the installed."""
+    declared = declaration(file) if configured is None else None
+    installed = _installed() if declared is None else None
+    if configured is not None:
+        version, why = configured, f"target-torch is {_dotted(configured)}"
+    elif declared is not None:
+        oldest = _dotted(declared.oldest) if any(declared.oldest) else "of any age"
+        version, why = declared.oldest, f"{os.path.relpath(declared.file)}:{declared.line} admits torch {oldest}"
+    elif installed is not None:
+        version, why = installed, f"torch {_dotted(installed)} is installed here"
+    else:
+        version, why = None, "no torch is declared or installed here"
+    api = api_for(version)
+    return Spelling(api, why if api == "torch.amp" else f"{why}; --api torch.amp for 2.4 and newer")
+
+
 def api_for(version: tuple[int, int] | None) -> Api:
     """The spelling for the oldest torch to be supported; None where it is not known."""
     return "torch.amp" if version is not None and version >= FIRST_WITH_TORCH_AMP else "torch.cuda.amp"
@@ -105,6 +130,10 @@ def _installed() -> tuple[int, int] | None:
         return _pair(metadata.version("torch"))
     except metadata.PackageNotFoundError:
         return None
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
 
 
 def _pair(version: str) -> tuple[int, int]:

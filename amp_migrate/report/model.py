@@ -27,12 +27,13 @@ class Tally:
 class Report:
     """`results` has one for each file, in the order given; `beside` are findings in files that are no Python.
 
-    `written` says whether the files were changed, or only would be.
+    `written` says whether the files were changed, or only would be. `spelled` says how native AMP is spelled, and why.
     """
 
     results: tuple[Result, ...]
     beside: tuple[Finding, ...] = ()
     written: bool = False
+    spelled: tuple[str, ...] = ()
 
     def changes(self) -> Iterator[tuple[str, Result]]:
         """The files that a migration changes, each with the source form of its unit."""

@@ -91,6 +91,7 @@ def summary(report: Report) -> Iterator[str]:
     yield f"{', '.join(parts)}."
     for form, tally in report.forms():
         yield f"    {form} {TITLES[form]}: {_counts(tally)}{_LEAVING_OUT if form == PLAIN else ''}"
+    yield from (f"    {line}" for line in report.spelled)
     if report.ignored:
         yield f"    {_number(report.ignored, 'finding')} ignored, as asked."
 

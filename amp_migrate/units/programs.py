@@ -10,7 +10,6 @@ from pathlib import Path
 
 from amp_migrate.engine import Outcome, migrate
 from amp_migrate.files.helpers import Helpers
-from amp_migrate.files.torch_version import api_for
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.reading import Input
@@ -146,7 +145,7 @@ class Programs:
         ]
         options = self.options
         if options.api is None:
-            options = dataclasses.replace(options, api=api_for(self.workspace.oldest_torch(files[0])))
+            options = dataclasses.replace(options, api=self.workspace.spelling_in(files[0]).api)
         helpers = Helpers(
             partial(self._is_used_outside, files),
             self.workspace.declared_torch,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from amp_migrate.processes import Workers
 
 if TYPE_CHECKING:
+    from amp_migrate.files.torch_version import Spelling
     from amp_migrate.units.index import Index
     from amp_migrate.units.tie import Tie
 
@@ -71,6 +72,12 @@ class Workspace:
         from amp_migrate.files.torch_version import oldest_torch
 
         return self._torch or oldest_torch(file)
+
+    def spelling_in(self, file: Path) -> Spelling:
+        """How native AMP is spelled in the unit that begins with a file, and why."""
+        from amp_migrate.files.torch_version import spelling_in
+
+        return spelling_in(file, self._torch)
 
     @cached_property
     def given(self) -> dict[Path, Path]:
