@@ -230,7 +230,6 @@ def test_version_and_help(tmp_path):
     said = run("--help", cwd=tmp_path).stdout
     assert b"--write" in said
     assert b"amp-migrate verify" in said and b"amp-migrate checkpoint" in said
-    assert run(cwd=tmp_path).returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -254,3 +253,38 @@ def test_an_unknown_code_is_bad_usage(repository):
     result = run("--select", "AMP010,AMP104", ".", cwd=repository)
     assert result.returncode == 2
     assert b"AMP104 is a finding" in result.stderr
+
+
+def test_without_a_path_it_is_the_current_folder(repository):
+    assert run(cwd=repository).stdout == run(".", cwd=repository).stdout != b""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["verfy", "train.py"], b"did you mean `amp-migrate verify`?"),
+        (["pkg/trian.py"], b"pkg/trian.py does not exist, or may not be read; did you mean pkg/train.py?"),
+        (["--wirte"], b"'--write'"),
+        (["--versoin"], b"'--version'"),
+    ],
+)
+def test_a_mistyped_word_is_bad_usage_and_the_right_one_is_suggested(repository, arguments, said):
+    result = run(*arguments, cwd=repository)
+    assert result.returncode == 2
+    assert said in result.stderr
+
+
+def test_a_file_that_is_called_like_a_command_is_a_file(repository):
+    (repository / "verfy").mkdir()
+    assert run("verfy", cwd=repository).returncode == 0
+
+
+def test_every_option_is_in_one_section_of_the_help(repository):
+    from amp_migrate.cli.migrate import _SECTIONS, migrate
+
+    options = [str(one.name) for one in migrate.params if one.name != "paths"]
+    placed = [name for names in _SECTIONS.values() for name in names]
+    assert len(placed) == len(set(placed))
+    assert set(placed) <= set(options)
+    text = run("--help", cwd=repository).stdout.decode()
+    assert all(text.count(f"  --{name.replace('_', '-')} ") <= 1 for name in options)

@@ -38,7 +38,7 @@ def ask(line: str, shell: str = "bash") -> list[str]:
         ("amp-migrate src/", ["file,src/"]),
         ("amp-migrate . src/", ["file,src/"]),
         ("amp-migrate --w", ["plain,--write", "plain,--workers"]),
-        ("amp-migrate --ver", ["plain,--version", "plain,--verbose"]),
+        ("amp-migrate --ver", ["plain,--verbose", "plain,--version"]),
         ("amp-migrate . --sel", ["plain,--select"]),
         ("amp-migrate --api ", ["plain,torch.cuda.amp", "plain,torch.amp"]),
         ("amp-migrate . --dtype bf", ["plain,bfloat16"]),

@@ -11,8 +11,6 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
-from amp_migrate import __version__
-
 # In the order of the help; each is the function of the module with its name, and imported when it is asked for.
 _COMMANDS = ("migrate", "judge", "verify", "checkpoint", "explain")
 
@@ -24,7 +22,9 @@ class _WithDefault(click.Group):
     """A group whose first word may be left out: what is no command is an argument of `migrate`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in _COMMANDS and args[0] != "--version":
+        is_default = args[0] not in _COMMANDS if args else not ctx.resilient_parsing
+        if is_default:
+            _check_first(args)
             args = ["migrate", *args]
         return super().parse_args(ctx, args)
 
@@ -49,17 +49,21 @@ class _WithDefault(click.Group):
         return command
 
 
-@click.group(cls=_WithDefault, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
-@click.version_option(__version__, prog_name="amp-migrate")
-def _commands() -> None:
-    """Migrate PyTorch training scripts from NVIDIA Apex AMP to native autocast and GradScaler.
+def _check_first(words: list[str]) -> None:
+    """Raises UsageError where the first word is nearly a command and no path, which nobody can have meant."""
+    if not words or words[0].startswith("-") or os.path.exists(words[0]):
+        return
+    from difflib import get_close_matches
 
-    `amp-migrate PATH...` shows what would change as a diff; `amp-migrate PATH... --write` changes the files.
-    `amp-migrate verify SCRIPT` runs both and shows that they train the same.
-    `amp-migrate checkpoint FILE` converts what the original script has saved.
-    `amp-migrate explain CODE` says what a finding means.
-    `amp-migrate COMMAND --help` lists all options.
-    """
+    close = get_close_matches(words[0], _COMMANDS, 1)
+    if close:
+        message = f"{words[0]} is no command, and no such file exists; did you mean `amp-migrate {close[0]}`?"
+        raise click.UsageError(message)
+
+
+@click.group(cls=_WithDefault, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def _commands() -> None:
+    """Migrate PyTorch training from NVIDIA Apex AMP to native autocast and GradScaler."""
 
 
 def main() -> None:

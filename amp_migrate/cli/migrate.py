@@ -11,7 +11,9 @@ from typing import BinaryIO
 
 import click
 
+from amp_migrate import __version__
 from amp_migrate.cli.completion import codes, forms
+from amp_migrate.cli.sections import InSections
 from amp_migrate.config import Config, ConfigError, config_for
 from amp_migrate.findings import Finding
 from amp_migrate.options import Api, Dtype, Options
@@ -28,14 +30,22 @@ from amp_migrate.selection import Selection, wrong_with
 # `amp-migrate --help` is the help of this command.
 _OTHER_COMMANDS = """\b
 Other commands, each with a --help of its own:
-  amp-migrate verify SCRIPT     run a script and its migration, and compare how they train
-  amp-migrate checkpoint FILE   convert what the original script has saved, and back
-  amp-migrate explain CODE      what a code means, why it matters, and what to do
+  amp-migrate judge --since REV  whether a migration by hand or by an agent is right
+  amp-migrate verify SCRIPT      run a script and its migration, and compare how they train
+  amp-migrate checkpoint FILE    convert what the original script has saved, and back
+  amp-migrate explain CODE       what a code means, why it matters, and what to do
 """
 
+_SECTIONS = {
+    "What to do": ("write", "check", "interactive", "patch", "partial"),
+    "What to look at": ("select", "ignore", "since", "stdin_filename"),
+    "How to migrate": ("api", "dtype", "repair_clip"),
+    "What to print": ("output_format", "report", "quiet", "verbose"),
+}
 
-@click.command(epilog=_OTHER_COMMANDS)
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(readable=False))
+
+@click.command(cls=InSections, sections=_SECTIONS, epilog=_OTHER_COMMANDS, options_metavar="[OPTIONS]")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(readable=False))
 @click.option("--write", is_flag=True, help="Write the files instead of showing a diff.")
 @click.option("--check", is_flag=True, help="Exit with 1 if something would change; write nothing.")
 @click.option("--partial", is_flag=True, help="Mark what is left alone with comments that say why.")
@@ -85,6 +95,7 @@ Other commands, each with a --help of its own:
 @click.option(
     "-v", "--verbose", count=True, help="Name untouched files, too, and what proofs assume; -vv prints plans."
 )
+@click.version_option(__version__, prog_name="amp-migrate")
 def migrate(
     paths: tuple[str, ...],
     write: bool,
@@ -105,20 +116,31 @@ def migrate(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Migrate files and folders to native AMP.
+    """Migrate PyTorch training from NVIDIA Apex AMP to native autocast and GradScaler.
 
-    Prints a diff on standard output that `git apply` takes, findings and a summary on standard error.
-    PATH - reads standard input; with --write the result goes to standard output.
+    PATH is a file or a folder, by default the current folder; - reads standard input.
+    Without --write nothing is changed: a diff that `git apply` takes goes to standard output, findings and a summary go
+    to standard error.
 
-    Source forms: AMP010 apex.amp, AMP030 apex.fp16_utils, AMP040 .half() training,
-    AMP050 plain float32 loops (under --check and in pre-commit reported only, unless selected), AMP060 other parts
-    of apex.
+    \b
+    What is looked for, each by its code:
+      AMP010  apex.amp
+      AMP030  apex.fp16_utils, and its copies
+      AMP040  training in .half(), by hand
+      AMP050  plain float32 loops; under --check and in pre-commit reported only, unless selected
+      AMP060  other parts of Apex
+      AMP300  torch.cuda.amp that becomes torch.amp
+      AMP400  mistakes in native AMP, which are reported only
+
+    \b
+    Exit codes:
+      0  nothing to do, shown, or written
+      1  something would change (--check)
+      2  a file could not be read, parsed or written; bad usage; an internal error
 
     Options can be set in [tool.amp-migrate] of pyproject.toml, too.
-
-    Exit codes: 0 nothing to do, shown or written; 1 something would change under --check; 2 a file could not
-    be read, parsed or written, bad usage, or an internal error.
-    """
+    """  # noqa: D301  # click wants the character itself
+    paths = paths or (".",)
     if write and check:
         raise click.UsageError("--write and --check exclude each other")
     if interactive and (check or "-" in paths):
@@ -230,9 +252,18 @@ def _config(paths: list[Path]) -> Config:
 
 
 def _check_existence(named: list[Path]) -> None:
-    missing = [str(path) for path in named if not os.path.exists(path)]
-    if missing:
-        raise click.UsageError(f"{', '.join(missing)} does not exist, or may not be read")
+    for path in named:
+        if not os.path.exists(path):
+            raise click.UsageError(f"{path} does not exist, or may not be read{_meant(path)}")
+
+
+def _meant(path: Path) -> str:
+    """What a mistyped path may mean, as the end of a sentence; empty where nothing beside it is called like it."""
+    from difflib import get_close_matches
+
+    beside = os.listdir(path.parent) if os.path.isdir(path.parent) else []
+    close = get_close_matches(path.name, beside, 1)
+    return f"; did you mean {path.with_name(close[0])}?" if close else ""
 
 
 def _found(
