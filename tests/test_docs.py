@@ -12,10 +12,12 @@ from amp_migrate.cli.migrate import migrate
 from amp_migrate.config import _KEYS, config_for
 from amp_migrate.report.formats import FORMATS
 from tests.fixture import ROOT
+from tests.test_cli import run
 
 README = (ROOT.parent / "README.md").read_text()
 CONFIGURATION = (ROOT.parent / "docs" / "configuration.md").read_text()
 TERMINAL = (ROOT.parent / "docs" / "terminal.md").read_text()
+USAGE = (ROOT.parent / "docs" / "usage.md").read_text()
 PULL_REQUESTS = (ROOT.parent / "docs" / "pull-requests.md").read_text()
 
 
@@ -46,11 +48,26 @@ def test_every_input_and_output_of_the_action():
 
 def test_every_option():
     options = {name for one in migrate.params for name in one.opts if name.startswith("--")}
-    assert [name for name in sorted(options - {"--quiet", "--verbose"}) if name not in README] == []
+    assert [name for name in sorted(options - {"--quiet", "--verbose"}) if name not in USAGE] == []
+
+
+def test_the_readme_shows_what_its_first_command_prints():
+    command = re.search(r"&& (amp-migrate .*)\n", README)
+    assert command is not None
+    done = run(*command[1].split()[1:], cwd=ROOT.parent, COLUMNS="100")
+    shown = "".join(f"```{kind}\n{text}```\n\n" for kind, text in zip(("diff", "text"), said(done), strict=True))
+    assert README.split(command[0] + "```\n\n")[1].startswith(shown)
+
+
+def said(done) -> tuple[str, str]:
+    """What a run printed on standard output and on standard error."""
+    return done.stdout.decode(), done.stderr.decode()
 
 
 @pytest.mark.parametrize(
-    "document", [CONFIGURATION, PULL_REQUESTS, TERMINAL], ids=["configuration", "pull-requests", "terminal"]
+    "document",
+    [CONFIGURATION, PULL_REQUESTS, TERMINAL, USAGE],
+    ids=["configuration", "pull-requests", "terminal", "usage"],
 )
 def test_examples_and_links(document):
     for example in re.findall(r"```yaml\n(.*?)```", document, re.DOTALL):
