@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_CODE = re.compile(
-    r"^(?P<fence>```+|~~~+).*?^(?P=fence)|(?P<tick>`+)(?!`).*?(?<!`)(?P=tick)(?!`)", re.DOTALL | re.MULTILINE
-)
+_BLOCK = r"^(?P<fence>```+|~~~+).*?^(?P=fence)"
+_WORDS = r"(?P<tick>`+)(?!`).*?(?<!`)(?P=tick)(?!`)"
+_CODE = re.compile(f"{_BLOCK}|{_WORDS}", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(
     r"""\]\(<?(?P<inline>[^)\s>]+)          # [text](target), ![picture](target)
     |^\[[^\]]+\]:\s*<?(?P<reference>[^\s>]+)  # [name]: target
@@ -23,9 +23,14 @@ def links(markdown: str) -> list[str]:
     return [next(filter(None, match.groups())) for match in found]
 
 
+def code(markdown: str) -> list[str]:
+    """The code in a document, blocks and words."""
+    return [match[0] for match in _CODE.finditer(markdown)]
+
+
 def anchors(markdown: str) -> set[str]:
     """The headings of a document, as GitHub and MkDocs name them in addresses."""
-    without_blocks = re.sub(r"^```.*?^```", "", markdown, flags=re.DOTALL | re.MULTILINE)
+    without_blocks = re.sub(_BLOCK, "", markdown, flags=re.DOTALL | re.MULTILINE)
     headings = re.findall(r"^#+ +(.+?)\s*$", without_blocks, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
