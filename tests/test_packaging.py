@@ -69,3 +69,11 @@ def test_the_release_is_described():
     assert releases[0] == (__version__, str(citation["date-released"]))
     assert (citation["version"], citation["license"]) == (__version__, PROJECT["license"])
     assert (citation["repository-code"], citation["url"]) == (REPOSITORY, DOCS)
+
+
+def test_documents_name_this_release():
+    text = (FOLDER / "docs" / "pull-requests.md").read_text(encoding="utf-8")
+    repository = REPOSITORY.removeprefix("https://github.com/")
+    assert set(re.findall(rf"{repository}@v([\w.]+)", text)) == {__version__}
+    assert re.findall(rf"{repository}\n    rev: v(\S+)", text) == [__version__]
+    assert set(re.findall(r"`v(\d\S*)`", text)) == {__version__}
