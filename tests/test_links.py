@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from amp_migrate.home import DOCS, REPOSITORY
 from tests.fixture import ROOT
-from tests.links import anchors, is_there, links, target
+from tests.links import anchors, code, is_there, links, target
 
 FOLDER = ROOT.parent
 SITE = FOLDER / "docs"
@@ -48,6 +49,16 @@ def _is_not_on_the_site(link: str, document: Path) -> bool:
 def test_every_link_leads_somewhere():
     found = {document.relative_to(FOLDER).as_posix(): dead(document) for document in DOCUMENTS}
     assert {name: links for name, links in found.items() if links} == {}
+
+
+def test_every_file_that_contributors_are_sent_to_exists():
+    named = code((FOLDER / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    paths = {one.strip("`") for one in named if re.fullmatch(r"`[a-z_.-]+/[\w./-]+`", one)}
+    modules = {f"tests/{name}" for one in named for name in re.findall(r"python -m tests\.(\w+)", one)}
+    assert len(paths) > 20 and len(modules) > 4
+    with_placeholder = {one for one in paths if re.search(r"/[A-Z]+\b(?!\.)", one)}
+    assert [one for one in sorted(paths - with_placeholder) if not (FOLDER / one).exists()] == []
+    assert [one for one in sorted(modules) if not list(FOLDER.glob(f"{one}*"))] == []
 
 
 def test_dead_links_are_found(tmp_path):

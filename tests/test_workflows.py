@@ -6,6 +6,7 @@ import re
 
 import yaml
 
+from amp_migrate.home import DOCS, REPOSITORY
 from tests.fixture import ROOT
 from tests.test_packaging import PROJECT
 
@@ -33,3 +34,15 @@ def test_only_what_is_published_gets_an_identity():
         assert workflow["permissions"] == {"contents": "read"}, name
         trusted = [job for job, content in workflow["jobs"].items() if "id-token" in content.get("permissions", {})]
         assert trusted == ([] if name == "tests" else ["publish"]), name
+
+
+def test_issue_forms_ask_for_what_is_needed():
+    folder = FOLDER / ".github" / "ISSUE_TEMPLATE"
+    forms = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in folder.glob("*.yml")}
+    links = forms.pop("config")["contact_links"]
+    assert all(link["url"].startswith((f"{REPOSITORY}/", f"{DOCS}/")) for link in links)
+    assert set(forms) == {"wrong-migration", "false-refusal", "crash"}
+    for name, form in forms.items():
+        asked = [one for one in form["body"] if one["type"] != "markdown"]
+        assert {"command", "version"} <= {one["id"] for one in asked}, name
+        assert all(one["validations"]["required"] for one in asked), name
