@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from amp_migrate.options import Options
     from amp_migrate.result import Result
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULES = {"Finding": "findings", "Options": "options", "Result": "result"}
 

@@ -88,7 +88,7 @@ class Composite:
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
         done = subprocess.run(
             command,
-            cwd=workspace,
+            cwd=workspace / _text(step.get("working-directory", "."), context),
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

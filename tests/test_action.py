@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from amp_migrate import __version__
 from tests.composite import Composite, Run, inherited
 from tests.fixture import ROOT
 
@@ -20,7 +22,7 @@ REPOSITORY = ROOT.parent
 APEX = ROOT / "apex" / "accumulation_window"
 LEFT = (ROOT / "fp16_utils" / "closure" / "before.py").read_text()
 PLAIN = (ROOT / "plain" / "cnn_clip" / "before.py").read_text()
-INSTALL = "Install amp-migrate"
+SETUP = ("Name the cache", "Keep what pip downloads", "Install amp-migrate")
 MARKER = "<!-- amp-migrate -->"
 
 # Keeps the comments of the pull request in a file, and what it was asked.
@@ -78,9 +80,9 @@ def action(tmp_path_factory) -> Composite:
     workspace = tmp_path_factory.mktemp("hostile")
     for name in ("pip", "venv"):
         (workspace / f"{name}.py").write_text("raise SystemExit('the code of the pull request was run')\n")
-    skip = tuple(step["name"] for step in composite.content["runs"]["steps"][1:])
+    skip = tuple(step["name"] for step in composite.content["runs"]["steps"] if step["name"] not in SETUP)
     result = composite.run(workspace, {}, skip=skip)
-    assert (result.code, result.ran) == (0, [INSTALL]), result.log
+    assert (result.code, tuple(result.ran)) == (0, SETUP), result.log
     return composite
 
 
@@ -127,7 +129,7 @@ def pull_request(repository: Path, base: str = "opened", head: str = "head") -> 
 
 
 def run(action: Composite, project: Path, event: dict[str, Any], **inputs: str) -> Run:
-    result = action.run(project, event, skip=(INSTALL,), **inputs)
+    result = action.run(project, event, skip=SETUP, **inputs)
     if (project / ".git").exists():
         assert git("status", "--porcelain", cwd=project) == ""
     return result
@@ -139,6 +141,14 @@ def patched(result: Run) -> list[str]:
         return []
     lines = Path(result.outputs["patch"]).read_text().splitlines()
     return [line.removeprefix("+++ b/").rstrip("\t") for line in lines if line.startswith("+++ ")]
+
+
+def test_downloads_are_kept_for_this_version_python_and_system(action, tmp_path):
+    steps = {step["name"]: step for step in action.content["runs"]["steps"]}
+    [kept] = action.run(tmp_path, {}, skip=tuple(name for name in steps if name not in SETUP[:2])).used
+    assert kept["with"]["key"].startswith(f"amp-migrate-{__version__}-python{platform.python_version()}-")
+    assert Path(kept["with"]["path"]).parent == action.temporary / "amp-migrate"
+    assert steps["Install amp-migrate"]["env"]["PIP_CACHE_DIR"] == steps["Keep what pip downloads"]["with"]["path"]
 
 
 def test_what_a_pull_request_changed(action, project):
@@ -155,6 +165,20 @@ def test_what_a_pull_request_changed(action, project):
     git("apply", result.outputs["patch"], cwd=project)
     assert (project / "new.py").read_text() == (APEX / "after.py").read_text()
     assert git("diff", "--name-only", cwd=project) == "new.py"
+
+
+def test_a_folder_of_its_own(action, project):
+    folder = project / "vision"
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text('[tool.amp-migrate]\napi = "torch.amp"\nignore = ["AMP050"]\n')
+    commit(folder, "a folder", plain=PLAIN, old=(APEX / "before.py").read_text())
+    lost = "".join(line for line in (APEX / "after.py").read_text().splitlines(True) if ".update()" not in line)
+    commit(folder, "by hand", old=lost, new=(APEX / "before.py").read_text())
+    result = run(action, project, {}, since="HEAD^", **{"working-directory": "vision"})
+    assert (result.code, patched(result)) == (0, ["vision/new.py"]), result.log
+    assert (result.outputs["verdict"], "file=vision/old.py,line=" in result.log) == ("wrong", True), result.log
+    assert "plain.py" not in result.log
+    assert patched(run(action, project, {}, paths="new.py", **{"working-directory": "vision"})) == ["vision/new.py"]
 
 
 def test_other_events_look_at_everything(action, project):
