@@ -20,6 +20,7 @@ from amp_migrate.progress import Bar, Progress
 from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin
 from amp_migrate.report.formats import FORMATS, rendered
 from amp_migrate.report.model import Report
+from amp_migrate.report.terminal import look_of
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
 from amp_migrate.selection import Selection, wrong_with
@@ -171,7 +172,7 @@ def migrate(
         # Names that are no UTF-8 (their bytes are surrogates here) would end in what no program reads.
         click.echo(rendered(told, output_format).encode("utf-8", "backslashreplace"), nl=False)
     if not quiet:
-        _echo(report_lines(told, verbose) if output_format == "text" else summary(told))
+        _echo(report_lines(told, verbose, look_of(sys.stderr)) if output_format == "text" else summary(told))
     sys.exit(_exit_code(results, check=check))
 
 

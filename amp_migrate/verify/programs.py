@@ -8,7 +8,7 @@ from pathlib import Path
 
 from amp_migrate.options import Options
 from amp_migrate.project import migrate_program
-from amp_migrate.report.text import finding_lines
+from amp_migrate.report.findings import finding_lines
 from amp_migrate.result import Result
 from amp_migrate.verify.errors import NotComparableError
 from amp_migrate.verify.mirror import Mirror, is_copied_whole
@@ -80,7 +80,8 @@ def _migrated(script: Path, source: bytes, options: Options) -> list[Result]:
     own = [result for result in results if script in {Path(path) for path, _ in result.unit}]
     if any(result.status in ("left", "error") for result in own):
         findings = [finding for result in own for finding in result.findings]
-        raise NotComparableError("not migrated:\n" + "\n".join(finding_lines(findings)))
+        sources = {result.path: result.source for result in results}
+        raise NotComparableError("not migrated:\n" + "\n".join(finding_lines(findings, sources)))
     return [result for result in results if result.changed]
 
 
