@@ -60,11 +60,11 @@ def _show(unit: Sequence[Result]) -> None:
 
 def _explain(unit: Sequence[Result]) -> None:
     """The findings of a unit, and what the codes mean."""
-    from amp_migrate.explain.page import page
+    from amp_migrate.explain.terminal import page_for
 
     findings = [finding for result in unit for finding in result.findings]
     sources = {result.path: result.source for result in unit}
     for line in finding_lines(findings, sources, look_of(sys.stderr)):
         click.echo(line, err=True)
     for code in dict.fromkeys([result.form for result in unit if result.form] + [one.code for one in findings]):
-        click.echo(f"\n{page(code)}", err=True, nl=False)
+        click.echo(f"\n{page_for(code, sys.stderr)}", err=True, nl=False)

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TextIO
 
-BOLD, RED, GREEN, YELLOW, CYAN = "1", "31", "32", "33", "36"
+BOLD, UNDERLINED, RED, GREEN, YELLOW, MAGENTA, CYAN, GREY = "1", "4", "31", "32", "33", "35", "36", "90"
 _WIDEST = 120  # a longer line of prose is hard to read
 _NARROWEST = 20
 
