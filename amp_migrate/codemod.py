@@ -14,7 +14,7 @@ from libcst.codemod import CodemodCommand, SkipFile
 
 from amp_migrate.options import Options
 from amp_migrate.project import migrate_source, migrate_stdin
-from amp_migrate.report.text import place
+from amp_migrate.report.findings import place
 
 
 class NativeAmp(CodemodCommand):

@@ -14,7 +14,8 @@ class Finding:
     """One thing to know about one line (from 1) of a file; `amp_migrate.rules` says why and what to do.
 
     `path` is that of the file as it was given, empty where there is none. In a notebook, `cell` is the number of the
-    cell and the line in it, both from 1, and `line` that of the file.
+    cell and the line in it, both from 1, and `line` that of the file. `because` is the path and the code of the finding
+    without which there would be none here: the file only goes with another one.
     """
 
     path: str
@@ -22,6 +23,7 @@ class Finding:
     code: str
     message: str
     cell: tuple[int, int] | None = None
+    because: tuple[str, str] | None = dataclasses.field(default=None, compare=False)
 
 
 class Refusal(Exception):

@@ -1,22 +1,28 @@
-"""How far a migration is: on a terminal, if it takes long enough that somebody would wonder."""
+"""How far a run is: one line on a terminal, if it takes long enough that somebody would wonder.
+
+The line only moves forward. Each stage has a share of it; one with nothing to do is passed over.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from contextlib import suppress
 
 import click
 
+from amp_migrate.report.terminal import columns_of
+
 _SECONDS_OF_PATIENCE = 1.0
+# The stages in their order, and how many percent of a run each of them takes in repositories that have them all.
+_SHARES = {"files": 2, "apex.amp": 25, "training": 45, "other parts of apex": 6, "native AMP": 7, "proofs": 15}
 
 
 class Progress:
-    """Counts the bytes of source that are done, stage by stage. This one shows nothing."""
+    """Hears what is done, stage by stage. This one shows nothing."""
 
     def begin(self, what: str, size: int) -> None:
-        """A stage: what is migrated now, in all so many bytes."""
+        """A stage of those in `_SHARES`: what is worked on now, and how much that is, in bytes of source say."""
 
     def reached(self, size: int) -> None:
         """So many of them are done; never fewer than before."""
@@ -34,17 +40,19 @@ class Bar(Progress):
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self._owner = os.getpid()
-        self._bar = click.progressbar(length=1, file=sys.stderr, show_eta=False, width=30)
+        self._bar = click.progressbar(length=100, file=sys.stderr, show_eta=False, width=30)
         self._is_shown = False
+        self._stage = (0, 0, 1)  # where it begins, its share, and its size
 
     def begin(self, what: str, size: int) -> None:
-        self._bar.label = what
-        self._bar.length = max(size, 1)
-        self._bar.pos = 0
-        self.show()
+        self._bar.label = what.ljust(max(map(len, _SHARES)))
+        before = list(_SHARES).index(what)
+        self._stage = (sum(list(_SHARES.values())[:before]), _SHARES[what], max(size, 1))
+        self.reached(0)
 
     def reached(self, size: int) -> None:
-        self._bar.pos = min(max(self._bar.pos, size), self._bar.length or 0)
+        begin, share, whole = self._stage
+        self._bar.pos = max(self._bar.pos, begin + share * min(size, whole) // whole)
         self.show()
 
     def show(self) -> None:
@@ -55,12 +63,7 @@ class Bar(Progress):
 
     def _fits(self) -> bool:
         """A bar that goes on in the next row would be drawn below itself, again and again."""
-        import shutil  # with all its compression, for nothing where no bar is drawn
-
-        columns = shutil.get_terminal_size().columns
-        with suppress(OSError):  # standard error is a terminal: standard output may be a file
-            columns = os.get_terminal_size(sys.stderr.fileno()).columns or columns
-        return len(self._bar.format_progress_line()) < columns
+        return len(self._bar.format_progress_line()) < columns_of(sys.stderr)
 
     def end(self) -> None:
         if self._is_shown:

@@ -40,11 +40,13 @@ def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | No
     Files that belong together are migrated together or not at all. Nothing is written. One bad file never stops
     the others. Without `workers` it is all done in this process. Raises FileNotFoundError for a path that is not there.
     """
-    named = list(paths)
+    named, workers = list(paths), workers or Workers()
     files = [file for file in find_files(named, and_notebooks=True) if not _is_excluded(file, options)]
     contents: dict[Path, bytes] = {}
     unreadable: dict[Path, Result] = {}
-    for file in files:
+    workers.progress.begin("files", len(files))
+    for number, file in enumerate(files):
+        workers.progress.reached(number)
         try:
             content = read_regular(file)
         except OSError as error:
@@ -55,7 +57,7 @@ def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | No
             unreadable[file] = Result(str(file), content, content, "error", (finding,))
         else:
             contents[file] = content
-    results = dict(zip(contents, _results(named, contents, options, workers or Workers()), strict=True))
+    results = dict(zip(contents, _results(named, contents, options, workers), strict=True))
     results |= zip(unreadable, as_wished(unreadable.values(), options), strict=True)
     yield from (results[file] for file in files)
 

@@ -165,8 +165,9 @@ def test_findings_name_place_reason_and_remedy(tmp_path):
     assert (result.returncode, result.stdout) == (0, b"")
     lines = result.stderr.decode().splitlines()
     assert lines[0].startswith("helper.py:5: AMP901 ")
-    assert lines[1].strip().startswith("why:")
-    assert lines[2].strip().startswith("do:")
+    assert lines[1:3] == ["    5 |     return amp.state_dict()", "      |     ^^^^^^^^^^^^^^^^^^^^^^^"]
+    assert lines[3].strip().startswith("why:")
+    assert lines[4].strip().startswith("do:")
 
 
 def test_ignored_files_and_environments_are_skipped(repository):

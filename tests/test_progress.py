@@ -31,3 +31,21 @@ def test_a_bar_is_drawn_in_one_row_or_not_at_all(columns: int, is_drawn: bool, m
     os.close(ours)
     assert (b"#" in written) is is_drawn
     assert written.endswith(b"\033[?25hend\r\n" if is_drawn else b"end\r\n")
+
+
+def test_a_run_only_moves_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    bar = progress.Bar()
+    seen = []
+    monkeypatch.setattr(bar, "show", lambda: seen.append(bar._bar.pos))
+    stages = [("files", 3), ("apex.amp", 0), ("training", 1000), ("native AMP", 50), ("proofs", 700), ("proofs", 20)]
+    for what, size in stages:
+        bar.begin(what, size)
+        for done in (size // 3, size, 2 * size):
+            bar.reached(done)
+    assert seen == sorted(seen)
+    assert (seen[0], seen[-1]) == (0, 100)
+    assert len(set(seen)) > len(stages)
+
+
+def test_every_stage_has_a_share() -> None:
+    assert sum(progress._SHARES.values()) == 100

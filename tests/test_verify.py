@@ -417,3 +417,28 @@ def test_script_that_is_not_migrated(tmp_path, source, words):
     script.write_text(source + "\n")
     with pytest.raises(NotComparableError, match=words):
         migrated_pair(script, (), (), Options(api="torch.amp"))
+
+
+def test_a_script_that_is_migrated_already_is_compared_with_what_git_has(tmp_path, monkeypatch):
+    def git(*args: str) -> None:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+        subprocess.run(["git", *identity, *args], cwd=tmp_path, check=True, capture_output=True)
+
+    monkeypatch.chdir(tmp_path)
+    files = {"train.py": "import helper\nimport other\n", "helper.py": "LEVEL = 1\n", "other.py": "", "unused.py": ""}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    git("init")
+    with pytest.raises(NotComparableError, match="nothing to migrate"):
+        migrated_pair(Path("train.py"), (), (), Options())
+    git("add", ".")
+    git("commit", "-m", "all")
+    with pytest.raises(NotComparableError, match="nothing to migrate"):
+        migrated_pair(Path("train.py"), (), (), Options())
+    for name in ("train.py", "helper.py", "unused.py"):
+        (tmp_path / name).write_text(files[name] + "NEW = 2\n")
+    before, after = migrated_pair(Path("train.py"), (), (), Options())
+    assert before.changed == {tmp_path / name: files[name].encode() for name in ("train.py", "helper.py")}
+    assert after.changed == {}
+    assert set(before.version.files) == {"train.py", "helper.py", "other.py"}
+    assert before.version != after.version

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator, Sequence
 
 import click
 
 from amp_migrate.report.diff import coloured
+from amp_migrate.report.findings import finding_lines
 from amp_migrate.report.model import Report
 from amp_migrate.report.parts import diff_for_people
-from amp_migrate.report.text import finding_lines, unit_lines
+from amp_migrate.report.terminal import look_of
+from amp_migrate.report.text import unit_lines
 from amp_migrate.result import Result
 from amp_migrate.wishes import with_what_they_need
 
@@ -57,10 +60,11 @@ def _show(unit: Sequence[Result]) -> None:
 
 def _explain(unit: Sequence[Result]) -> None:
     """The findings of a unit, and what the codes mean."""
-    from amp_migrate.explain.page import page
+    from amp_migrate.explain.terminal import page_for
 
     findings = [finding for result in unit for finding in result.findings]
-    for line in finding_lines(findings):
+    sources = {result.path: result.source for result in unit}
+    for line in finding_lines(findings, sources, look_of(sys.stderr)):
         click.echo(line, err=True)
     for code in dict.fromkeys([result.form for result in unit if result.form] + [one.code for one in findings]):
-        click.echo(f"\n{page(code)}", err=True, nl=False)
+        click.echo(f"\n{page_for(code, sys.stderr)}", err=True, nl=False)

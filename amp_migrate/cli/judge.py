@@ -103,9 +103,10 @@ def _print(judgement: Judgement, output_format: str, *, quiet: bool, verbose: in
     from amp_migrate.judge import json, text
     from amp_migrate.report import github, sarif
     from amp_migrate.report.model import Report
+    from amp_migrate.report.terminal import look_of
 
     if output_format == "text":
-        for line in [text.summary(judgement)] if quiet else text.lines(judgement, verbose):
+        for line in [text.summary(judgement)] if quiet else text.lines(judgement, verbose, look_of(sys.stdout)):
             click.echo(line)
         return
     report = Report((), tuple(one.as_finding for one in judgement.objections))

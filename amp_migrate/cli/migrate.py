@@ -20,9 +20,11 @@ from amp_migrate.options import Api, Dtype, Options
 from amp_migrate.processes import Workers, usable_cpus
 from amp_migrate.progress import Bar, Progress
 from amp_migrate.project import findings_beside, migrate_paths, migrate_stdin
+from amp_migrate.report.findings import shown
 from amp_migrate.report.formats import FORMATS, rendered
 from amp_migrate.report.model import Report
 from amp_migrate.report.spelled import spelled
+from amp_migrate.report.terminal import BOLD, GREEN, Look, look_of
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
 from amp_migrate.selection import Selection, wrong_with
@@ -184,18 +186,49 @@ def migrate(
             _print_output(from_stdin)
             results = [*from_stdin, *_written(files)]
         beside = _beside(named, results, options, touched)
+        told = Report(tuple(results), tuple(beside), written=write, spelled=spelled(results, options))
+        if report is not None:
+            _write_page(report, told)
+        if output_format != "text":
+            # Names that are no UTF-8 (their bytes are surrogates here) would end in what no program reads.
+            click.echo(rendered(told, output_format).encode("utf-8", "backslashreplace"), nl=False)
     except (KeyboardInterrupt, click.Abort):
-        _echo(["interrupted", *summary(Report(tuple(results), written=write))])
+        progress.end()
+        _echo([_interrupted(results)])
         sys.exit(130)
-    told = Report(tuple(results), tuple(beside), written=write, spelled=spelled(results, options))
-    if report is not None:
-        _write_page(report, told)
-    if output_format != "text":
-        # Names that are no UTF-8 (their bytes are surrogates here) would end in what no program reads.
-        click.echo(rendered(told, output_format).encode("utf-8", "backslashreplace"), nl=False)
-    if not quiet:
-        _echo(report_lines(told, verbose) if output_format == "text" else summary(told))
+    if not quiet and output_format == "text":
+        look = look_of(sys.stderr)
+        _echo(report_lines(told, verbose, look))
+        _echo(_next_command(told, options, look))
+    elif not quiet:
+        _echo(summary(told))
     sys.exit(_exit_code(results, check=check))
+
+
+def _next_command(report: Report, options: Options, look: Look) -> Iterator[str]:
+    """What to type next, where something would change, or was changed."""
+    changed = [result for result in report.results if result.changed]
+    if not changed or any(result.path == "-" for result in report.results):
+        return
+    from amp_migrate.cli.following import command_that_verifies, command_that_writes
+
+    if report.written:
+        command = command_that_verifies(changed)
+    else:
+        command = command_that_writes(click.get_current_context(), report.results, options.selection.ignore)
+    if command is not None:
+        yield f"{look.paint('next:', BOLD, GREEN)} {command}"
+
+
+def _interrupted(results: Iterable[Result]) -> str:
+    """What was written until then: the files themselves say it, wherever the run was."""
+    from amp_migrate.files.read import read_if_there
+
+    written = [one.path for one in results if one.changed and read_if_there(Path(one.path)) == one.output]
+    if not written:
+        return "interrupted; no file was written"
+    were = "1 file was" if len(written) == 1 else f"{len(written)} files were"
+    return f"interrupted; {were} written: {', '.join(map(shown, written))}; the rest is as it was"
 
 
 def _draws() -> bool:

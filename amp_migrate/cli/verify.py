@@ -77,7 +77,8 @@ def verify(
 ) -> None:
     """Run SCRIPT and its migration with the same seeds, and say whether they train the same.
 
-    `amp-migrate verify train.py -- --epochs 1` migrates a copy; no file of yours is written.
+    `amp-migrate verify train.py -- --epochs 1` migrates a copy; no file of yours is written. Where train.py is migrated
+    already, it runs beside what git has committed of it.
     `amp-migrate verify --before A --after B` compares two scripts, or SCRIPT in two folders.
     Both run in working copies, on the GPU, or in float16 on the CPU where there is none.
 

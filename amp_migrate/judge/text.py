@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from amp_migrate.findings import Finding
 from amp_migrate.judge.judgement import Judgement, Line, Objection
 from amp_migrate.proved import in_words
-from amp_migrate.report.text import place
-from amp_migrate.rules import RULES
+from amp_migrate.report.findings import by_importance, head, printable, sections, shown
+from amp_migrate.report.terminal import GREEN, RED, UNWRAPPED, Look
 
 
-def lines(judgement: Judgement, verbose: int = 0) -> Iterator[str]:
+def lines(judgement: Judgement, verbose: int = 0, look: Look = UNWRAPPED) -> Iterator[str]:
     """Each finding with the lines of both sides; with `verbose` what is assumed, and where; then the verdict."""
-    for one in judgement.objections:
-        yield f"{place(Finding(one.path, one.line, one.code, one.message, one.cell))}: {one.code} {one.title}"
-        yield from _excerpt(one)
-        yield f"    why: {RULES[one.code].why}"
-        yield f"    do:  {RULES[one.code].what_to_do}"
+    objections = by_importance(judgement.objections, lambda one: one.code)
+    yield from sections(((one.code, _objection(one, look)) for one in objections), look)
+    yield from [""] if objections else []
     for assumption in judgement.assumed if verbose else ():
-        yield f"{_shown(assumption.path)}:{assumption.line}: assumed: {assumption.what}"
-    yield summary(judgement)
+        yield from look.hanging("", f"{shown(assumption.path)}:{assumption.line}: assumed: {assumption.what}")
+    yield from look.hanging("", summary(judgement), indent="    ")
+
+
+def _objection(one: Objection, look: Look) -> Iterator[str]:
+    yield from head(Finding(one.path, one.line, one.code, one.message, one.cell), one.title, look)
+    yield from _excerpt(one, look)
 
 
 def summary(judgement: Judgement) -> str:
@@ -42,24 +44,20 @@ def summary(judgement: Judgement) -> str:
     return f"{judgement.verdict}: {'; '.join(parts)}"
 
 
-def _excerpt(one: Objection) -> Iterator[str]:
+def _excerpt(one: Objection, look: Look) -> Iterator[str]:
     """The line before and the line after, as a diff would show them."""
     if one.before is None and one.after is None:
         return
     width = max(len(_number_of(side)) for side in (one.before, one.after))
-    for mark, side in (("-", one.before), ("+", one.after)):
+    for mark, colour, side in (("-", RED, one.before), ("+", GREEN, one.after)):
         if side is not None:
-            yield f"    {mark} {_number_of(side):>{width}} | {side.text}"
+            yield "    " + look.paint(f"{mark} {_number_of(side):>{width}} | {printable(side.text)}", colour)
 
 
 def _number_of(line: Line | None) -> str:
     if line is None:
         return ""
     return f"{line.cell[0]}:{line.cell[1]}" if line.cell is not None else str(line.line)
-
-
-def _shown(path: str) -> str:
-    return min(path, os.path.relpath(path), key=len)
 
 
 def _number(count: int, what: str) -> str:

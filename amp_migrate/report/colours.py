@@ -1,17 +1,32 @@
-"""Python source as HTML, with a class for each kind of token."""
+"""Python source with a mark for each kind of token: as HTML, and for a terminal."""
 
 from __future__ import annotations
 
 import io
 import keyword
 import tokenize
+from collections.abc import Callable
 from html import escape
+
+from amp_migrate.report.terminal import CYAN, GREEN, GREY, MAGENTA, Look
 
 _CLASSES = {tokenize.COMMENT: "c", tokenize.STRING: "s", tokenize.NUMBER: "n"}
 
+_STYLES = {"k": MAGENTA, "c": GREY, "s": GREEN, "n": CYAN}
+
 
 def coloured_lines(source: str) -> list[str]:
-    """The lines, divided by LF alone; without colours where the source has no tokens."""
+    """The lines as HTML, divided by LF alone; without colours where the source has no tokens."""
+    return _lines(source, lambda text, kind: f'<span class="{kind}">{escape(text)}</span>' if kind else escape(text))
+
+
+def terminal_lines(source: str, look: Look) -> list[str]:
+    """The lines for a terminal."""
+    return _lines(source, lambda text, kind: look.paint(text, _STYLES[kind]) if kind else text)
+
+
+def _lines(source: str, shown: Callable[[str, str], str]) -> list[str]:
+    """Each line with its parts as they are to be shown, given the kind of a token or nothing."""
     lines = source.split("\n")
     marks: dict[int, list[tuple[int, int, str]]] = {}
     try:
@@ -24,13 +39,12 @@ def coloured_lines(source: str) -> list[str]:
                     marks.setdefault(row - 1, []).append((first, last, kind))
     except (tokenize.TokenError, SyntaxError, IndexError):
         pass  # a notebook, or a script that does not parse
-    return [_coloured(line, marks.get(number, [])) for number, line in enumerate(lines)]
+    return [_line(line, marks.get(number, []), shown) for number, line in enumerate(lines)]
 
 
-def _coloured(line: str, marks: list[tuple[int, int, str]]) -> str:
+def _line(line: str, marks: list[tuple[int, int, str]], shown: Callable[[str, str], str]) -> str:
     parts, position = [], 0
     for first, last, kind in marks:
-        parts.append(escape(line[position:first]))
-        parts.append(f'<span class="{kind}">{escape(line[first:last])}</span>')
+        parts += [shown(line[position:first], ""), shown(line[first:last], kind)]
         position = last
-    return "".join([*parts, escape(line[position:])])
+    return "".join([*parts, shown(line[position:], "")])

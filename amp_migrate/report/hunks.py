@@ -44,4 +44,8 @@ def text_of(source: bytes) -> str:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     except SyntaxError:
         encoding = "utf-8"
-    return source.decode(encoding, errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+    try:
+        text = source.decode(encoding, errors="replace")
+    except (UnicodeError, LookupError):  # a codec of something else than texts
+        text = source.decode(errors="replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")

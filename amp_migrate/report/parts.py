@@ -39,6 +39,16 @@ def parts(result: Result) -> list[Part]:
     return [Part(None, text_of(result.source), text_of(result.output))]
 
 
+def code_of(path: str, content: bytes) -> list[tuple[int | None, str]]:
+    """The code on one side: of each cell of a notebook that can be read, with its number; else the text as a whole."""
+    if path.endswith(".ipynb"):
+        try:
+            return [(cell.number, cell.source) for cell in Notebook(content).cells]
+        except NotebookError:
+            pass
+    return [(None, text_of(content))]
+
+
 def diff_for_people(result: Result) -> str:
     """A unified diff to be read: the one that `git apply` takes, but for a notebook the source of its cells."""
     found = parts(result)

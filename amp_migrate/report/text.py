@@ -2,35 +2,57 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from amp_migrate.findings import Finding
-from amp_migrate.proved import line
+from amp_migrate.proved import in_words, line, proved
+from amp_migrate.report.findings import finding_lines, shown
 from amp_migrate.report.model import Report, Tally
+from amp_migrate.report.terminal import UNWRAPPED, Look
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
 from amp_migrate.selection import PLAIN, TITLES
+
+if TYPE_CHECKING:
+    from amp_migrate.check.proof import Assumption
 
 _LEAVING_OUT = "; --ignore AMP050 leaves them out"
 
 
-def report_lines(report: Report, verbose: int = 0) -> Iterator[str]:
-    """What was found, unit by unit, and what sums it up. With `verbose` 1 files with nothing to do are named, too, and
-    what the proof of a unit assumes; with 2 the plan of each unit is printed.
+def report_lines(report: Report, verbose: int = 0, look: Look = UNWRAPPED) -> Iterator[str]:
+    """What was found, and what sums it up. With `verbose` 1 units and files with nothing to do are named, too, and what
+    the proof of a unit assumes; with 2 the plan of each unit is printed.
     """
-    for unit in report.units():
-        if verbose:
-            yield from unit_lines(unit)
-        yield from finding_lines(finding for result in unit for finding in result.findings)
-        yield from proof_lines(unit, verbose)
+    sources = {result.path: result.source for result in report.results}
+    units = report.units()
+    for part in (
+        finding_lines(report.findings, sources, look, verbose=verbose > 0),
+        _of_units(units) if verbose else _wrapped(_proofs(units), look),
+    ):
+        told = list(part)
+        yield from [*told, ""] if told else []
+    yield from _wrapped(summary(report), look)
+
+
+def _wrapped(lines: Iterable[str], look: Look) -> Iterator[str]:
+    """Lines of prose; what goes on in the next line is indented further."""
+    for text in lines:
+        indent = " " * (len(text) - len(text.lstrip()))
+        yield from look.hanging(indent, text.lstrip(), indent=f"{indent}    ")
+
+
+def _of_units(units: Iterable[Sequence[Result]]) -> Iterator[str]:
+    """Unit by unit: its files, what was proved of it and what not, and its plan; the files with nothing to do."""
+    for unit in units:
+        yield from unit_lines(unit)
+        words = _proof_of(unit)
+        yield from [words] if words else []
+        for one in _assumptions_of(unit):
+            yield f"    {shown(one.path)}:{one.line}: assumed: {one.what}"
         for result in unit:
-            if verbose and result.status == "untouched":
+            if result.status == "untouched":
                 yield f"{result.path}: nothing to migrate"
             if result.plan:
                 yield f"{result.path}: {result.plan}"
-    yield from finding_lines(report.beside)
-    yield from summary(report)
 
 
 def unit_lines(unit: Sequence[Result]) -> Iterator[str]:
@@ -42,39 +64,27 @@ def unit_lines(unit: Sequence[Result]) -> Iterator[str]:
             yield f"    {shown(path)}{f': {reason}' if reason else ''}"
 
 
-def proof_lines(unit: Sequence[Result], verbose: int = 0) -> Iterator[str]:
-    """What was proved of a unit that changes, in one line; with `verbose`, each thing that was assumed."""
+def _proof_of(unit: Sequence[Result]) -> str:
+    """What was proved of a unit that changes, in one line; empty for others."""
     changed = [result for result in unit if result.proof is not None]
     if not changed or changed[0].proof is None:
-        return
-    proof = changed[0].proof
+        return ""
     others = f" and {_files(len(changed) - 1)} more" if len(changed) > 1 else ""
-    yield f"{shown(changed[0].path)}{others}: {line(proof)}"
-    for one in proof.assumptions if verbose else ():
-        yield f"    {shown(one.path)}:{one.line}: assumed: {one.what}"
+    return f"{shown(changed[0].path)}{others}: {line(changed[0].proof)}"
 
 
-def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
-    """Place, code and what was found; then why it matters and what to do by hand."""
-    for finding in findings:
-        yield f"{place(finding)}: {finding.code} {finding.message}"
-        rule = RULES[finding.code]
-        yield f"    why: {rule.why}"
-        yield f"    do:  {rule.what_to_do}"
+def _assumptions_of(unit: Sequence[Result]) -> Sequence[Assumption]:
+    return next((result.proof.assumptions for result in unit if result.proof is not None), ())
 
 
-def place(finding: Finding) -> str:
-    """`path:line`, the path as it was given or relative to the current folder, whichever is shorter; in a notebook
-    `path:cell 3:2`.
-    """
-    if finding.cell is not None:
-        return f"{shown(finding.path)}:cell {finding.cell[0]}:{finding.cell[1]}"
-    return f"{shown(finding.path)}:{finding.line}"
-
-
-def shown(path: str) -> str:
-    """A path for people."""
-    return "<stdin>" if path == "-" else min(path, os.path.relpath(path), key=len)
+def _proofs(units: Sequence[Sequence[Result]]) -> Iterator[str]:
+    """What was proved in a run, in one line."""
+    told = [(words, unit) for unit in units if (words := _proof_of(unit))]
+    if len(told) == 1:
+        yield told[0][0]
+    elif told:
+        assumed = [one for _, unit in told for one in _assumptions_of(unit)]
+        yield f"{_number(len(told), 'unit')}: {in_words(proved(), assumed)}"
 
 
 def summary(report: Report) -> Iterator[str]:

@@ -20,7 +20,12 @@ _SEVERITIES = {
 
 def severity(finding: Finding) -> Severity:
     """How much a finding wants to be seen: a unit that stays is a warning, a file that could not be read an error."""
-    return _SEVERITIES[RULES[finding.code].kind]
+    return severity_of(finding.code)
+
+
+def severity_of(code: str) -> Severity:
+    """How much what a code says wants to be seen."""
+    return _SEVERITIES[RULES[code].kind]
 
 
 def change(form: str, *, written: bool) -> str:

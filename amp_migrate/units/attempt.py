@@ -159,7 +159,7 @@ def _refused(result: Result, reasons: tuple[Finding, ...]) -> Result:
     if result.sites or result.status in ("left", "error"):
         one = reasons[0]
         message = f"belongs together with {one.path}, which cannot be migrated (line {one.line}, {one.code})"
-        return _stays(result, (Finding(result.path, 1, "AMP901", message),))
+        return _stays(result, (Finding(result.path, 1, "AMP901", message, because=(one.path, one.code)),))
     return dataclasses.replace(result, output=result.source, status="untouched", findings=(), plan="", form="")
 
 

@@ -6,9 +6,11 @@ import dataclasses
 import os
 from pathlib import Path
 
+from amp_migrate.files.neighbours import local_modules
+from amp_migrate.files.since import GitError, Since
 from amp_migrate.options import Options
 from amp_migrate.project import migrate_program
-from amp_migrate.report.text import finding_lines
+from amp_migrate.report.findings import finding_lines
 from amp_migrate.result import Result
 from amp_migrate.verify.errors import NotComparableError
 from amp_migrate.verify.mirror import Mirror, is_copied_whole
@@ -52,7 +54,8 @@ def _project_of(script: Path, folder: Path) -> Path:
 def migrated_pair(
     script: Path, before_args: tuple[str, ...], after_args: tuple[str, ...], options: Options
 ) -> tuple[Program, Program]:
-    """A script as it is, and migrated together with the local modules that it imports.
+    """A script as it is, and migrated together with the local modules that it imports. Of one that is migrated already
+    the original is what git has.
 
     Raises NotComparableError where the migration leaves the script alone.
     """
@@ -63,12 +66,29 @@ def migrated_pair(
     results = _migrated(runnable, source, options)
     changed_after = {**changed, **{Path(result.path): result.output for result in results}}
     if changed_after == changed:
+        changed = {**changed, **_committed(runnable, source)}
+    if changed_after == changed:
         raise NotComparableError(
             f"{script.name}: there is nothing to migrate; --before and --after compare two scripts that exist"
         )
-    versions = [version_of(script, runnable, one, set(changed_after) - {runnable}) for one in (changed, changed_after)]
+    versions = [
+        version_of(script, runnable, one, {*changed, *changed_after} - {runnable}) for one in (changed, changed_after)
+    ]
     before = Program("original", runnable, before_args, folder, changed, version=versions[0])
     return before, Program("migrated", runnable, after_args, folder, changed_after, versions[1])
+
+
+def _committed(script: Path, source: bytes) -> dict[Path, bytes]:
+    """What was committed of a script and the local modules that it imports, where they differ from it."""
+    modules = (Path(os.path.abspath(file)) for file, _ in local_modules(script, source))
+    program = {os.path.realpath(file): file for file in (script, *modules)}
+    try:
+        since = Since("HEAD", script.parent)
+        names = {name: os.path.realpath(since.root / name) for name in since.names()}
+        committed = since.before(name for name, file in names.items() if file in program)
+        return {program[names[name]]: content for name, content in committed.items()}
+    except GitError:
+        return {}
 
 
 def _migrated(script: Path, source: bytes, options: Options) -> list[Result]:
@@ -80,7 +100,8 @@ def _migrated(script: Path, source: bytes, options: Options) -> list[Result]:
     own = [result for result in results if script in {Path(path) for path, _ in result.unit}]
     if any(result.status in ("left", "error") for result in own):
         findings = [finding for result in own for finding in result.findings]
-        raise NotComparableError("not migrated:\n" + "\n".join(finding_lines(findings)))
+        sources = {result.path: result.source for result in results}
+        raise NotComparableError("not migrated:\n" + "\n".join(finding_lines(findings, sources)))
     return [result for result in results if result.changed]
 
 
