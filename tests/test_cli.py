@@ -289,3 +289,8 @@ def test_every_option_is_in_one_section_of_the_help(repository):
     assert set(placed) <= set(options)
     text = run("--help", cwd=repository).stdout.decode()
     assert all(text.count(f"  --{name.replace('_', '-')} ") <= 1 for name in options)
+
+
+def test_where_there_is_no_file_the_summary_says_so(tmp_path):
+    result = run(cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, b"no Python file and no notebook was found.\n")

@@ -97,8 +97,9 @@ def summary(report: Report) -> Iterator[str]:
         parts.append(f"{_files(files['left'])} left alone")
     if files["error"]:
         parts.append(f"{_files(files['error'])} not processed")
-    parts.append(f"{_files(files['untouched'])} with nothing to migrate")
-    yield f"{', '.join(parts)}."
+    if files["untouched"]:
+        parts.append(f"{_files(files['untouched'])} with nothing to migrate")
+    yield f"{', '.join(parts) or 'no Python file and no notebook was found'}."
     for form, tally in report.forms():
         yield f"    {form} {TITLES[form]}: {_counts(tally)}{_LEAVING_OUT if form == PLAIN else ''}"
     yield from (f"    {line}" for line in report.spelled)
