@@ -189,7 +189,7 @@ class _Migration:
             plans = make_plans(self.facts, found, self.options)
             return self._written(found, plans)
         except Refusal as refusal:
-            finding = self.facts.finding(refusal.node, refusal.code, refusal.message)
+            finding = self.facts.finding(refusal.node, refusal.code, refusal.message, refusal.case)
             return Outcome(self._refused(finding), refusal)
 
     def _lowered(self, lowering: Lowering) -> Recognition:

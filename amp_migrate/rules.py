@@ -9,9 +9,19 @@ that could not be processed.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Literal
 
 Kind = Literal["note", "attention", "breach", "refusal", "silence", "error"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One cause of a finding, where it asks for other words than the rest of its rule; `title` says which one."""
+
+    title: str
+    why: str
+    what_to_do: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +31,7 @@ class Rule:
     A `note` is for information, an `attention` wants a look before merging, a `breach` is a mistake in a migration that
     somebody else made, a `refusal` says why a unit is left alone, an `error` that a file could not be read, parsed or
     written. A `silence` is why a unit is none of our
-    business; it is never shown, but may be lifted by more files.
+    business; it is never shown, but may be lifted by more files. `cases` are named by the places that raise them.
     """
 
     code: str
@@ -29,6 +39,11 @@ class Rule:
     title: str
     why: str
     what_to_do: str
+    cases: Mapping[str, Case] = dataclasses.field(default_factory=dict)
+
+    def of(self, case: str) -> Rule | Case:
+        """Who has the words for a case; without one, the rule itself."""
+        return self.cases[case] if case else self
 
 
 _RULES = (
@@ -36,178 +51,192 @@ _RULES = (
         "AMP050",
         "note",
         "a plain float32 loop",
-        "autocast and a GradScaler train it in half precision: less memory, and often twice the speed",
+        "under autocast and with a GradScaler it needs less GPU memory, and is often twice as fast",
         "`amp-migrate --select AMP050 --write` migrates it, `--ignore AMP050` leaves plain loops out",
     ),
     Rule(
         "AMP101",
         "note",
-        "O2 becomes autocast",
-        "native AMP keeps the weights in float32; there is no native O2 (more memory than with half weights)",
-        "cast outputs with .float() before arithmetic of your own on them: O2 handed them out in float32; checkpoints "
-        "load unchanged",
+        "half weights become float32 weights under autocast",
+        "native AMP keeps the weights in float32 and casts them by operation; half weights have no native form",
+        "cast outputs with .float() before arithmetic of your own on them, since apex handed them out in float32; "
+        "checkpoints load unchanged",
     ),
     Rule(
         "AMP102",
         "note",
         "O3 becomes autocast with a scaler",
         "training in pure float16 has no native form: GradScaler refuses half gradients",
-        "nothing; expect float32 memory for the weights and better numerics",
+        "nothing; the weights take the memory of float32, and small updates are no longer lost",
     ),
     Rule(
         "AMP103",
         "note",
         "an option or parameter has no effect any more",
-        "only apex read it; it stays, so that old command lines and calls still work",
-        "remove it when nobody passes it any more",
+        "only what the migration took out has read it; it stays, so that old command lines and calls still work",
+        "remove it once nobody passes it any more",
     ),
     Rule(
         "AMP104",
         "attention",
         "gradients are clipped before they are unscaled",
-        "inside `with amp.scale_loss` gradients are still scaled, so the threshold was 65536 times too small; "
-        "this is kept, for the same training",
-        "run again with --repair-clip to unscale first, and expect larger updates",
+        "inside `with amp.scale_loss` the gradients are still multiplied by the loss scale (65536 at the start, where "
+        "it is dynamic), so that the threshold is in effect divided by it; this is kept, for the same training",
+        "run again with --repair-clip to unscale first; updates become larger then, so check the learning rate",
     ),
     Rule(
         "AMP105",
         "note",
         "one scaler serves all losses",
         "apex kept a loss scale for each loss; natively one scaler serves a training",
-        "nothing; the training is the same until apex's own scales part after an overflow",
+        "nothing; the training differs after an overflow only, which lowers the scale of all losses and no longer that "
+        "of one",
     ),
     Rule(
         "AMP106",
         "note",
         "a forward stays in float32",
-        "autocast stands only where its condition is known and all that becomes of the result is understood; "
-        "float32 is always correct",
+        "autocast is written only where its condition is known and where the code shows what becomes of the half "
+        "results; without it the results are float32, as without mixed precision",
         "wrap it in autocast by hand if evaluation is slow, and cast its results with .float()",
     ),
     Rule(
         "AMP107",
         "attention",
         "a checkpoint is loaded without a test of its format",
-        "apex saved {'loss_scaler0': ...}; GradScaler.load_state_dict raises KeyError for it",
+        "apex saved {'loss_scaler0': ...}, for which GradScaler.load_state_dict raises KeyError",
         'convert old ones with `amp-migrate checkpoint FILE --write`, or guard the load with `if "scale" in ...`',
     ),
     Rule(
         "AMP108",
         "attention",
         "gradients are clipped after they are unscaled now",
-        "inside `with amp.scale_loss` the threshold was 65536 times too small; without a loss scale, or with "
-        "--repair-clip, it is what it says",
+        "inside `with amp.scale_loss` apex clipped gradients times the loss scale, so that the threshold was in effect "
+        "divided by it; --repair-clip unscales first, and bfloat16 has no loss scale",
         "expect larger updates, and check the learning rate",
     ),
     Rule(
         "AMP109",
         "attention",
         "binary cross entropy is computed in float32, outside of autocast",
-        "CUDA autocast refuses it; the sigmoid before it is not in sight, and in half it saturates from logit 8.5 on",
-        "use BCEWithLogitsLoss on the logits, or make the last sigmoid run on float32",
+        "CUDA autocast raises for it; the sigmoid before it was not found, and a sigmoid in half is exactly 1 from "
+        "logit 8.5 on",
+        "use BCEWithLogitsLoss on the logits, or give the last sigmoid a float32 input: torch.sigmoid(x.float())",
     ),
     Rule(
         "AMP111",
         "attention",
         "the default of a level option is not a level",
-        "apex raises for it: levels are written with the letter O",
-        "give the option the default that was meant, such as O1",
+        "amp.initialize raises for all but O0, O1, O2 and O3, written with the letter O: the script runs only where "
+        "the option is given, or where a test leaves that call out",
+        "give the option the default that was meant, such as O1; where the default is to mean float32, give it O0",
     ),
     Rule(
         "AMP112",
         "attention",
         "bfloat16 does not reach the replicas of DataParallel",
-        "DataParallel hands on to its threads whether autocast is on, but not its dtype: with several GPUs they run "
-        "in float16, and nothing scales the loss",
+        "the threads of DataParallel are told whether autocast is on, but not its dtype: with several GPUs they run in "
+        "float16, and nothing scales the loss",
         "use DistributedDataParallel, or put the autocast into the model's forward",
     ),
     Rule(
         "AMP113",
         "note",
         "torch 1.6 takes no autocast to the replicas of DataParallel",
-        "the project admits it; DataParallel hands on to its threads whether autocast is on from torch 1.7, and with "
-        "several GPUs the forward runs in float32 before",
-        "nothing with torch 1.7 or newer; for 1.6 decorate the model's forward with autocast()",
+        "the project allows torch 1.6, in which the threads of DataParallel are not told that autocast is on: with "
+        "several GPUs the forward runs in float32 there",
+        "nothing with torch 1.7 or newer; for torch 1.6 decorate the model's forward with autocast()",
     ),
     Rule(
         "AMP114",
         "attention",
         "keep_batchnorm_fp32 is given under O1",
         "apex raises RuntimeError for it, so the script cannot have run as it stands",
-        "nothing natively: autocast keeps BatchNorm's weights in float32",
+        "nothing: autocast keeps the weights of BatchNorm in float32",
     ),
     Rule(
         "AMP116",
         "attention",
         "an argument of amp.initialize has no native form",
-        "autocast keeps weights in float32 and decides casts by operation; GradScaler has no bounds for its scale",
-        "check that nothing relies on the dtype of weights or outputs, or on the bounds of the scale",
+        "autocast keeps weights in float32, and decides about casts by operation",
+        "check that nothing relies on the dtype of weights or outputs",
+        cases={
+            "bounds": Case(
+                "the argument bounds the loss scale",
+                "a GradScaler has no bounds for its scale; they have no effect on a static scale, and whether this one "
+                "is static is known at run time only",
+                "nothing where the scale is static; else check that the training relies on no bound: a GradScaler "
+                "halves its scale at each overflow, without end",
+            ),
+        },
     ),
     Rule(
         "AMP117",
         "attention",
-        "the third argument of amp.initialize is `enabled`",
-        "the level given there is only tested for truth, and the level is the default, O1",
-        "nothing; O1 is what was run",
+        "`enabled` of amp.initialize is given the level",
+        "`enabled` is only tested for truth, and the third argument is `enabled`: the level is the default, O1",
+        "nothing to keep this training, which was O1 all along; for another level write opt_level=",
     ),
     Rule(
         "AMP118",
         "note",
         "the level is known at run time only",
-        "O1, O2 and O3 all become autocast with float32 weights, O0 switches it off",
-        "nothing; the option still works",
+        "O1, O2 and O3 all become autocast with float32 weights, and O0 switches it off",
+        "nothing; an option for the level still works",
     ),
     Rule(
         "AMP120",
         "note",
         "options decide whether there is a loss at all",
-        "GradScaler.step raises for an optimizer without gradients, apex's step did nothing",
+        "GradScaler.step raises for an optimizer without gradients, where apex's step did nothing",
         "nothing, as long as one of the losses is switched on",
     ),
     Rule(
         "AMP121",
         "attention",
         "a copy of the model is cast to half by hand",
-        "apex's O1 casts inputs wherever they met it; native autocast does so inside its regions only",
-        "drop the cast, or give the model half inputs there",
+        "apex's O1 had patched torch, so that a half copy took float32 inputs anywhere; native autocast casts inside "
+        "its regions only",
+        "drop the cast, or give the copy half inputs where it runs",
     ),
     Rule(
         "AMP122",
         "note",
         "mixed precision does not depend on apex being installed",
         "without apex the script trained in float32",
-        "nothing, or give the script a switch of its own",
+        "nothing; or give the script an option that switches mixed precision",
     ),
     Rule(
         "AMP123",
         "note",
         "Apex was for an older torch",
         "every torch from 1.6 on has native AMP, and the script used it there already",
-        "nothing, unless you train with an older torch",
+        "nothing, unless you train with a torch before 1.6",
     ),
     Rule(
         "AMP124",
         "note",
         "a loss that apex did not scale is scaled",
-        "it adds to gradients of a scaled loss, which natively stay scaled until the step; under O1 apex had unscaled "
-        "them (under O2 it lost what was added)",
-        "nothing; the sums are the same",
+        "its gradients are added to those of a scaled loss, which natively stay scaled until the step; under apex's O1 "
+        "they had been unscaled by then, and under O2 apex lost what was added",
+        "nothing; the sum is what the script says",
     ),
     Rule(
         "AMP125",
         "note",
         "a region keeps no casts of weights",
-        "the same weights run without gradients first: torch before the end of 2025 gives the next forward the casts "
-        "that were made without a graph, and the weights are not trained",
-        "nothing; it needs torch 1.10, and casts the weights at each use",
+        "the same weights run without gradients first, and torch (until the end of 2025) reuses the casts that it made "
+        "there, which have no graph: the weights would not be trained",
+        "nothing; cache_enabled=False needs torch 1.10, and casts the weights at each use",
     ),
     Rule(
         "AMP126",
         "note",
         "an exception in a clip or a step ends the training, although the script catches it",
-        "a GradScaler takes an optimizer for unscaled until update(), and the next unscale_ raises; Apex went on. "
-        "After an exception in a forward or a backward (out of memory, mostly) the training goes on as before",
-        "nothing, or let the handler raise where it was the clip or the step",
+        "a GradScaler takes an optimizer for unscaled until update(), so that the next unscale_ raises, where apex "
+        "went on; after an exception in a forward or a backward (mostly out of memory) the training goes on as before",
+        "nothing, if the training may end there; else call scaler.update() in the handler where the exception came "
+        "from the clip or the step",
     ),
     Rule(
         "AMP127",
@@ -215,15 +244,15 @@ _RULES = (
         "a step without any gradient is left out",
         "GradScaler.step raises AssertionError where none of the optimizer's parameters has a gradient; Apex just "
         "stepped, and torch's optimizers pass over parameters without one",
-        "nothing; where a backward comes before every step, the test can go",
+        "nothing; where a backward comes before every step, the new test can go",
     ),
     Rule(
         "AMP128",
         "note",
         "gradients are logged while they are scaled",
-        "hooks see the gradients of the scaled loss, 65536 times as large at first; the step takes unscaled ones",
-        'log="parameters" logs the weights alone; or log the gradients after scaler.unscale_(optimizer), or divided by '
-        "scaler.get_scale()",
+        "its hooks see the gradients of the scaled loss, 65536 times as large at first; the step takes unscaled ones",
+        'write log="parameters" to log the weights alone; or log the gradients by hand, after '
+        "scaler.unscale_(optimizer) and before the step",
     ),
     Rule(
         "AMP130",
@@ -231,115 +260,123 @@ _RULES = (
         "the apex of PyPI is asked for",
         "the package of that name on PyPI is a toolkit for the web framework Pyramid, not NVIDIA's Apex, which is not "
         "there; `apex==0.1` is the version of a build from source, and PyPI has none like it",
-        "remove it; if something still imports apex, install NVIDIA's from https://github.com/NVIDIA/apex instead",
+        "remove the line; if something still imports apex, install NVIDIA's from https://github.com/NVIDIA/apex "
+        "instead",
     ),
     Rule(
         "AMP131",
         "note",
         "NVIDIA's Apex is installed here",
-        "native AMP is a part of torch; what is left of apex in other code (FusedLayerNorm, its DDP) still needs it",
-        "remove it once nothing imports apex any more",
+        "native AMP is a part of torch: only what still imports apex needs it",
+        "remove the line once nothing imports apex; the message says whether something does",
     ),
     Rule(
         "AMP132",
         "note",
-        "Apex is spoken of",
-        "readers would install what the migrated scripts do not need",
-        "say that mixed precision needs nothing but torch; keep what is about other parts of apex",
+        "a document speaks of Apex",
+        "readers may install Apex for mixed precision, which needs nothing but torch once the scripts are migrated",
+        "say that mixed precision needs torch only; keep what is about parts of apex that are still imported",
     ),
     Rule(
         "AMP133",
         "attention",
-        "a torch without native AMP is asked for, or enough",
-        "native AMP came with torch 1.6: with the version of this line, what was migrated fails at its import",
+        "the project asks for a torch without native AMP, or allows one",
+        "native AMP came with torch 1.6; with an older one, migrated code fails at its import",
         "ask for torch 1.6 or newer, and for the torchvision and torchaudio that go with it",
     ),
     Rule(
         "AMP190",
         "attention",
         "a model returns logits now",
-        "its last Sigmoid would saturate in half, and CUDA autocast refuses the binary cross entropy after it; "
+        "its last Sigmoid saturates in half, and CUDA autocast raises for the binary cross entropy after it; "
         "BCEWithLogitsLoss computes both together, in float32",
-        "nothing for the files at hand; other code that runs the model has to apply the sigmoid",
+        "nothing for the files that were given; other code that runs the model has to apply torch.sigmoid",
     ),
     Rule(
         "AMP191",
         "attention",
         "nothing would run in half",
-        "autocast runs convolutions and products of matrices in half, and there are none: the training neither becomes "
-        "faster nor takes less memory",
-        "leave the script as it is, by a comment `# amp-migrate: ignore-file[AMP050]`; the change does no harm",
+        "autocast runs convolutions and products of matrices in half, and there are none here: the training becomes "
+        "neither faster nor smaller",
+        "leave the script as it is, with a comment `# amp-migrate: ignore-file[AMP050]`; the change would do no harm",
     ),
     Rule(
         "AMP185",
         "attention",
         "a value is written by index into a float32 tensor",
         "torch raises where the dtypes differ, and under autocast the value may be half",
-        "write it with .to(destination.dtype) if it is a tensor",
+        "write value.to(destination.dtype), if the value is a tensor",
     ),
     Rule(
         "AMP186",
         "attention",
-        "a product of matrices runs in half, which should run in float32",
-        "sums of squares overflow in half (beyond 65504); phases and small distances are mere rounding in it",
-        "give the product a line of its own, and run it on .float() inputs inside `with autocast(enabled=False)`",
+        "a product of matrices runs in half, and should run in float32",
+        "in half a sum of squares overflows beyond 65504, and phases and small distances are lost in rounding",
+        "give the product a line of its own, and run it on .float() inputs inside of `with autocast(enabled=False)`",
     ),
     Rule(
         "AMP187",
         "note",
         "a loss is summed, not averaged",
-        "scaled by 65536 its gradients overflow at first; GradScaler skips those steps and halves the scale each time",
-        "nothing, or start the scaler lower: GradScaler(init_scale=...)",
+        "times the loss scale, 65536 at first, the gradients of a sum may overflow; GradScaler skips those steps, and "
+        "halves the scale each time",
+        "nothing; to skip fewer steps at the start, give GradScaler a lower init_scale",
     ),
     Rule(
         "AMP188",
         "attention",
         "a picture is sampled at points that may be made in half",
-        "in a picture of 1,000 pixels, half places a point to half a pixel; products run in half under autocast",
+        "products run in half under autocast, and in a picture of 1,000 pixels a half coordinate is off by up to half "
+        "a pixel",
         "compute the points in float32: their products inside of `with autocast(enabled=False)`, on .float() values",
     ),
     Rule(
         "AMP170",
         "attention",
         "a loss is multiplied by the loss scale, and scaled",
-        "FP16_Optimizer scaled the loss itself, as a GradScaler does, and took one scale back: the step takes the "
-        "gradients times the loss scale, as before; where 0 means a dynamic one, they are zero",
-        "take the product out; rates and clips that were found with it may have to change",
+        "FP16_Optimizer scales the loss itself, as a GradScaler does, and takes its own scale off the gradients only: "
+        "the step takes them times the factor of the script, before and after the migration; where that is an option "
+        "whose 0 means a dynamic scale, it takes zeros",
+        "take the factor out of the loss; a learning rate or a threshold that was found with it may have to change",
     ),
     Rule(
         "AMP168",
         "note",
         "a half_function goes",
-        "autocast casts the operations in it one by one; apex cast its arguments, and then the operations as well",
+        "autocast casts the operations in it one by one; apex cast its arguments first, and then the operations as "
+        "well",
         "nothing",
     ),
     Rule(
         "AMP169",
         "note",
         "a float_function is kept out of autocast",
-        "custom_fwd casts its arguments as apex did, and turns autocast off inside; apex still ran products in half",
-        "nothing; where the products in it matter for speed, cast its arguments with .float() instead",
+        "custom_fwd casts its arguments as apex did, and turns autocast off inside, where apex still ran products in "
+        "half",
+        "nothing; where the products in it matter for speed, take the decorator off and cast the arguments with "
+        ".float() instead",
     ),
     Rule(
         "AMP175",
         "note",
         "an eps that may have been raised for half gradients",
-        "1e-8 is zero in half, so scripts that train in half give Adam a larger one; it changes the training",
-        "with float32 gradients the default of 1e-8 works again: compare before changing it",
+        "1e-8 is zero in half, so scripts that train in half give Adam a larger eps, which changes the updates",
+        "nothing; with float32 gradients the default of 1e-8 works again, but compare before changing it",
     ),
     Rule(
         "AMP177",
         "attention",
         "a loss that was scaled is read",
-        "the script multiplied the loss itself by its loss scale, so that what it printed or summed up was scaled, too",
-        "compare logs of old runs with care; if something divided the value by the scale, take that out",
+        "the script multiplied the loss by its own loss scale, so that what it printed or summed up was scaled as well",
+        "compare with logs of old runs carefully; where something divides the value by the scale, take the division "
+        "out",
     ),
     Rule(
         "AMP176",
         "attention",
         "the norm of a clip is read, and is not -1 for an overflow any more",
         "apex returned -1 from clip_master_grads where gradients overflowed; torch's clip returns inf or nan",
-        "ask math.isfinite(norm) where the code asks for -1, and where norms are averaged or logged",
+        "test math.isfinite(norm) where the code tests for -1, and where norms are averaged or logged",
     ),
     Rule(
         "AMP178",
@@ -347,59 +384,76 @@ _RULES = (
         "an overflow ended more than the optimizer's step",
         "GradScaler leaves out the step alone: averages of the weights, schedules and logs after it go on, as they do "
         "without mixed precision",
-        "compare the scale before and after update() where that matters",
+        "to leave them out as well, compare scaler.get_scale() before and after scaler.update(): it is smaller after "
+        "an overflow",
     ),
     Rule(
         "AMP179",
         "attention",
         "an optimizer's state is loaded that a run in half may have saved",
-        "it belongs to master copies, most often flat ones: torch does not load it for the parameters of the model",
+        "such a state belongs to master copies of the weights, mostly flat ones, and does not fit the parameters of "
+        "the model",
         "resume such a run from the weights alone; states of new runs, and of runs without half, load",
     ),
     Rule(
         "AMP160",
         "note",
         "FP16_Optimizer becomes autocast with a GradScaler",
-        "half weights with float32 masters have no native form: the weights are float32 themselves, and autocast casts "
-        "by operation",
-        "nothing; expect better numerics, and another use of memory",
+        "half weights beside float32 masters have no native form: the weights themselves are float32, and autocast "
+        "casts by operation",
+        "nothing; there is one copy of the weights now, in float32",
     ),
     Rule(
         "AMP161",
         "attention",
         "mixed precision trains with another optimizer than before",
-        "apex's own optimizer was used with half weights only; the program without mixed precision is what the "
-        "migrated one has to be",
-        "check the learning rate and the weight decay; to keep the old optimizer, build it from the float32 parameters",
+        "the optimizer was chosen for half weights; the program without mixed precision, which has another one, is "
+        "what the migrated one has to be",
+        "check the learning rate and the weight decay; to keep the old optimizer, build it from the float32 parameters "
+        "in place of the new one",
     ),
     Rule(
         "AMP162",
         "attention",
         "a learning rate that was set in mixed precision only goes",
-        "it was the schedule of an optimizer that goes, too; the one that is used now has its own, and both would "
-        "multiply",
+        "it was the schedule of an optimizer that goes; the one that is used now has its own, and both would multiply",
         "check that the optimizer or its scheduler warms up as you want",
     ),
     Rule(
         "AMP163",
         "attention",
         "mixed precision did something else here",
-        "the program without mixed precision is the specification of the migrated one",
-        "compare both, and put in by hand what you miss",
+        "the migrated program follows the arm without mixed precision; what the other arm did besides is gone",
+        "compare the two arms, and put in by hand what you miss",
+        cases={
+            "apex": Case(
+                "apex computed something else than the script says",
+                "apex did not compute what the script says, and native AMP does",
+                "nothing, where the script says what is meant; the training is not quite that under apex, so check the "
+                "learning rate and the threshold of a clip",
+            ),
+            "list": Case(
+                "an iterator becomes a list",
+                "an iterator, such as model.parameters(), is empty after its first use; the half arm had a list, and "
+                "the float32 arm now has one, too",
+                "nothing, if all of it is meant each time; float32 training changes where the empty iterator was read",
+            ),
+        },
     ),
     Rule(
         "AMP164",
         "attention",
         "the keys of the model's state lose a prefix",
         "the wrapper around the half model put one before each key, and it is gone",
-        "strip the prefix where old checkpoints are loaded (`amp-migrate checkpoint FILE --write` does where it finds "
-        "the state of an FP16_Optimizer), and where others load the new ones",
+        "take the prefix off where old checkpoints are loaded (`amp-migrate checkpoint FILE --write` does so where a "
+        "file has the state of an FP16_Optimizer), and where other code loads new ones",
     ),
     Rule(
         "AMP165",
         "attention",
         "an optimizer's state is loaded that FP16_Optimizer may have saved",
-        'its checkpoints hold the state of the optimizer under "optimizer_state_dict", beside masters and scale',
+        'FP16_Optimizer saves the state of its optimizer under "optimizer_state_dict", beside master weights and a '
+        "loss scale",
         'convert old checkpoints with `amp-migrate checkpoint FILE --write`, or load state["optimizer_state_dict"] of '
         "them; new ones work",
     ),
@@ -407,15 +461,16 @@ _RULES = (
         "AMP166",
         "attention",
         "an optimizer beside the wrapped one steps on gradients of the scaled loss",
-        "FP16_Optimizer unscales the gradients of its own optimizer; any other stepped on gradients times the scale",
+        "FP16_Optimizer unscales the gradients of its own optimizer only; any other one stepped on gradients times the "
+        "loss scale",
         "expect smaller updates in mixed precision: those of the program without it",
     ),
     Rule(
         "AMP167",
         "note",
         "a setting of the dynamic loss scale has no native form",
-        "a GradScaler halves its scale at every overflow, and goes on below any smallest scale",
-        "nothing, in most cases; to start lower or to grow later, set init_scale and growth_interval",
+        "a GradScaler halves its scale at every overflow, and has no smallest one",
+        "nothing in most cases; to start lower or to grow later, set init_scale and growth_interval of the GradScaler",
     ),
     Rule(
         "AMP301",
@@ -582,8 +637,8 @@ _RULES = (
         "AMP414",
         "attention",
         "an optimizer is given to another scaler than the one that scaled its loss",
-        "each scaler has a scale of its own: gradients are divided by a scale that they were not multiplied by, "
-        "twice, or not at all",
+        "each scaler has a scale of its own: gradients are divided by a scale that they were not multiplied by, twice, "
+        "or not at all",
         "give each optimizer to one scaler: scale its loss, unscale_, step and update with that one",
     ),
     Rule(
@@ -701,25 +756,42 @@ _RULES = (
         "AMP142",
         "note",
         "the arm with torch's own class serves both",
-        "the arms did the same with a class of apex and with torch's; torch's DistributedDataParallel also broadcasts "
-        "buffers from the first process, unless it is told not to",
-        "nothing; add broadcast_buffers=False if the buffers of each process are to stay its own",
+        "one arm used a class of apex and the other one torch's, for the same",
+        "nothing",
+        cases={
+            "buffers": Case(
+                "the class is DistributedDataParallel",
+                "one arm used apex's DistributedDataParallel and the other one torch's, which also broadcasts buffers "
+                "from the first process, unless it is told not to",
+                "nothing; add broadcast_buffers=False if the buffers of each process are to stay its own",
+            ),
+        },
     ),
     Rule(
         "AMP143",
         "note",
         "synchronised batch norm is torch's",
         "with torch before 1.13 it raises where no process group is initialised; apex's was a plain batch norm there",
-        "nothing with a newer torch, or where it is used in distributed training only",
+        "nothing with torch 1.13 or newer, or where it is used in distributed training only",
     ),
     Rule(
         "AMP144",
         "attention",
         "a fused optimizer becomes torch's",
-        "the updates are the same up to rounding; but apex kept the number of steps in the group, torch keeps it for "
-        "each parameter, so that a state which apex saved does not go on (KeyError: 'step')",
-        "convert old checkpoints with `amp-migrate checkpoint FILE --write`; with torch before 2.0, "
+        "the updates are the same up to rounding; but torch counts the steps of each parameter, and apex did not: a "
+        "state that apex saved does not go on (KeyError: 'step')",
+        "convert old checkpoints of FusedAdam with `amp-migrate checkpoint FILE --write`; with torch before 2.0, "
         "zero_grad(set_to_none=True) does what apex's did",
+        cases={
+            "sums": Case(
+                "the optimizer is FusedAdagrad",
+                "the updates are the same up to rounding; but torch counts the steps of each parameter, and apex did "
+                "not: a state that apex saved does not go on (KeyError: 'step')",
+                "resume old runs from the weights alone, or put the number of steps into the saved state of each "
+                "parameter, as 'step': torch.tensor(...); with torch before 2.0, zero_grad(set_to_none=True) does what "
+                "apex's did",
+            ),
+        },
     ),
     Rule(
         "AMP145",
@@ -732,9 +804,16 @@ _RULES = (
         "AMP146",
         "note",
         "an argument of apex goes",
-        "torch has nothing to be told there: it steered how apex communicates or keeps memory, not what is computed",
-        "nothing; but parameters without a gradient, which delay_allreduce passes over, ask for "
-        "find_unused_parameters=True",
+        "torch's class has no such argument: it steered how apex uses memory, not what is computed",
+        "nothing",
+        cases={
+            "communication": Case(
+                "the class is DistributedDataParallel",
+                "torch has no such argument: it steered how apex communicates, not what is computed",
+                "nothing, unless training stops with `Expected to have finished reduction`: "
+                "find_unused_parameters=True then",
+            ),
+        },
     ),
     Rule(
         "AMP147",
@@ -742,14 +821,15 @@ _RULES = (
         "scripts are started by an old launcher",
         "torch.distributed.launch is deprecated, and apex.parallel.multiproc was deleted; torchrun sets LOCAL_RANK, "
         "RANK and WORLD_SIZE in the environment, and gives the script no --local_rank",
-        'use torchrun; where the script has an option --local_rank, let it default to int(os.environ["LOCAL_RANK"])',
+        "write it as the message says; where the script has an option --local_rank, let it default to "
+        'int(os.environ["LOCAL_RANK"])',
     ),
     Rule(
         "AMP148",
         "note",
         "the substitute for a part of apex goes",
         "torch's class does what apex's did and is always there; the substitute may have had another default (eps)",
-        "check the calls that rely on a default, if you trained without apex",
+        "if you trained without apex, check the calls that rely on a default",
     ),
     Rule(
         "AMP901",

@@ -9,7 +9,6 @@ from amp_migrate.findings import Finding
 from amp_migrate.proved import line
 from amp_migrate.report.model import Report, Tally
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
 from amp_migrate.selection import PLAIN, TITLES
 
 _LEAVING_OUT = "; --ignore AMP050 leaves them out"
@@ -58,9 +57,8 @@ def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
     """Place, code and what was found; then why it matters and what to do by hand."""
     for finding in findings:
         yield f"{place(finding)}: {finding.code} {finding.message}"
-        rule = RULES[finding.code]
-        yield f"    why: {rule.why}"
-        yield f"    do:  {rule.what_to_do}"
+        yield f"    why: {finding.why}"
+        yield f"    do:  {finding.what_to_do}"
 
 
 def place(finding: Finding) -> str:

@@ -103,6 +103,6 @@ class Enabled:
         for function, statements in by_function(left).items():
             count = len(statements)
             what = "a forward without gradients stays" if count == 1 else f"{count} forwards without gradients stay"
-            why = ", ".join(dict.fromkeys(left[statement] for statement in statements))
+            why = "; ".join(dict.fromkeys(left[statement] for statement in statements))
             message = f"{what} in float32 in {function.name}: {why}"
             plan.findings.append(self.facts.finding(statements[0].node, "AMP106", message))
