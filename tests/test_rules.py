@@ -1,0 +1,124 @@
+"""The words of every code: what can be held of them by machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from amp_migrate import Options, migrate_source
+from amp_migrate.findings import Finding
+from amp_migrate.report.text import finding_lines
+from amp_migrate.rules import RULES, Case, Rule
+from amp_migrate.selection import TITLES
+from tests.fixture import ROOT
+
+PACKAGE = ROOT.parent / "amp_migrate"
+WORDS = [
+    pytest.param(words, id=" ".join(filter(None, (rule.code, name))))
+    for rule in RULES.values()
+    for name, words in [("", rule), *rule.cases.items()]
+]
+
+
+def strings() -> dict[str, set[str]]:
+    """Every string of the package but those of rules.py, by the file that it is in."""
+    return {
+        str(file): {
+            node.value
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        for file in PACKAGE.rglob("*.py")
+        if file.name != "rules.py" and file.parent.name != "explain"
+    }
+
+
+USED = strings()
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_every_text_is_whole(words: Rule | Case):
+    for text in (words.title, words.why, words.what_to_do):
+        assert text.strip() == text
+        assert not text.endswith((".", ",", ":", ";"))  # whoever shows it ends the sentence
+        assert text.count("`") % 2 == 0
+        assert text.count("(") == text.count(")")
+    assert len(words.title) < 100
+    assert 15 < len(words.why) < 420
+    assert len(words.what_to_do) < 350
+    assert len({words.title, words.why, words.what_to_do}) == 3
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_no_text_says_less_than_it_seems_to(words: Rule | Case):
+    """What has failed readers: "by hand" without a what, and words for a place that only we know."""
+    text = f"{words.why} {words.what_to_do}"
+    assert not re.search(r"\b(at hand|out of sight|this form|documented forms|comes with a later version)\b", text)
+
+
+def test_every_code_is_raised_somewhere():
+    said = set().union(*USED.values())
+    assert [code for code in RULES if code not in said] == []
+
+
+def test_every_code_that_is_raised_has_a_rule():
+    said = {one for texts in USED.values() for text in texts for one in re.findall(r"^AMP\d{3}$", text)}
+    assert said - set(RULES) - set(TITLES) == set()
+
+
+def test_every_case_is_raised_somewhere():
+    """A case stands as a string beside its code."""
+    lacking = [
+        (rule.code, case)
+        for rule in RULES.values()
+        for case in rule.cases
+        if not any({rule.code, case} <= texts for texts in USED.values())
+    ]
+    assert lacking == []
+
+
+def test_a_case_has_words_of_its_own():
+    general, case = Finding("", 1, "AMP142", ""), Finding("", 1, "AMP142", "", case="buffers")
+    assert "broadcasts buffers" in case.why
+    assert "broadcast_buffers" in case.what_to_do
+    assert (general.why, general.what_to_do) == (RULES["AMP142"].why, RULES["AMP142"].what_to_do)
+    with pytest.raises(KeyError):
+        _ = Finding("", 1, "AMP142", "", case="else").why
+
+
+def test_text_shows_the_words_of_the_case():
+    shown = "\n".join(finding_lines([Finding("train.py", 1, "AMP142", "", case="buffers")]))
+    assert "add broadcast_buffers=False" in shown
+
+
+def of_setup(arguments: str) -> list[str]:
+    """What is said of the arguments of amp.initialize."""
+    source = f"""\
+import argparse
+import torch
+from apex import amp
+parser = argparse.ArgumentParser()
+parser.add_argument("--level", dest="opt_level", default="none")
+args = parser.parse_args()
+model = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, {arguments})
+for x in torch.randn(3, 2, 4).cuda():
+    optimizer.zero_grad()
+    with amp.scale_loss(model(x).mean(), optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+    found = migrate_source(source.encode(), Options(api="torch.amp")).findings
+    return [f"{one.code} {one.message}" for one in found]
+
+
+def test_enabled_is_not_the_level():
+    assert of_setup("args.opt_level")[0] == (
+        "AMP117 args.opt_level is given as `enabled`, and not as the level: apex runs O1 here"
+    )
+    both = of_setup('enabled=args.opt_level != "O0", opt_level=args.opt_level')
+    assert both[0] == "AMP111 the default none is no level of apex: it raises"
+    assert not any("AMP117" in one for one in both)
