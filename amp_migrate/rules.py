@@ -476,8 +476,30 @@ _RULES = (
         "AMP301",
         "note",
         "a use of torch.cuda.amp is left as it is",
-        "torch.amp takes the device first; what is handed on as a value cannot be given one",
-        'wrap it: `functools.partial(torch.amp.autocast, "cuda")`, or leave it: the old name warns, and works',
+        "torch.amp takes the device first, and what is handed on as a value is called where nothing would give it one",
+        'write functools.partial(torch.amp.autocast, "cuda") in its place, or leave it: the old name warns, and works',
+        cases={
+            "star": Case(
+                "the names come by a star import",
+                "torch.amp takes the device first, and which calls a star import serves is not followed",
+                'import the names that are used from torch.amp, and give their calls the device: autocast("cuda")',
+            ),
+            "several": Case(
+                "a variable may be this class or something else",
+                "torch.amp takes the device first, and the other thing that the variable may be takes none",
+                'call each in an arm of its own, or bind functools.partial(torch.amp.autocast, "cuda") here',
+            ),
+            "module": Case(
+                "the module is the value",
+                "torch.amp takes the device first, and which calls go through the module is not followed",
+                "hand on the class that is needed in place of the module, or leave it: the old names warn, and work",
+            ),
+            "arguments": Case(
+                "the arguments of a call cannot be read",
+                "torch.amp takes the device first, and what is given here in which place is not known",
+                'write the arguments out, with "cuda" as the first',
+            ),
+        },
     ),
     Rule(
         "AMP302",
@@ -489,64 +511,73 @@ _RULES = (
     Rule(
         "AMP303",
         "note",
-        "a name of torch.cuda.amp that stands under a test of the version is left as it is",
-        "the script supports a torch that does not have the new name",
+        "a name of torch.cuda.amp is left as it is, for the script supports several versions of torch",
+        "the test of the version is there for a torch that does not have the new name",
         "drop the test and the old branch once you support torch 2.4 and newer only",
+        cases={
+            "several": Case(
+                "the name is bound in several places",
+                "one of the places is mostly the fall-back for a torch that does not have the new name",
+                "keep one of them, the import from torch.amp, once you support torch 2.4 and newer only",
+            ),
+        },
     ),
     Rule(
         "AMP304",
         "note",
         "a name of torch.cuda.amp that other files take from here is left as it is",
-        "their calls would have to give the device",
-        "import it from torch.amp in each file that uses it",
+        "with torch.amp the calls in those files would have to give the device",
+        "import it from torch.amp in each file that uses it, and give the calls the device there",
     ),
     Rule(
         "AMP305",
         "note",
         "what is private to torch.cuda.amp is left as it is",
         "it has no documented place in torch.amp, and moved between versions of torch",
-        "do without it",
+        "use autocast, GradScaler, custom_fwd or custom_bwd in its place; or leave it, as long as the torch in use has "
+        "it",
     ),
     Rule(
         "AMP306",
         "note",
         "custom_fwd and custom_bwd are left as they are",
-        "torch.amp has them since torch 2.4, and the project supports older ones",
-        "ask for torch 2.4, then run again",
+        "torch.amp has them from torch 2.4 on, and the project supports older ones",
+        "declare torch 2.4 or newer in the project's requirements, then run again; until then the old names work",
     ),
     Rule(
         "AMP311",
         "attention",
         "the first argument of torch.amp.GradScaler is the device",
-        "a number given there sets the device, and the scale starts with its default",
+        "a number given there is taken for the device, and the scale starts with its default",
         'write GradScaler("cuda", init_scale=...)',
     ),
     Rule(
         "AMP312",
         "attention",
         "the second argument of torch.amp.autocast is the dtype",
-        "a bool given there is taken for one; whether autocast is on does not depend on it",
+        "a bool given there is taken for the dtype; whether autocast is on does not depend on it",
         'write autocast("cuda", enabled=...)',
     ),
     Rule(
         "AMP313",
         "attention",
         "torch.amp.autocast is not given a device",
-        "it raises: the first argument is the type of the device",
+        "the call raises: the first argument is the type of the device",
         'write autocast("cuda", ...)',
     ),
     Rule(
         "AMP314",
         "attention",
         "the first argument of GradScaler, behind the device, is the initial scale",
-        "a bool given there is a scale of 1 or 0, and the scaler is on in any case",
+        "a bool given there means a scale of 1 or 0, and the scaler is on in any case",
         "write GradScaler(enabled=...)",
     ),
     Rule(
         "AMP401",
         "attention",
         "gradients are clipped before they are unscaled",
-        "they are still multiplied by the loss scale, 65536 at the start: every step is clipped to almost nothing",
+        "they are still multiplied by the loss scale, 65536 at the start, so that the threshold is in effect divided "
+        "by it: nearly every step is clipped, to almost nothing",
         "call scaler.unscale_(optimizer) directly before the clip",
     ),
     Rule(
@@ -569,20 +600,43 @@ _RULES = (
         "an optimizer steps twice before the update of its scaler",
         "GradScaler raises RuntimeError for it",
         "step once, then call scaler.update()",
+        cases={
+            "updated": Case(
+                "the scaler was updated in between",
+                "there was no backward since the first step, and scaler.step divides the same gradients by the loss "
+                "scale once more: the step does next to nothing",
+                "step once for each backward: remove one of the two, or clear the gradients and run a backward between "
+                "them",
+            ),
+        },
     ),
     Rule(
         "AMP405",
         "attention",
-        "an optimizer steps on scaled gradients, past its scaler",
-        "the update is 65536 times too large at the start, or one with inf where scaler.step would have skipped it",
-        "write scaler.step(optimizer)",
+        "an optimizer steps past its scaler",
+        "the gradients are still scaled: the update is 65536 times too large at the start, or one with inf where "
+        "scaler.step would have skipped it",
+        "write scaler.step(optimizer) and, after it, scaler.update()",
+        cases={
+            "unscaled": Case(
+                "the gradients are unscaled already",
+                "where they overflowed they are inf or NaN, and so are the weights after this step; scaler.step would "
+                "have skipped it",
+                "write scaler.step(optimizer)",
+            ),
+            "again": Case(
+                "the scaler has stepped it already",
+                "the optimizer makes two steps on the same gradients",
+                "remove this step: scaler.step(optimizer) calls it",
+            ),
+        },
     ),
     Rule(
         "AMP406",
         "attention",
-        "a scaler steps on gradients of a loss that it did not scale",
-        "scaler.step divides them by the loss scale, or raises where nothing has been scaled yet",
-        "write scaler.scale(loss).backward(), or step without the scaler",
+        "a scaler unscales or steps gradients of a loss that it did not scale",
+        "it divides them by the loss scale all the same, or raises where nothing has been scaled yet",
+        "write scaler.scale(loss).backward(), or step with optimizer.step()",
     ),
     Rule(
         "AMP407",
@@ -595,43 +649,44 @@ _RULES = (
         "AMP408",
         "attention",
         "a backward adds scaled gradients to unscaled ones",
-        "the sum is neither; where the next round unscales again, GradScaler raises RuntimeError",
+        "such a sum has no meaning; and where a further unscale_ comes before update(), GradScaler raises RuntimeError",
         "with accumulation, unscale, clip and step only in the round that steps, under one condition",
     ),
     Rule(
         "AMP409",
         "attention",
         "scaler.update() is missing, or does not run after every step",
-        "the next unscale_ or step of the optimizer raises RuntimeError",
+        "the next unscale_ or step of this optimizer raises RuntimeError",
         "call scaler.update() once after the last scaler.step of each round, under the same condition",
     ),
     Rule(
         "AMP410",
         "attention",
         "a backward runs under autocast",
-        "torch advises against it: the backward takes the dtypes of its forward by itself",
-        "end the `with autocast` before the backward",
+        "torch advises against it: a backward takes the dtypes of its forward by itself",
+        "end the `with autocast` block before the backward",
     ),
     Rule(
         "AMP411",
         "note",
         "a loss is computed outside of autocast on what came out of it",
-        "inside of it torch computes losses in float32; outside, on half inputs, it does so in half",
-        "move the loss into the region, or cast its input with .float()",
+        "under autocast torch computes losses in float32; outside of it a half input makes it compute them in half",
+        "move the loss into the region, or give it its input with .float()",
     ),
     Rule(
         "AMP412",
         "attention",
-        "a scaler is made in a loop, its optimizer before it",
-        "the loss scale that was found is lost each time, and the steps that it takes to find it again are skipped",
-        "make the scaler once, where the optimizer is made",
+        "a scaler is made anew in a loop, and its optimizer is not",
+        "the loss scale that was found is lost each time, and the steps until it is found again are skipped",
+        "make the scaler once, before the loop",
     ),
     Rule(
         "AMP413",
         "note",
         "the state of a scaler is not saved",
         "a run that is resumed starts with the default loss scale, and skips steps until it has found a good one",
-        "save scaler.state_dict() beside that of the optimizer, and load it under a test of its key",
+        "save scaler.state_dict() beside the state of the optimizer; load it where that is loaded, if the checkpoint "
+        "has its key",
     ),
     Rule(
         "AMP414",
@@ -640,102 +695,115 @@ _RULES = (
         "each scaler has a scale of its own: gradients are divided by a scale that they were not multiplied by, twice, "
         "or not at all",
         "give each optimizer to one scaler: scale its loss, unscale_, step and update with that one",
+        cases={
+            "unstepped": Case(
+                "no scaler steps the optimizer",
+                "its gradients are unscaled, and scaler.step is called for other optimizers only",
+                "call scaler.step for this optimizer with the scaler that unscales it; look for a wrong name in one of "
+                "the calls",
+            ),
+        },
     ),
     Rule(
         "AMP415",
         "attention",
         "a scaler is updated between the steps of two optimizers",
-        "the second one divides its gradients by the new scale, and they were multiplied by the old one",
+        "the second one divides its gradients by the new scale, although they were multiplied by the old one",
         "call scaler.update() once, after the last scaler.step of the round",
     ),
     Rule(
         "AMP416",
         "attention",
         "a loss is scaled twice",
-        "its gradients are multiplied by the scale twice, and divided by it once",
+        "its gradients are multiplied by the scale twice, and divided once",
         "scale each loss once, at its backward: scaler.scale(loss).backward()",
     ),
     Rule(
         "AMP420",
         "breach",
         "not the same program",
-        "mixed precision adds nothing to a program but precision: taken away on both sides, the same statements have "
-        "to be left, with mixed precision on and with it off",
-        "do here what the original does; what is meant to change belongs into a commit of its own",
+        "mixed precision changes nothing about a program but its precision: without it both sides have to be the same "
+        "statements",
+        "do here what the original does; a change that is meant belongs into a commit of its own",
     ),
     Rule(
         "AMP421",
         "breach",
         "mixed precision is switched in another way",
-        "whoever runs the script without its option gets half precision all the same, on a CPU too, or with it none",
-        "give autocast and GradScaler the condition of the original: enabled=args.fp16",
+        "autocast and the scaler are to be on exactly where the original's mixed precision is on; else an option, or a "
+        "run without a GPU, trains in another precision than before",
+        "give both the condition of the original, such as autocast(enabled=args.fp16) and "
+        "GradScaler(enabled=args.fp16)",
     ),
     Rule(
         "AMP422",
         "breach",
         "a function is gone that was not about precision",
-        "what it did is not done any more, or whoever calls it finds nothing",
+        "what it did is not done any more, or its callers do not find it",
         "put it back; where nobody needs it, delete it in a commit of its own",
     ),
     Rule(
         "AMP423",
         "breach",
         "what was removed, renamed or given other parameters is still used",
-        "it raises NameError, AttributeError, ImportError or TypeError where it is reached, in tests and notebooks",
-        "change this use as well, or keep the old name",
+        "where it is reached it raises NameError, AttributeError, ImportError or TypeError, maybe in a test or a "
+        "notebook only",
+        "change this use as well, or keep the old name with its parameters",
     ),
     Rule(
         "AMP424",
         "breach",
         "the program stops where Apex is not installed",
-        "Apex's amp was deleted in 2025: an import, an assertion or a check that asks for it ends what was migrated",
-        "remove the import, the assertion or the check; with Apex they have no purpose left",
+        "Apex's amp was deleted in 2025, and native AMP does not need it: without Apex this ends the program that was "
+        "migrated",
+        "remove the import, the assertion or the check",
     ),
     Rule(
         "AMP425",
         "breach",
         "weights are in half precision beside a GradScaler",
-        "scaler.step raises `Attempting to unscale FP16 gradients`; autocast casts by itself where that is good",
-        "remove the cast of the model, and keep its weights in float32",
+        "scaler.step raises `Attempting to unscale FP16 gradients`; under autocast weights stay in float32, and each "
+        "operation casts what it needs",
+        "remove the cast of the model",
     ),
     Rule(
         "AMP426",
         "breach",
         "gradients are read or changed while they are still scaled",
         "they are multiplied by the loss scale, 65536 at the start, until scaler.unscale_ or scaler.step",
-        "call scaler.unscale_(optimizer) before, or divide by scaler.get_scale()",
+        "call scaler.unscale_(optimizer) before this, or divide by scaler.get_scale()",
     ),
     Rule(
         "AMP427",
         "breach",
         "torch has no such name",
-        "torch's AMP has autocast, GradScaler, custom_fwd and custom_bwd; what Apex has besides is written in another "
-        "way, and this raises AttributeError or ImportError",
-        "set up with GradScaler and autocast, write scaler.scale(loss).backward() for scale_loss, and "
-        "SyncBatchNorm.convert_sync_batchnorm for convert_syncbn_model",
+        "this raises AttributeError or ImportError: torch's AMP has autocast, GradScaler, custom_fwd and custom_bwd, "
+        "and for the rest of Apex torch has other names or nothing",
+        "write GradScaler and autocast for initialize, scaler.scale(loss).backward() for scale_loss, "
+        "SyncBatchNorm.convert_sync_batchnorm for convert_syncbn_model, and torch.optim.AdamW for FusedAdam",
     ),
     Rule(
         "AMP428",
         "breach",
-        "parameters are frozen after torch's DistributedDataParallel has wrapped the model",
-        "Apex's left out what had no gradient; torch's waits for each parameter that asked for one when it was "
-        "wrapped, and stops with `Expected to have finished reduction`",
-        "freeze before the model is wrapped, or give find_unused_parameters=True",
+        "torch's DistributedDataParallel waits for gradients that do not come",
+        "Apex's left out what had no gradient; torch's waits for each parameter that required one when it was wrapped, "
+        "and stops with `Expected to have finished reduction`",
+        "give find_unused_parameters=True; where parameters are frozen, do it before the model is wrapped",
     ),
     Rule(
         "AMP429",
         "note",
-        "it says something else, or takes one more option",
+        "the program prints something else, or takes one more option",
         "what is printed and logged, the help of an option or the message of an assertion differs, or there is a new "
         "option; the rest is the same",
-        "nothing, if nobody reads the output by a program",
+        "nothing, unless a program reads the output",
     ),
     Rule(
         "AMP430",
         "attention",
         "this could not be compared",
-        "whether it is the same program is not known; nothing is said against it",
-        "look at this place by hand, and run both with `amp-migrate verify --before A --after B`",
+        "whether it is the same program here is not known; nothing is said against it",
+        "read this place on both sides; if both run, compare them with `amp-migrate verify --before A --after B`",
     ),
     Rule(
         "AMP140",

@@ -69,14 +69,8 @@ def test_every_code_that_is_raised_has_a_rule():
 
 
 def test_every_case_is_raised_somewhere():
-    """A case stands as a string beside its code."""
-    lacking = [
-        (rule.code, case)
-        for rule in RULES.values()
-        for case in rule.cases
-        if not any({rule.code, case} <= texts for texts in USED.values())
-    ]
-    assert lacking == []
+    said = set().union(*USED.values())
+    assert [(rule.code, case) for rule in RULES.values() for case in rule.cases if case not in said] == []
 
 
 def test_a_case_has_words_of_its_own():
@@ -122,3 +116,38 @@ def test_enabled_is_not_the_level():
     both = of_setup('enabled=args.opt_level != "O0", opt_level=args.opt_level')
     assert both[0] == "AMP111 the default none is no level of apex: it raises"
     assert not any("AMP117" in one for one in both)
+
+
+def in_step(*lines: str) -> list[tuple[str, str, str]]:
+    """What is said of the end of a training step in native AMP: code, message and case."""
+    body = "".join(f"    {line}\n" for line in lines)
+    source = f"""\
+import torch
+model = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x in torch.randn(3, 2, 4).cuda():
+    optimizer.zero_grad()
+    with torch.amp.autocast("cuda"):
+        loss = model(x).mean()
+    scaler.scale(loss).backward()
+{body}"""
+    found = migrate_source(source.encode(), Options(api="torch.amp")).findings
+    return [(one.code, one.message, one.case) for one in found]
+
+
+def test_a_step_past_the_scaler_has_the_words_of_what_came_before_it():
+    past = "optimizer steps without the scaler, on"
+    assert ("AMP405", f"{past} scaled gradients", "") in in_step("optimizer.step()", "scaler.update()")
+    assert ("AMP405", f"{past} unscaled gradients", "unscaled") in in_step(
+        "scaler.unscale_(optimizer)", "optimizer.step()", "scaler.update()"
+    )
+    assert ("AMP405", "optimizer steps again, without the scaler", "again") in in_step(
+        "scaler.step(optimizer)", "optimizer.step()", "scaler.update()"
+    )
+
+
+def test_a_second_step_raises_only_before_the_update():
+    assert [one[2] for one in in_step("scaler.step(optimizer)", "scaler.step(optimizer)", "scaler.update()")] == [""]
+    again = in_step("scaler.step(optimizer)", "scaler.update()", "scaler.step(optimizer)", "scaler.update()")
+    assert [(code, case) for code, _, case in again] == [("AMP404", "updated")]

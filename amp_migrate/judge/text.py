@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from amp_migrate.findings import Finding
 from amp_migrate.judge.judgement import Judgement, Line, Objection
 from amp_migrate.proved import in_words
 from amp_migrate.report.text import place
-from amp_migrate.rules import RULES
 
 
 def lines(judgement: Judgement, verbose: int = 0) -> Iterator[str]:
     """Each finding with the lines of both sides; with `verbose` what is assumed, and where; then the verdict."""
     for one in judgement.objections:
-        yield f"{place(Finding(one.path, one.line, one.code, one.message, one.cell))}: {one.code} {one.title}"
+        finding = one.as_finding
+        yield f"{place(finding)}: {one.code} {one.title}"
         yield from _excerpt(one)
-        yield f"    why: {RULES[one.code].why}"
-        yield f"    do:  {RULES[one.code].what_to_do}"
+        yield f"    why: {finding.why}"
+        yield f"    do:  {finding.what_to_do}"
     for assumption in judgement.assumed if verbose else ():
         yield f"{_shown(assumption.path)}:{assumption.line}: assumed: {assumption.what}"
     yield summary(judgement)
