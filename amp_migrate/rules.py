@@ -902,58 +902,203 @@ _RULES = (
     Rule(
         "AMP901",
         "refusal",
-        "the files of a unit are migrated together or not at all",
-        "the scaler, the steps and the checkpoints that need it must change at the same time",
-        "see the finding in the other file; give all files of the unit, or their folder",
+        "what belongs together is migrated together or not at all",
+        "the files share a scaler, training steps or checkpoints, which have to change at the same time",
+        "see the finding in the file that the message names; where that one can be mended, run again",
+        cases={
+            "not given": Case(
+                "the other file was not given",
+                "both have to change together, and only files that are given are changed",
+                "run again with both files, or with their folder",
+            ),
+            "elsewhere": Case(
+                "mixed precision is set up in one place and used in another",
+                "the scaler is made where mixed precision is set up, and has to reach each backward, step and "
+                "checkpoint",
+                "give the files that hold the other part, or the whole folder; if they were given, let the script "
+                "import them by name, so that the two parts can be joined",
+            ),
+            "unscaled": Case(
+                "a loss is not scaled although apex is set up",
+                "apex scaled no loss here, so it is not known which backwards belong to its optimizers",
+                "write the backward as `with amp.scale_loss(loss, optimizer) as scaled_loss: scaled_loss.backward()`, "
+                "then run again; if it was to stay in float32, remove amp.initialize",
+            ),
+            "without": Case(
+                "a script does without the setup that a function needs",
+                "the function needs the scaler after the migration, and this script has none to give",
+                "call it only where mixed precision is set up, or give it the state that it saves as a parameter, then "
+                "run again",
+            ),
+            "two ways": Case(
+                "two scripts change a line that they share in two ways",
+                "each script decides what a function that they share is given, and these two decide differently",
+                "let both scripts choose the device, the precision and the arguments in the same way, or give each a "
+                "function of its own, then run again",
+            ),
+            "form": Case(
+                "the other file has another source form",
+                "a unit is migrated from one source form, and the other file has one that comes first: apex.amp, "
+                "apex.fp16_utils, half by hand, float32",
+                "see the findings in that file; where it is migrated or written natively, run again",
+            ),
+            "float32": Case(
+                "a script in float32 shares what another one trains in half",
+                "what both share would run under autocast in both, and one of them trains in float32 on purpose",
+                "give the script in float32 a function or class of its own, or let it switch mixed precision off, then "
+                "run again",
+            ),
+            "copy": Case(
+                "a copy of FP16_Optimizer would change, too",
+                "other scripts may need the copy as it is",
+                "give all scripts that use the copy; or cast in a file of its own what is not trained by it",
+            ),
+            "many": Case(
+                "too many files belong to it",
+                "classes that are derived from one another have to take the scaler in the same way",
+                "give the folder of this script alone; or add autocast and a GradScaler by hand",
+            ),
+            "neighbour": Case(
+                "another file relies on apex being set up here",
+                "apex changes what that file computes, and without it that file would do something else, or raise",
+                "take out of that file what the message says, or write it natively, then run again",
+            ),
+            "decides": Case(
+                "another file chooses a precision for what is shared",
+                "half values from there would meet float32 from here, or float32 was meant there",
+                "give that file a function of its own, or migrate it by hand, then run again",
+            ),
+        },
     ),
     Rule(
         "AMP902",
         "refusal",
-        "a use of apex.amp is not understood",
-        "one use left behind would keep the whole script from running",
-        "rewrite this use in one of the documented forms, or migrate it by hand",
+        "a use of Apex's mixed precision is not understood",
+        "one use that is left behind would keep the whole script from running without Apex",
+        "write it as Apex documents it, each call in a statement of its own: `model, optimizer = amp.initialize(model, "
+        'optimizer, opt_level="O1")`, `with amp.scale_loss(loss, optimizer) as scaled_loss:`; then run again',
+        cases={
+            "argument": Case(
+                "an argument has no native form",
+                "a GradScaler has nothing that does the same",
+                "drop the argument if it may go, then run again; else migrate this step by hand",
+            ),
+            "scaler": Case(
+                "code that is given no scaler needs it",
+                "the native form saves, loads or reads the scaler there, and no parameter brings it",
+                "do this in the function that calls amp.initialize, or hand the function what it needs, such as "
+                "amp.state_dict(); then run again",
+            ),
+            "no training": Case(
+                "no training uses it",
+                "only the training shows what the native form has to be",
+                "give the files that train with it; for inference alone, write model.half() or `with "
+                'torch.autocast("cuda")` in its place by hand',
+            ),
+            "two forms": Case(
+                "a script can choose between two kinds of mixed precision",
+                "both would have to become one, and they need not train the same",
+                "remove one of the two, then run again",
+            ),
+            "handle": Case(
+                "amp.init is used beside casts or scales of another kind",
+                "amp.init casts operation by operation, and divides by its own scale only",
+                "take the cast or the second scale out, then run again",
+            ),
+        },
     ),
     Rule(
         "AMP903",
         "refusal",
-        "the apex.amp module leaves the files at hand",
+        "the apex.amp module is handed to code that was not read",
         "who receives it would have to receive a GradScaler instead",
-        "pass on what is needed of it (its state_dict, a flag) rather than the module",
+        "give that file, too; or hand on what it needs of the module, such as its state_dict or a flag, then run again",
     ),
     Rule(
         "AMP904",
         "refusal",
-        "gradients are used where they cannot be unscaled",
-        "natively gradients stay scaled until the step, and can be unscaled only once before it",
-        "move the use to the branch that steps, or migrate it by hand",
+        "gradients, or the loss scale, are used where native AMP has no equal",
+        "native gradients stay scaled until the step, and can be unscaled only once before it",
+        "use them between the last backward and the step, in the branch that steps, then run again; or migrate by "
+        "hand, with scaler.unscale_(optimizer) before the first use",
+        cases={
+            "state": Case(
+                "apex's own state is read or written",
+                "a GradScaler has a state of its own: it can be read by get_scale(), and set where the scaler is made",
+                "give amp.initialize the scale as loss_scale=..., take the access out, then run again",
+            ),
+            "no effect": Case(
+                "the clip had no effect",
+                "under O2 apex makes the gradients of its master weights when the `with` ends: a clip inside saw none, "
+                "and would have an effect natively",
+                "run again with --repair-clip, and check the learning rate; or remove the clip, which changes nothing",
+            ),
+            "micro-batch": Case(
+                "scaled gradients are clipped in every round",
+                "apex clipped what one micro-batch had added, and natively a clip sees the sum of all",
+                "run again with --repair-clip; or clip once, in the branch that steps",
+            ),
+            "sums": Case(
+                "gradients are summed over processes",
+                "scaled gradients can be averaged over processes as they are; whatever else is done to them would see "
+                "the loss scale",
+                "let DistributedDataParallel average, or leave nothing but all_reduce and the division in this code, "
+                "then run again",
+            ),
+            "second": Case(
+                "an unscaled backward adds to scaled gradients",
+                "a sum of scaled and unscaled gradients has no meaning natively",
+                "scale this loss as well, by `with amp.scale_loss(...)`, or clear the gradients before and after it; "
+                "then run again",
+            ),
+            "kept": Case(
+                "gradients may stay over a step",
+                "the step has unscaled them, and the next backward would add scaled ones",
+                "call optimizer.zero_grad() on every path between the step and the next backward, then run again",
+            ),
+            "rounds": Case(
+                "another optimizer steps during an accumulation",
+                "one scaler serves both, and each update may change the scale of what is being added up",
+                "step both optimizers in the same rounds, or migrate by hand with a scaler for each",
+            ),
+            "decides": Case(
+                "the norm decides about the step in every round",
+                "natively an overflow is found by scaler.step, which would not be reached then: the scale would never "
+                "go down",
+                "leave the test out, since scaler.step skips an overflow by itself; or ask for the norm in the branch "
+                "that steps; then run again",
+            ),
+        },
     ),
     Rule(
         "AMP905",
         "refusal",
         "two guards cannot be shown to agree",
-        "one scaler has one `enabled`; with guards that differ, steps and backwards would not match",
-        "test the same condition in both places",
+        "one scaler has one `enabled`: with guards that differ, some backward or step would be scaled and another one "
+        "not",
+        "test the same variable in both places, then run again",
     ),
     Rule(
         "AMP906",
         "refusal",
         "apex is given an argument that it rejects",
-        "apex raises at this line, so what is meant cannot be known",
-        "correct the argument and run again",
+        "apex raises at this line, so that what is meant cannot be known",
+        "correct the argument, then run again",
     ),
     Rule(
         "AMP907",
         "refusal",
         "the optimization level is not a level",
-        "apex raises at this line, so which level is meant cannot be known",
+        "apex raises at this line, so that which level is meant cannot be known",
         "write O0, O1, O2 or O3, with the letter O",
     ),
     Rule(
         "AMP908",
         "refusal",
-        "the forward is in none of the files at hand",
-        "the loss comes in from elsewhere, and its forward has to run under autocast",
-        "give the files that call this function too, or put the forward into autocast by hand",
+        "the forward of a loss was not found",
+        "the loss comes from another file or from code that cannot be followed, and its forward has to run under "
+        "autocast",
+        "give the files that make this loss, too; or put the forward and the loss into autocast by hand",
     ),
     Rule(
         "AMP909",
@@ -961,134 +1106,189 @@ _RULES = (
         "a function's casts are changed in a way that has no native form",
         "native AMP has no list of functions that can be edited, and custom_fwd stands for simple cases only",
         "cast inside the function (`x.float()`), or run it in autocast(enabled=False), and remove the registration",
+        cases={
+            "elsewhere": Case(
+                "another file is needed",
+                "which calls of the function are cast, and where, depends on that file",
+                "give the file with the function, and the one that calls amp.initialize, or the whole folder",
+            ),
+        },
     ),
     Rule(
         "AMP910",
         "refusal",
-        "the old handle interface of apex",
-        "amp.init() has other semantics than amp.initialize",
-        "migrate by hand; this form comes with a later version",
+        "a use of apex's old handle is not understood",
+        "which optimizer the handle wraps has to be known, to step it by the scaler",
+        "write `handle = amp.init()` and `optimizer = handle.wrap_optimizer(optimizer)` as statements of their own, "
+        "then run again",
     ),
     Rule(
         "AMP911",
         "refusal",
         "backward and step are not joined",
-        "unscale_, step and update have to be placed around both",
-        "call the step from a function that the backward can be followed to, or migrate by hand",
+        "scaler.scale, unscale_, step and update stand around both, in one order",
+        "call the step in the function of the backward, or in one that this calls by its name; then run again",
+        cases={
+            "hidden": Case(
+                "code of another file makes a backward or a step",
+                "what it does to the gradients, and when, would have to change as well",
+                "call backward and step in this file; or, if it has nothing to do with this training, give it no "
+                "model, optimizer or loss that is trained here; then run again",
+            ),
+            "no step": Case(
+                "only the arm without mixed precision steps",
+                "in mixed precision these gradients would never be used",
+                "call optimizer.step() after this backward in the same arm, then run again",
+            ),
+        },
     ),
     Rule(
         "AMP912",
         "refusal",
         "the update has no certain place",
-        "scaler.update() must run exactly once after the steps of each group",
-        "make the steps of the group run under one condition",
+        "scaler.update() must run exactly once after the steps of each round",
+        "make the steps run under one condition, then run again",
+        cases={
+            "returned": Case(
+                "the result of a step is returned",
+                "scaler.update() has to follow the step",
+                "call the step in a statement of its own before the return, then run again",
+            ),
+            "either": Case(
+                "it may be an optimizer or something else",
+                "scaler.step takes torch's optimizers only, and what else this may be has no param_groups",
+                "step the optimizer and the other object in arms of their own, then run again",
+            ),
+        },
     ),
     Rule(
         "AMP913",
         "refusal",
         "an optimizer is given a closure",
-        "GradScaler.step does not support closures",
-        "use an optimizer without closures, or train this part in float32",
+        "a closure runs the backward again inside of the step, which GradScaler.step does not support",
+        "use an optimizer that needs no closure, and call backward before its step; or train this part in float32",
     ),
     Rule(
         "AMP914",
         "refusal",
-        "the scaler or its condition cannot be seen where it is needed",
-        "it has to be created once, before everything that uses it",
-        "bring setup, training and checkpoints under one function, or pass the condition on",
+        "the scaler, or its condition, is not known where it is needed",
+        "the scaler has to be made once, before everything that uses it, and to reach all of it",
+        "let one function, such as main, call the setup, the training and the checkpoints; then run again",
+        cases={
+            "condition": Case(
+                "a condition is not known where the scaler is made or a forward runs",
+                "the condition is the `enabled` of autocast and of the scaler",
+                "compute the condition before, in the same function or as a parameter of it, then run again",
+            ),
+            "early": Case(
+                "the scaler is used before it is made",
+                "the scaler is made where mixed precision is set up",
+                "move this below the setup, then run again",
+            ),
+        },
     ),
     Rule(
         "AMP915",
         "refusal",
         "a function cannot be given the scaler",
-        "not all of its calls can be changed along with its signature",
-        "call it directly with plain arguments, or keep the scaler where it can see it",
+        "the function has to get the scaler as a parameter, and not all of its calls can be given one",
+        "call it by its name, with arguments that are written out (no *args, no getattr, no decorator in between), "
+        "then run again",
     ),
     Rule(
         "AMP916",
         "refusal",
         "two loss scales for one scaler",
-        "one scaler serves all optimizers of a training",
-        "ask for the same loss scale in all calls of amp.initialize",
+        "one scaler serves all losses and optimizers of a training",
+        "ask for the same loss scale in all calls of amp.initialize, then run again",
+        cases={
+            "by hand": Case(
+                "the losses are multiplied by hand",
+                "one scaler serves all losses and optimizers of a training",
+                "multiply all losses by the same loss scale, then run again",
+            ),
+        },
     ),
     Rule(
         "AMP917",
         "refusal",
         "a name comes from apex through a star import",
-        "removing the import would leave the name undefined",
-        "import the name itself, or replace it",
+        "the import goes, and would leave the name undefined",
+        "import each name that is used from where it is defined, then run again",
     ),
     Rule(
         "AMP918",
         "refusal",
-        "an availability flag is used as a value",
-        "the flag says whether apex is installed, which does not matter any more",
-        "replace this use by what it stands for",
+        "a name that is bound by the import of apex is used for something else",
+        "the import goes, and the name with it: it says whether apex is installed, or has a value only where it is not",
+        "write the value that is meant in its place, or bind the name somewhere else, then run again",
     ),
     Rule(
         "AMP919",
         "refusal",
         "native AMP is used beside apex",
-        "the code supports both back ends, or is migrated already",
+        "the code supports both, or is migrated already: a second scaler would unscale the gradients twice",
         "remove the apex branch by hand where the native one is complete",
     ),
     Rule(
         "AMP920",
         "refusal",
         "inputs are cast to half by hand",
-        "half inputs do not fit a float32 model outside of autocast",
-        "remove the cast, or pass the condition to where the model runs",
+        "outside of autocast half inputs do not fit a float32 model",
+        "remove the cast, since autocast casts inputs by itself; for a model that stays in half, cast at its own call; "
+        "then run again",
     ),
     Rule(
         "AMP921",
         "refusal",
         "an optimizer may step without gradients",
-        "GradScaler.step raises AssertionError where none of the optimizer's parameters has a gradient; apex just "
-        "stepped",
-        "step where a backward has certainly run before, once after each (in the same branch), then run again",
+        "GradScaler.step raises AssertionError where none of the optimizer's parameters has a gradient; without a "
+        "scaler such a step just does nothing, or repeats the last one",
+        "step once after each backward, in the same branch, then run again",
     ),
     Rule(
         "AMP922",
         "refusal",
         "one statement holds what must run under autocast and what must not",
         "a forward belongs into an autocast region; a backward, a gradient penalty or a BCELoss does not",
-        "give each a line of its own, with a name for what the forward returns",
+        "give each a line of its own, with a name for what the forward returns, then run again",
     ),
     Rule(
         "AMP923",
         "refusal",
         "the optimizer steps on scaled gradients",
         "apex unscales when `with amp.scale_loss` ends, so a step inside it used gradients 65536 times too large",
-        "move the step out of the `with`, and check the learning rate",
+        "move the step out of the `with`, check the learning rate, and run again",
     ),
     Rule(
         "AMP924",
         "refusal",
         "a model runs in a thread of the script",
-        "autocast is on for one thread only, while apex had changed torch for all of them",
-        "put the forward of the thread's function into autocast by hand",
+        "autocast is on only in the thread that enters it, and this forward runs in another one",
+        'write `with torch.autocast("cuda")` around the forward in the function that the thread runs; migrate the rest '
+        "by hand, too",
     ),
     Rule(
         "AMP925",
         "refusal",
         "a half value is used where float32 is needed",
-        "a float32 model or matrix product raises for half inputs outside of autocast (apex had patched torch)",
-        "cast it with .float() where it is used, or compute it under autocast",
+        "outside of autocast a float32 model or matrix product raises for half inputs",
+        "cast the value with .float() where it is used, or use it in the function of the forward; then run again",
     ),
     Rule(
         "AMP926",
         "refusal",
         "the weights are cast to half in yet another way than around the steps",
-        "the casts around the steps go; one that stays would leave half weights, whose gradients GradScaler refuses",
-        "remove the cast: autocast takes float32 weights",
+        "the casts around the steps go; one that stays would leave half weights, whose gradients a GradScaler refuses",
+        "remove this cast, since autocast takes float32 weights; then run again",
     ),
     Rule(
         "AMP927",
         "refusal",
         "nothing clears the gradients of a loop",
-        "each step takes the gradients of all rounds before it as well; a scaler would unscale those again with the "
-        "new ones, so that next to nothing would be left of them",
-        "find out whether that is meant; if not, call optimizer.zero_grad() in each round, then run again",
+        "each step takes the gradients of all rounds before it as well; a scaler would divide those again, so that "
+        "next to nothing is left of them",
+        "if that is not meant, call optimizer.zero_grad() in each round, then run again; if it is, migrate by hand",
     ),
     Rule(
         "AMP950",

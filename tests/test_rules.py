@@ -8,10 +8,13 @@ import re
 import pytest
 
 from amp_migrate import Options, migrate_source
+from amp_migrate.engine import Outcome
 from amp_migrate.findings import Finding
 from amp_migrate.report.text import finding_lines
+from amp_migrate.result import Result
 from amp_migrate.rules import RULES, Case, Rule
 from amp_migrate.selection import TITLES
+from amp_migrate.units.attempt import attempt_of
 from tests.fixture import ROOT
 
 PACKAGE = ROOT.parent / "amp_migrate"
@@ -151,3 +154,19 @@ def test_a_second_step_raises_only_before_the_update():
     assert [one[2] for one in in_step("scaler.step(optimizer)", "scaler.step(optimizer)", "scaler.update()")] == [""]
     again = in_step("scaler.step(optimizer)", "scaler.update()", "scaler.step(optimizer)", "scaler.update()")
     assert [(code, case) for code, _, case in again] == [("AMP404", "updated")]
+
+
+def test_two_scripts_that_need_a_line_in_two_ways_are_both_quoted():
+    before = b"def train(model):\n    loss = model()\n    loss.backward()\n"
+    with_one = before.replace(b"    loss =", b"    with autocast():\n        loss =")
+    with_other = before.replace(b"    loss =", b"    with autocast(enabled=on):\n        loss =")
+    programs = {
+        script: Outcome([Result("shared.py", before, after, "migrated")])
+        for script, after in (("a.py", with_one), ("b.py", with_other))
+    }
+    (reason,) = attempt_of({"a.py": "", "b.py": "", "shared.py": ""}, programs).reasons
+    assert (reason.line, reason.message, reason.case) == (
+        2,
+        "a.py needs `with autocast():` here, and b.py needs `with autocast(enabled=on):`",
+        "two ways",
+    )

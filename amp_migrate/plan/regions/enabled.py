@@ -47,9 +47,8 @@ class Enabled:
                 scaler = None  # not created yet
         found = self.text.for_region(region, scaler)
         if isinstance(found, Unknown):
-            raise Refusal(
-                "AMP914", region.first.node, "the condition for mixed precision is not known where the forward runs"
-            )
+            message = "the condition for mixed precision is not known where the forward runs"
+            raise Refusal("AMP914", region.first.node, message, case="condition")
         self._note_calls_without(region, found)
         return AutocastRegion(region, found)
 

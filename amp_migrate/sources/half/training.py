@@ -87,7 +87,7 @@ class Training:
             return LossScale()
         values = {self._scale_key(scale) for scale in scales}
         if len(values) > 1:
-            raise Refusal("AMP916", scales[0], "the losses are multiplied by different loss scales")
+            raise Refusal("AMP916", scales[0], "the losses are multiplied by different loss scales", case="by hand")
         value = values.pop()
         when = self._scaled_when(conditions)
         if isinstance(value, float):
@@ -98,7 +98,9 @@ class Training:
         """A scale that the script moved as GradScaler does. Raises Refusal where there are several."""
         texts = [{name: source_key(node) for name, node in settings.items()} for settings in moving]
         if any(other != texts[0] for other in texts) or len(moving) != len(self.scales):
-            raise Refusal("AMP916", self.scales[-1].node, "the losses are multiplied by different loss scales")
+            raise Refusal(
+                "AMP916", self.scales[-1].node, "the losses are multiplied by different loss scales", case="by hand"
+            )
         first = moving[0]
         return LossScale(
             initial=first["init_scale"],

@@ -176,7 +176,7 @@ class _Finder:
             other = self.optimizers.not_for_a_scaler(call.func.value) if isinstance(call.func, cst.Attribute) else None
             if other is not None:
                 text = f"{self._text(call.func)} steps an optimizer, or a {other.name}, which has no param_groups"
-                return Refusal("AMP912", call, text)
+                return Refusal("AMP912", call, text, case="either")
         return None
 
     def only_gradients(self) -> Refusal | None:
