@@ -12,6 +12,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
+from amp_migrate.home import REPOSITORY
+
+_ISSUES = f"{REPOSITORY}/issues"
+
 Kind = Literal["note", "attention", "breach", "refusal", "silence", "error"]
 
 
@@ -1294,43 +1298,58 @@ _RULES = (
         "AMP950",
         "refusal",
         "a test trains here",
-        "a test says what it wants to be computed, and in which type",
-        "nothing; migrate it by hand if it is a training script after all",
+        "a test says what is to be computed, and in which type; it is told by its folder, its name or its class",
+        "nothing; if it trains for use, give the file another name or folder, then run again",
     ),
     Rule(
         "AMP951",
         "refusal",
-        "who calls this training code is not known",
-        "the callers would have to create the GradScaler and pass it on",
+        "who calls this training code, or what it trains, is not known",
+        "the callers would have to make the GradScaler and pass it on",
         "give the files that call it too, or add autocast and a scaler by hand",
+        cases={
+            "model": Case(
+                "the model comes from a caller",
+                "the forward of the model would run under autocast, and has to be read for what breaks in half",
+                "give the files that call this code, too; or add autocast and a GradScaler by hand",
+            ),
+            "run time": Case(
+                "run time alone decides what is run",
+                "what would run under autocast has to be read for what breaks in half",
+                "call the class by its name in the code, then run again; or add autocast and a GradScaler by hand",
+            ),
+        },
     ),
     Rule(
         "AMP952",
         "refusal",
         "the optimizer is not known",
-        "whether it steps as torch's optimizers do, once and without a closure, cannot be seen",
-        "give the file that builds it too, or migrate by hand",
+        "a GradScaler steps torch's optimizers, once for each backward and without a closure; whether this is such a "
+        "one, and what it holds, has to be seen",
+        "make it in these files as in torch.optim.SGD(model.parameters(), lr=...), or give the file that makes it, "
+        "then run again",
     ),
     Rule(
         "AMP953",
         "refusal",
-        "an optimizer evaluates the loss again in its step",
-        "GradScaler.step does not support closures, nor several backwards for one step",
-        "train this part in float32, or use an optimizer without closures",
+        "an optimizer takes the loss more than once for a step",
+        "GradScaler.step supports neither closures nor several backwards for one step",
+        "use an optimizer that needs neither; or keep this part in float32",
     ),
     Rule(
         "AMP954",
         "refusal",
         "the training is in float64",
-        "who asks for double precision does not want half",
-        "nothing",
+        "who asks for double precision needs more digits than half has",
+        "nothing; if double precision is not needed, take it out, then run again",
     ),
     Rule(
         "AMP955",
         "refusal",
         "gradients are differentiated again",
-        "second-order statistics and gradients of updates lose their meaning on scaled half gradients",
-        "keep it in float32, or scale each torch.autograd.grad by hand",
+        "second-order statistics, and gradients of gradients, lose their meaning when they are scaled and half",
+        "keep it in float32; or, with torch.autograd.grad, scale the loss and divide the gradients by hand before they "
+        "are used",
     ),
     Rule(
         "AMP956",
@@ -1343,49 +1362,65 @@ _RULES = (
         "AMP957",
         "refusal",
         "no optimizer steps after this backward",
-        "gradients that are looked at (saliency, attacks) or that somebody else applies would come out scaled",
-        "give the file that steps too, or scale and unscale by hand",
+        "gradients that are looked at, or that other code applies, would come out scaled",
+        "nothing, where the gradients themselves are wanted (saliency, attacks); else give the file that steps, too",
     ),
     Rule(
         "AMP958",
         "refusal",
-        "gradients are seen where they cannot be unscaled",
-        "hooks, and the gradients of inputs, would see the gradients of a scaled loss",
-        "divide by scaler.get_scale() there, or keep this part in float32",
+        "gradients are looked at while they are scaled",
+        "hooks, and gradients of inputs, see those of the scaled loss, which scaler.unscale_ does not reach",
+        "divide them by scaler.get_scale() by hand, or keep this part in float32",
+        cases={
+            "anomaly": Case(
+                "anomaly detection is on",
+                "it raises at the first inf or NaN, and a GradScaler meets some while it looks for its scale, and "
+                "skips those steps",
+                "take it out, or switch it on by an option for debugging, then run again",
+            ),
+        },
     ),
     Rule(
         "AMP959",
         "refusal",
         "parameters are updated by hand",
-        "a GradScaler skips the step of an optimizer when gradients overflow; it knows of no other update",
-        "use torch.optim.SGD, which does the same",
+        "a GradScaler skips the step of an optimizer where gradients overflow, and knows of no other update",
+        "use an optimizer of torch.optim (SGD computes p -= lr * p.grad), then run again",
     ),
     Rule(
         "AMP960",
         "refusal",
         "a framework runs the training",
         "it has mixed precision built in, with a scaler of its own",
-        "use the switch of the framework",
+        "use the framework's switch for it",
+        cases={
+            "unknown": Case(
+                "an object takes the loss to its own backward",
+                "such an object may scale the loss, and step, by itself",
+                "use what its class has for mixed precision; or call loss.backward() and optimizer.step() here, then "
+                "run again",
+            ),
+        },
     ),
     Rule(
         "AMP961",
         "refusal",
         "the code cannot run with a torch that has native AMP",
-        "native AMP needs torch 1.6 and Python 3",
-        "bring the script up to date first (loss.item(), range), then run again",
+        "native AMP needs torch 1.6 and Python 3, and there this line fails",
+        "bring the line up to date, as in loss.item() for loss.data[0] and range for xrange; then run again",
     ),
     Rule(
         "AMP962",
         "refusal",
         "a version in mixed precision lies beside this file",
-        "the author keeps this one in float32 to compare",
-        "use the other file, or remove it and run again",
+        "this one was probably kept in float32 to compare",
+        "use the other file; or remove it, then run again",
     ),
     Rule(
         "AMP963",
         "silence",
         "no GPU is in sight",
-        "nothing shows that this training runs on a GPU",
+        "nothing shows that this training runs on a GPU, and autocast would not help it on a CPU",
         "nothing",
     ),
     Rule(
@@ -1393,77 +1428,99 @@ _RULES = (
         "refusal",
         "a backward of several losses at once",
         "each loss would have to be scaled, and gradients that are given along would not be",
-        "write one loss.backward() for each, or for their sum",
+        "write one loss.backward() for each loss, or one for their sum; then run again",
     ),
     Rule(
         "AMP966",
         "refusal",
         "it is not known when the training is on a GPU",
-        "autocast and GradScaler are for the GPU; on the CPU they have to be disabled",
-        'decide the device once, as in device = torch.device("cuda" if ... else "cpu")',
+        "autocast and GradScaler are for the GPU, and have to be switched off on the CPU",
+        'decide about the device once, as in device = torch.device("cuda" if torch.cuda.is_available() else "cpu"), '
+        "then run again",
     ),
     Rule(
         "AMP967",
         "refusal",
-        "a binary cross entropy takes probabilities from somewhere",
-        "CUDA autocast refuses it, and a sigmoid in half saturates from logit 8.5 on: its gradient is NaN",
+        "a binary cross entropy takes probabilities that may have been half",
+        "CUDA autocast raises for it, and a sigmoid in half is exactly 1 from logit 8.5 on, which makes the gradient "
+        "NaN",
         "use BCEWithLogitsLoss on what the sigmoid is given, then run again",
     ),
     Rule(
         "AMP968",
         "refusal",
-        "a gradient penalty shares its graph with a loss, or is computed out of sight",
-        "its gradients of gradients belong into float32, the forward of the loss does not",
-        "give the penalty a forward of its own on .float() inputs, outside of autocast",
+        "a gradient penalty shares its graph with a loss, or its code was not found",
+        "the gradients of its gradients belong in float32, and the forward of the loss does not",
+        "give the penalty a forward of its own on .float() inputs, outside of what the loss uses, then run again",
+        cases={
+            "unread": Case(
+                "the code of the penalty was not found",
+                "the gradients of its gradients belong in float32: its code has to be read for the forward that it "
+                "uses",
+                "give the file that defines it, too; or keep this training in float32",
+            ),
+        },
     ),
     Rule(
         "AMP970",
         "refusal",
         "code that would run under autocast is in a file that was not read",
         "it may break in half precision, and nobody has run this training in it yet",
-        "give the whole folder; where a file cannot be read or there are too many, add autocast and a scaler by hand",
+        "give the whole folder; where the file cannot be read, or there are too many, add autocast and a GradScaler by "
+        "hand",
     ),
     Rule(
         "AMP971",
         "refusal",
-        "a precision is chosen by hand beside this training",
-        "who casts to half or bfloat16 has decided about precision; the training may depend on that decision",
-        "if the cast is for inference only, move it to a file that does not train, or migrate by hand",
+        "a precision is chosen by hand where this trains",
+        "whoever casts to half or bfloat16 has decided about precision, and the training may depend on it",
+        "if the cast is for inference only, move it to a file that does not train, then run again; else migrate by "
+        "hand",
+        cases={
+            "like another": Case(
+                "weights are trained in the type of another model",
+                "if that model is half, these weights are, and a GradScaler refuses their gradients",
+                "make the weights float32, as in .to(device) without a dtype, then run again",
+            ),
+        },
     ),
     Rule(
         "AMP972",
         "refusal",
         "two optimizers step the same parameters",
-        "GradScaler unscales the gradients of each optimizer that it steps: those of both would be divided twice",
-        "give each parameter to one optimizer, or unscale by hand with one optimizer that has them all",
+        "each optimizer that a GradScaler steps has its gradients unscaled: those of both would be divided twice",
+        "give each parameter to one optimizer, then run again; or unscale by hand with one optimizer that has them all",
     ),
     Rule(
         "AMP973",
         "refusal",
         "a file of settings names what trains here",
         "hydra makes it when the script runs, and no code shows whether it is on a GPU",
-        "add autocast and a scaler by hand, or make the object in code",
+        "make the object in code, then run again; or add autocast and a GradScaler by hand",
     ),
     Rule(
         "AMP980",
         "refusal",
         "a half tensor is filled with a number beyond 65504",
-        "torch raises for it; the tensor is changed in place, and others may hold it, so it cannot be cast here",
-        "use the form that makes a new tensor (masked_fill instead of masked_fill_), or fill with -inf",
+        "torch raises for it; the tensor is changed in place, and other code may hold it, so that it cannot be cast "
+        "here",
+        "use the form that makes a new tensor (masked_fill in place of masked_fill_), or fill with -inf; then run "
+        "again",
     ),
     Rule(
         "AMP981",
         "refusal",
         "linear algebra or a transform cannot be kept in float32",
         "half has no kernels for it, and the line does more than this one operation",
-        "give it a line of its own, with a name for what it takes, or cast its input by hand",
+        "give the operation a line of its own, with a name for what it takes, or cast its input with .float(); then "
+        "run again",
     ),
     Rule(
         "AMP982",
         "refusal",
         "an autograd function cannot take custom_fwd and custom_bwd",
-        "under autocast it meets half and float32 mixed, in what it saves for the backward as well",
-        "give it a static forward(ctx, ...) and backward(ctx, ...)",
+        "under autocast it meets half and float32 side by side, in what it saves for its backward as well",
+        "give it a static forward(ctx, ...) and backward(ctx, ...) of its own, then run again",
     ),
     Rule(
         "AMP983",
@@ -1477,27 +1534,52 @@ _RULES = (
         "AMP984",
         "refusal",
         "the model has complex parameters",
-        "GradScaler raises for their gradients: torch has no unscaling of complex numbers",
+        "GradScaler raises for their gradients, since torch cannot unscale complex numbers",
         "keep them as pairs of real numbers and read them by torch.view_as_complex, or train with --dtype bfloat16",
     ),
     Rule(
         "AMP935",
         "refusal",
-        "code depends on the type in a way that is not understood",
-        "once the weights are in float32, code that asks for half, or has a half() of its own, may do something else",
-        "take the casts out by hand, and the tests of the type with them",
+        "code depends on half precision in a way that is not understood",
+        "with float32 weights under autocast, code that asks for half, casts to it or has a half() of its own may do "
+        "something else, or raise",
+        "take the casts out by hand, and the tests of the dtype with them, then run again",
     ),
     Rule(
         "AMP936",
         "refusal",
         "what trains the half model is not understood",
-        "GradScaler needs an optimizer of torch's kind, a backward, and a loss scale that it can take over",
-        "use a torch optimizer, or migrate the training step by hand",
+        "the weights become float32 together with the optimizer that steps on them, the backward and the loss scale: "
+        "all of these have to be known",
+        "make the optimizer in these files, as in torch.optim.SGD(model.parameters(), lr=...), and step it after "
+        "loss.backward(); then run again, or migrate this step by hand",
+        cases={
+            "masters": Case(
+                "there are master copies of the weights",
+                "the copies go with the half weights, and every use of them has to be known",
+                "let the optimizer step on model.parameters() and take the master copies out, then run again",
+            ),
+            "scale": Case(
+                "the loss scale is not one",
+                "a GradScaler multiplies the loss and divides the gradients by one number, under one condition",
+                "multiply the loss and divide the gradients by the same variable under the same test, then run again",
+            ),
+            "compared": Case(
+                "the script compares half with float32",
+                "what is trained in half is to be compared with the same in float32",
+                "nothing, if it is there to compare; else remove the one that is not needed, then run again",
+            ),
+            "no wrapper": Case(
+                "Apex's half weights are trained without FP16_Optimizer",
+                "there is no loss scale to take over, and half weights have no native form",
+                "remove the call that makes the weights half, and add autocast and a GradScaler by hand",
+            ),
+        },
     ),
     Rule(
         "AMP937",
         "refusal",
-        "a loss scale of the script's own, with whatever belongs to it",
+        "a loss scale of the script's own, with what belongs to it, is not understood",
         "the scale, the check for overflow and the master copies go together or not at all, wherever they are used",
         "keep the arm without half; give the class or loop a GradScaler, scale(loss).backward(), step and update, run "
         "the forwards under autocast, and no longer cast the model that is trained",
@@ -1505,58 +1587,76 @@ _RULES = (
     Rule(
         "AMP938",
         "refusal",
-        "a class that trains in half by hand, without those who use it",
-        "its backward, the forwards under autocast and the optimizer are in different files, and change together",
+        "a class trains in half by hand, and who uses it is not known",
+        "its backward, the optimizer and the forwards under autocast are in different files, and change together",
         "give the whole folder; else give the class a GradScaler, and put the forwards of its users under autocast",
     ),
     Rule(
         "AMP930",
         "refusal",
         "a use of FP16_Optimizer is not understood",
-        "one use left behind would keep the whole script from running",
-        "rewrite this use in one of the documented forms, or migrate it by hand",
+        "one use that is left behind would keep the whole script from running without Apex",
+        "use nothing of FP16_Optimizer but backward, step, zero_grad, overflow, loss_scale, clip_master_grads and its "
+        "state, each in a statement of its own, with arguments that are written out; then run again",
+        cases={
+            "arm": Case(
+                "only the arm in mixed precision has it",
+                "the migrated program is the arm without mixed precision under autocast, and that arm lacks this",
+                "set it in the other arm as well, as it should be in float32, then run again",
+            ),
+        },
     ),
     Rule(
         "AMP931",
         "refusal",
-        "the FP16_Optimizer of this script cannot be looked at",
-        "only what its class does tells whether it is a copy of apex's",
-        "migrate the folder with the file that defines it, or migrate by hand",
+        "the class that scales the loss was not found",
+        "only the code of the class tells whether it is a copy of apex's FP16_Optimizer",
+        "give the file that defines it as well, or the whole folder; or migrate by hand",
+        cases={
+            "wrapper": Case(
+                "an unknown class has a backward for the loss",
+                "a backward that is given the loss mostly scales it, and a second scale would be added to that",
+                "give the file that defines the class; or use what it has for mixed precision",
+            ),
+        },
     ),
     Rule(
         "AMP932",
         "refusal",
         "the loss scale or the master weights are handled by hand",
-        "a GradScaler owns the scale, and its optimizer the weights",
-        "leave the scale to the wrapper, or migrate this part by hand",
+        "a GradScaler owns the loss scale, and its optimizer has the float32 weights themselves",
+        "give FP16_Optimizer the scale where it wraps the optimizer, and take the master weights out, then run again; "
+        "or migrate by hand: float32 weights, scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update()",
     ),
     Rule(
         "AMP969",
         "refusal",
         "the loss is computed on the CPU",
         "half values leave the GPU there: most operations of the CPU take none, and GradScaler takes a loss on the GPU",
-        "compute the loss on the GPU, or cast to float32 before the move and scale by hand",
+        "compute the loss on the GPU, and move it afterwards, then run again",
     ),
     Rule(
         "AMP940",
         "refusal",
         "a part of apex has no native form",
-        "apex.parallel, apex.amp, apex.RNN and others were deleted from Apex in 2025; the import stays as it is",
-        "replace it as the message says, or keep an Apex that has it",
+        "torch has nothing that does the same with the same arguments; the import stays, and Apex is still needed here",
+        "replace it by hand as the message says; where it names nothing, keep Apex for this part",
     ),
     Rule(
         "AMP941",
         "refusal",
         "an argument of apex has no native form",
-        "torch computes something else without it; the import stays as it is",
-        "write what the argument does by hand (a communication hook, a layer of its own), or drop it if it may go",
+        "torch would compute something else without the argument; the import stays as it is",
+        "drop the argument if it may go, then run again; or write by hand what it does, such as a communication hook "
+        "or a layer of its own",
     ),
     Rule(
         "AMP942",
         "refusal",
         "a use of a part of apex is not understood",
-        "with torch's class in its place it might fail or mean something else; the import stays as it is",
-        "call the class by its name with plain arguments, or replace it by hand",
+        "with torch's class in its place this might fail or mean something else; the import stays as it is",
+        "call the class by its name, with arguments that are written out and that apex takes, then run again; or "
+        "replace it by hand as the message says",
     ),
     Rule(
         "AMP943",
@@ -1564,56 +1664,59 @@ _RULES = (
         "an old FusedAdam",
         "before September 2019 FusedAdam scaled its weight decay by the bias correction, too, and clipped by itself; "
         "that is neither Adam nor AdamW",
-        "use torch.optim.AdamW, clip with clip_grad_norm_, and check the learning rate",
+        "use torch.optim.AdamW, clip with torch.nn.utils.clip_grad_norm_, and check the learning rate",
     ),
     Rule(
         "AMP944",
         "refusal",
         "torch may be too old",
         "torch's class came with a later version than the project declares, or than is installed here",
-        "declare a newer torch in the project's requirements, and run again",
+        "declare a newer torch in the project's requirements, then run again",
     ),
     Rule(
         "AMP945",
         "refusal",
-        "another file keeps a part of apex",
+        "a part of apex is shared with another file",
         "names and instances that two files share have to be of one class; the import stays as it is",
-        "see the findings in the other file; give all files of the project, or replace it by hand in both",
+        "where the other file keeps its part of apex, see its findings; where it only takes the name from here, let it "
+        "import the class itself; then run again",
     ),
     Rule(
         "AMP946",
         "refusal",
-        "mixed precision by hand is in the same file",
-        "what is wrapped and stepped changes with it, so that both are migrated together",
-        "migrate the mixed precision of this file, then run again",
+        "mixed precision that stays is in the same file",
+        "what is wrapped and stepped changes with mixed precision, so that both are migrated together",
+        "migrate the mixed precision of this file by hand, then run again",
     ),
     Rule(
         "AMP947",
         "refusal",
-        "internal error in what is beside mixed precision",
-        "what was written did not pass its own checks, or the analysis failed; these parts of apex stay as they were",
-        "please report it with the file, or the part of it that is concerned",
+        "an internal error in what is beside mixed precision",
+        "this is a mistake of amp-migrate, not of the script; the parts of apex beside amp stay as they were, and what "
+        "is said of the rest of the file holds",
+        f"report it at {_ISSUES}, with the message and, if you may, the file",
     ),
     Rule(
         "AMP985",
         "refusal",
-        "code under autocast insists on float32",
-        "it raises for a half tensor, which autocast may have made of it",
-        "give it the value with .float(), where autocast is on",
+        "code under autocast takes nothing but float32",
+        "it raises for a half tensor, and autocast may have made one of its input",
+        "give it the value with .float(), then run again",
     ),
     Rule(
         "AMP986",
         "refusal",
         "a step of the training spans several cells",
         "autocast would have to be one block around statements of several cells of a notebook",
-        "put the forward and the loss into one cell, and run again",
+        "put the forward and the loss into one cell, then run again",
     ),
     Rule(
         "AMP990",
         "error",
         "the file cannot be decoded",
-        "its bytes do not fit the encoding that it declares (UTF-8 where it declares none)",
-        "convert the file, or declare its encoding in the first line",
+        "its bytes do not fit the encoding that it declares (UTF-8 where it declares none), so Python would not read "
+        "it either",
+        "convert the file to UTF-8, or declare its encoding in the first line; then run again",
     ),
     Rule(
         "AMP991",
@@ -1621,49 +1724,70 @@ _RULES = (
         "the file does not parse",
         "only Python 3 that parses can be migrated",
         "correct the line, then run again",
+        cases={
+            "parser": Case(
+                "Python reads the file, and LibCST does not",
+                "the syntax is newer than the installed LibCST, the parser that amp-migrate uses",
+                "update it with `python -m pip install -U libcst`, then run again",
+            ),
+            "depth": Case(
+                "the code goes too deep",
+                "Python's recursion limit is reached before such code is analysed",
+                "leave the file as it is; or divide the expression, the blocks or the functions, then run again",
+            ),
+        },
     ),
     Rule(
         "AMP992",
         "error",
         "the file cannot be reproduced exactly",
         "parsed and written back, its bytes would differ outside of what is migrated",
-        "normalise its line ends, then run again",
+        "end each line with a line feed, or with a carriage return and a line feed; then run again",
+        cases={
+            "parser": Case(
+                "the parser changes it",
+                "parsed by LibCST and written back, this line would change, although nothing in it is migrated",
+                f"report it at {_ISSUES}, with the line; until then the file stays as it is",
+            ),
+        },
     ),
     Rule(
         "AMP993",
         "error",
         "the file cannot be read or written",
         "the operating system refused",
-        "check that it exists and its permissions",
+        "check that the file exists, and its permissions and those of its folder; then run again",
     ),
     Rule(
         "AMP994",
         "error",
         "a notebook cannot be read",
-        "it is no JSON of nbformat 4, or not in UTF-8",
+        "it is not JSON in UTF-8 of the notebook format 4",
         "open it in Jupyter and save it again; `jupyter nbconvert --to notebook --inplace` converts older formats",
     ),
     Rule(
         "AMP995",
         "error",
         "the file changed while it was worked on",
-        "an editor or another program wrote it after it was read; what would be written knows nothing of that",
+        "an editor or another program wrote it after it was read; what would be written now would lose that",
         "run again",
     ),
     Rule(
         "AMP998",
         "refusal",
-        "the result could not be proved to be the same program",
-        "what would have been written does something else than the original, mixed precision apart; that is a mistake "
-        "of amp-migrate, not of this code, and the unit is untouched",
-        "please report it with the two lines, and the function around them; migrate the place by hand",
+        "the result was not the same program, and is not written",
+        "what would have been written does something else than the original, besides its precision; this is a mistake "
+        "of amp-migrate, not of the script, and nothing of the unit is changed",
+        f"report it at {_ISSUES}, with both lines and the function around them; migrate the place by hand, or leave it",
     ),
     Rule(
         "AMP999",
         "error",
-        "internal error",
-        "what was written did not pass its own checks, or the analysis failed; the unit is untouched",
-        "please report it with the files, or the parts of them that are concerned",
+        "an internal error",
+        "what was written did not pass its own checks, or the analysis failed; this is a mistake of amp-migrate, not "
+        "of the script, and nothing of the unit is changed",
+        f"report it at {_ISSUES}, with the message and, if you may, the files; "
+        "the other files are processed all the same",
     ),
 )
 

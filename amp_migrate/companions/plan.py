@@ -49,7 +49,9 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
     uses = [use for use in uses_of_apex(facts, root) if not _stands_in(use, imports)]
     form = next((use for use in uses if use.path.startswith(_OTHER_FORMS)), None)
     if form is not None:
-        message = f"{facts.text(form.node)} is mixed precision by hand: all of apex in this file stays with it"
+        message = (
+            f"{facts.text(form.node)} belongs to mixed precision: as long as it stays, all of apex in this file does"
+        )
         return _all_stay(facts, uses, form.node, "AMP946", message)
     decisions = decide(facts, root, uses, imports, surroundings)
     collapses = [*find_collapses(facts, root, decisions.calls), *find_repeated(facts, decisions.names)]

@@ -97,5 +97,5 @@ def _check_optimizers(facts: Facts, found: Recognition, roles: Roles) -> None:
             if not roles.may_be_set_up(node):
                 text = facts.text(node)
                 if found.form != APEX_AMP:
-                    raise Refusal("AMP952", node, f"{text} is built where it cannot be seen")
+                    raise Refusal("AMP952", node, f"no call was recognised that makes {text} from parameters")
                 raise Refusal("AMP906", node, f"amp.scale_loss is given {text}, which amp.initialize never was")
