@@ -104,12 +104,16 @@ def _as_named(unit: _Files, assumption: Assumption) -> Assumption:
 
 
 def _finding(unit: _Files, breach: Breach) -> Finding:
-    """The line before and the line after, at its place in the file as it stands."""
-    lines = [
-        f"`{side[1]}` (line {side[0]} {which})"
-        for which, side in (("before", breach.before), ("after", breach.after))
-        if side
-    ]
+    """What differs, with the lines of both programs, at its place in the file as it stands."""
     path = unit[breach.path][1].path if breach.path in unit else breach.path
     line = breach.before[0] if breach.before is not None else 1
-    return Finding(path, line, "AMP998", f"{breach.kind}: {breach.message}: {' becomes '.join(lines)}")
+    return Finding(path, line, "AMP998", f"{breach.kind}: {breach.message}: {_sides(breach)}")
+
+
+def _sides(breach: Breach) -> str:
+    """The line of the original and that of the result, where they have one."""
+    quoted = [f"`{side[1]}` (line {side[0]})" for side in (breach.before, breach.after) if side is not None]
+    if len(quoted) == 2:
+        return f"{quoted[0]} would become {quoted[1]}"
+    which = "original" if breach.before is not None else "result"
+    return f"{quoted[0]} is in the {which} only" if quoted else "in the file as a whole"

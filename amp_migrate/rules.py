@@ -1136,8 +1136,8 @@ _RULES = (
             "hidden": Case(
                 "code of another file makes a backward or a step",
                 "what it does to the gradients, and when, would have to change as well",
-                "call backward and step in this file; or, if it has nothing to do with this training, give it no "
-                "model, optimizer or loss that is trained here; then run again",
+                "call backward and step in this file, then run again; or migrate by hand: keep the call outside of "
+                "autocast, and clear the gradients after it",
             ),
             "no step": Case(
                 "only the arm without mixed precision steps",

@@ -8,8 +8,11 @@ import re
 import pytest
 
 from amp_migrate import Options, migrate_source
+from amp_migrate.check.proof import Breach
 from amp_migrate.engine import Outcome
 from amp_migrate.findings import Finding
+from amp_migrate.home import REPOSITORY
+from amp_migrate.proving import _finding
 from amp_migrate.report.text import finding_lines
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES, Case, Rule
@@ -170,3 +173,18 @@ def test_two_scripts_that_need_a_line_in_two_ways_are_both_quoted():
         "a.py needs `with autocast():` here, and b.py needs `with autocast(enabled=on):`",
         "two ways",
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ((3, "a()"), (4, "b()"), "`a()` (line 3) would become `b()` (line 4)"),
+        ((3, "a()"), None, "`a()` (line 3) is in the original only"),
+        (None, (4, "b()"), "`b()` (line 4) is in the result only"),
+        (None, None, "in the file as a whole"),
+    ],
+)
+def test_what_is_not_the_same_program_is_told_with_its_lines(before, after, said):
+    finding = _finding({}, Breach("not the same program", "train.py", "main", before, after, "with mixed precision on"))
+    assert finding.message == f"not the same program: with mixed precision on: {said}"
+    assert f"{REPOSITORY}/issues" in finding.what_to_do
