@@ -112,8 +112,6 @@ def _finding(unit: _Files, breach: Breach) -> Finding:
 
 def _sides(breach: Breach) -> str:
     """The line of the original and that of the result, where they have one."""
-    quoted = [f"`{side[1]}` (line {side[0]})" for side in (breach.before, breach.after) if side is not None]
-    if len(quoted) == 2:
-        return f"{quoted[0]} would become {quoted[1]}"
-    which = "original" if breach.before is not None else "result"
-    return f"{quoted[0]} is in the {which} only" if quoted else "in the file as a whole"
+    sides = (("original", breach.before), ("result", breach.after))
+    quoted = [f"`{side[1]}` on line {side[0]} of the {which}" for which, side in sides if side is not None]
+    return " becomes ".join(quoted) or "in the file as a whole"

@@ -178,9 +178,9 @@ def test_two_scripts_that_need_a_line_in_two_ways_are_both_quoted():
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ((3, "a()"), (4, "b()"), "`a()` (line 3) would become `b()` (line 4)"),
-        ((3, "a()"), None, "`a()` (line 3) is in the original only"),
-        (None, (4, "b()"), "`b()` (line 4) is in the result only"),
+        ((3, "a()"), (4, "b()"), "`a()` on line 3 of the original becomes `b()` on line 4 of the result"),
+        ((3, "a()"), None, "`a()` on line 3 of the original"),
+        (None, (4, "b()"), "`b()` on line 4 of the result"),
         (None, None, "in the file as a whole"),
     ],
 )
