@@ -185,11 +185,12 @@ class _Migration:
                 if not found.setups and found.lowering is None:
                     self.facts = self.written
                     what = TITLES[source.form]
-                    raise Refusal("AMP902", source.sites[0], f"what {what} is for is in none of these files")
+                    message = f"no training that uses {what} was found in these files"
+                    raise Refusal("AMP902", source.sites[0], message, case="no training")
             plans = make_plans(self.facts, found, self.options)
             return self._written(found, plans)
         except Refusal as refusal:
-            finding = self.facts.finding(refusal.node, refusal.code, refusal.message)
+            finding = self.facts.finding(refusal.node, refusal.code, refusal.message, refusal.case)
             return Outcome(self._refused(finding), refusal)
 
     def _lowered(self, lowering: Lowering) -> Recognition:
@@ -266,7 +267,8 @@ class _Migration:
         site = next(calls, self.found[0])
         self.facts = self.written
         one, other = TITLES[left.form], TITLES[self.form]
-        raise Refusal("AMP902", site, f"{text} is of {one}, which this script can choose in place of {other}")
+        message = f"{text} is of {one}, which this script can choose in place of {other}"
+        raise Refusal("AMP902", site, message, case="two forms")
 
     def _refuse_second_step(self, violation: Violation, plans: list[TrainingPlan]) -> None:
         """The source steps twice on the same gradients, as apex allowed: no bug of ours. Raises Refusal."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from amp_migrate.rules import RULES
+
 if TYPE_CHECKING:  # files with nothing to do never wait for LibCST
     import libcst as cst
 
@@ -14,8 +16,9 @@ class Finding:
     """One thing to know about one line (from 1) of a file; `amp_migrate.rules` says why and what to do.
 
     `path` is that of the file as it was given, empty where there is none. In a notebook, `cell` is the number of the
-    cell and the line in it, both from 1, and `line` that of the file. `because` is the path and the code of the finding
-    without which there would be none here: the file only goes with another one.
+    cell and the line in it, both from 1, and `line` that of the file. `case` is one of its rule, where its cause asks
+    for other words than the rule has for the rest. `because` is the path and the code of the finding without which
+    there would be none here: the file only goes with another one.
     """
 
     path: str
@@ -23,21 +26,36 @@ class Finding:
     code: str
     message: str
     cell: tuple[int, int] | None = None
+    case: str = ""
     because: tuple[str, str] | None = dataclasses.field(default=None, compare=False)
+
+    @property
+    def why(self) -> str:
+        """Why it matters."""
+        return RULES[self.code].of(self.case).why
+
+    @property
+    def what_to_do(self) -> str:
+        """What to do by hand."""
+        return RULES[self.code].of(self.case).what_to_do
 
 
 class Refusal(Exception):
     """The unit is left alone: something on the line of `node` cannot be migrated with certainty.
 
-    `unread` are the names of other local modules that the forward reaches, and that may show more.
+    `unread` are the names of other local modules that the forward reaches, and that may show more. `case` is as in
+    `Finding`.
     """
 
-    def __init__(self, code: str, node: cst.CSTNode, message: str, unread: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, code: str, node: cst.CSTNode, message: str, unread: tuple[str, ...] = (), case: str = ""
+    ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
         self.node = node
         self.message = message
         self.unread = unread
+        self.case = case
 
 
 class Inseparable(Refusal):

@@ -104,12 +104,14 @@ def _as_named(unit: _Files, assumption: Assumption) -> Assumption:
 
 
 def _finding(unit: _Files, breach: Breach) -> Finding:
-    """The line before and the line after, at its place in the file as it stands."""
-    lines = [
-        f"`{side[1]}` (line {side[0]} {which})"
-        for which, side in (("before", breach.before), ("after", breach.after))
-        if side
-    ]
+    """What differs, with the lines of both programs, at its place in the file as it stands."""
     path = unit[breach.path][1].path if breach.path in unit else breach.path
     line = breach.before[0] if breach.before is not None else 1
-    return Finding(path, line, "AMP998", f"{breach.kind}: {breach.message}: {' becomes '.join(lines)}")
+    return Finding(path, line, "AMP998", f"{breach.kind}: {breach.message}: {_sides(breach)}")
+
+
+def _sides(breach: Breach) -> str:
+    """The line of the original and that of the result, where they have one."""
+    sides = (("original", breach.before), ("result", breach.after))
+    quoted = [f"`{side[1]}` on line {side[0]} of the {which}" for which, side in sides if side is not None]
+    return " becomes ".join(quoted) or "in the file as a whole"

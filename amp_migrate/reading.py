@@ -82,7 +82,8 @@ def too_deep(files: Sequence[Input]) -> list[Result]:
     file = max(depths, key=depths.__getitem__)
     depth, line = depths[file]
     nested = f"the code is nested too deeply to be analysed: {depth} levels"
-    finding = Finding(file.path, line, "AMP991", nested if depth > _DEEP else "its calls go too deep to be analysed")
+    message = nested if depth > _DEEP else "its calls go too deep to be analysed"
+    finding = Finding(file.path, line, "AMP991", message, case="depth")
     return _left_for(files, file, finding)
 
 

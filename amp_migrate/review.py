@@ -31,4 +31,6 @@ def review(facts: Facts) -> list[Finding]:
 
     Other files may use the same scalers: what cannot be told without them is no mistake.
     """
-    return sorted(Finding(one.path, one.line, _CODES[one.kind], one.message) for one in check_module(facts))
+    return sorted(
+        Finding(one.path, one.line, _CODES[one.kind], one.message, case=one.case) for one in check_module(facts)
+    )

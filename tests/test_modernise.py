@@ -298,7 +298,7 @@ def test_findings_alone_change_nothing(tmp_path):
     (tmp_path / "train.py").write_bytes(source)
     result = run("--check", ".", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (0, b"")
-    assert b"train.py:7: AMP401 gradients are clipped before they are unscaled" in result.stderr
+    assert b"train.py:7: AMP401 torch.nn.utils.clip_grad_norm_ clips gradients that are still scaled" in result.stderr
     (tmp_path / "requirements.txt").write_bytes(b"torch>=2.3\n")
     assert run("--check", ".", cwd=tmp_path).returncode == 1
     assert run("--write", ".", cwd=tmp_path).returncode == 0

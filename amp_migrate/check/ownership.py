@@ -31,7 +31,7 @@ def check_owners(facts: Facts, scalers: Scalers) -> Iterator[Violation]:
         if not is_stepped and not foreign and len(scalers.creations) > 1 and any(scalers.of_kind("step")):
             for _, event in uses:
                 message = f"{optimizer} is unscaled by {_name(event)}, and no scaler steps it"
-                yield violation(facts, "foreign scaler", event.node, message)
+                yield violation(facts, "foreign scaler", event.node, message, "unstepped")
 
 
 def _foreign(uses: _Uses) -> list[tuple[Event, Event]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from amp_migrate.check.clips import clipped
 from amp_migrate.check.regions import autocast_items
@@ -86,6 +87,14 @@ def _roots(facts: Facts, scalers: Scalers) -> Iterator[Function]:
     yield from (function for function in facts.tree.functions if function in busy and function not in called)
 
 
+class _Problem(NamedTuple):
+    """What is wrong at an event: a Violation without its place."""
+
+    kind: Kind
+    message: str
+    case: str = ""
+
+
 class _Walk:
     def __init__(self, facts: Facts, scalers: Scalers, world: World, root: Function, *, whole: bool) -> None:
         self.facts = facts
@@ -125,8 +134,8 @@ class _Walk:
                 met.setdefault(event, set()).add(state)
                 problem = self._problem(event, state, point)
                 if problem is not None:
-                    yield violation(self.facts, problem[0], event.node, problem[1])
-                if problem is None or problem[0] == "backward under autocast":  # which scales all the same
+                    yield violation(self.facts, problem.kind, event.node, problem.message, problem.case)
+                if problem is None or problem.kind == "backward under autocast":  # which scales all the same
                     state = self._after(event, state)
                 else:
                     state = self._moved(state, self.scalers.concerned(event), "unknown")
@@ -153,7 +162,7 @@ class _Walk:
                 message = (
                     f"{event.optimizer} steps once more on the same gradients, and scaler.step unscales them again"
                 )
-                yield violation(self.facts, "step twice", event.node, message)
+                yield violation(self.facts, "step twice", event.node, message, "updated")
 
     def _steps_alone(self, met: Mapping[Event, set[State]]) -> Iterator[Violation]:
         """Steps of optimizers that no scaler knows, where all losses are scaled: theirs are as well."""
@@ -177,13 +186,14 @@ class _Walk:
 
     # -- the typestate ----------------------------------------------------------------------------------
 
-    def _problem(self, event: Event, state: State, point: Point) -> tuple[Kind, str] | None:
+    def _problem(self, event: Event, state: State, point: Point) -> _Problem | None:
         if event.kind == "backward":
             return self._problem_of_backward(event, state, point)
         if event.kind == "clip":
             clipped = [one for key, one in self._of(state) if key in self._clipped(event)]
             if set(clipped) & {"scaled", "stale", "mixed"} and not {"unscaled", "stepped", "unknown"} & set(clipped):
-                return "clip of scaled gradients", "gradients are clipped before they are unscaled"
+                text = self.facts.text(event.node.func)
+                return _Problem("clip of scaled gradients", f"{text} clips gradients that are still scaled")
             return None
         if event.kind == "update":
             concerned = {one for key, one in self._of(state) if key in self.scalers.concerned(event)}
@@ -192,39 +202,41 @@ class _Walk:
                 and concerned <= {"none", "plain", "scaled", "stale", "mixed", "updated"}
                 and not self._steps_in_turn(event)
             ):
-                return "update without step", "update() with nothing stepped or unscaled"
+                return _Problem("update without step", "update() with nothing stepped or unscaled")
             return None
         if event.optimizer is None or event.kind == "unseen" or event.each:
             return None
         return self._problem_of_optimizer(event, event.optimizer, state[self.optimizers.index(event.optimizer)])
 
-    def _problem_of_backward(self, event: Event, state: State, point: Point) -> tuple[Kind, str] | None:
+    def _problem_of_backward(self, event: Event, state: State, point: Point) -> _Problem | None:
         if self._under_autocast(point):
-            return "backward under autocast", "this backward runs inside an autocast region"
+            return _Problem("backward under autocast", "this backward runs inside an autocast region")
         if "unscaled" in state and len(self.optimizers) == 1:
-            return "backward after unscale_", "this backward adds scaled gradients to unscaled ones"
+            return _Problem("backward after unscale_", "this backward adds scaled gradients to unscaled ones")
         if "stepped" in state and len(self.optimizers) == 1:
-            return "backward without update", "no update() since the last step"
+            return _Problem("backward without update", "no update() since the last step")
         return None
 
-    def _problem_of_optimizer(self, event: Event, name: str, mine: str) -> tuple[Kind, str] | None:
+    def _problem_of_optimizer(self, event: Event, name: str, mine: str) -> _Problem | None:
         """What is wrong with an unscale_ or a step of one optimizer."""
         if event.kind in ("unscale", "step"):
             if mine == "mixed" or (mine == "plain" and (self.whole or len(self.optimizers) == 1)):
                 return _plain(name)
             if mine == "stale":
-                return "update between steps", f"update() after {name} got its gradients, and before it steps"
+                return _Problem("update between steps", f"update() after {name} got its gradients, and before it steps")
         if event.kind == "unscale":
             if mine == "unscaled":
-                return "unscale_ twice", f"the gradients of {name} are unscaled already"
+                return _Problem("unscale_ twice", f"the gradients of {name} are unscaled already")
             if mine == "stepped":
-                return "unscale_ after step", f"{name} has stepped already"
+                return _Problem("unscale_ after step", f"{name} has stepped already")
         if event.kind == "step" and mine == "stepped":
-            return "step twice", f"{name} has stepped since the last update()"
-        if event.kind == "bare step" and mine in ("scaled", "stale", "mixed", "unscaled"):
-            return "bare step", f"{name} steps without the scaler, on {mine} gradients"
+            return _Problem("step twice", f"{name} has stepped since the last update()")
+        if event.kind == "bare step" and mine in ("scaled", "stale", "mixed"):
+            return _Problem("bare step", f"{name} steps without the scaler, on scaled gradients")
+        if event.kind == "bare step" and mine == "unscaled":
+            return _Problem("bare step", f"{name} steps without the scaler, on unscaled gradients", "unscaled")
         if event.kind == "bare step" and mine in ("stepped", "updated"):
-            return "bare step", f"{name} steps again, without the scaler"
+            return _Problem("bare step", f"{name} steps again, without the scaler", "again")
         return None
 
     def _clipped(self, event: Event) -> set[str]:
@@ -262,5 +274,5 @@ class _Walk:
         return any(any(autocast_items(self.facts, outer)) for outer in point.trail()[:-1])
 
 
-def _plain(optimizer: str) -> tuple[Kind, str]:
-    return "plain backward", f"{optimizer} has gradients of a loss that the scaler did not scale"
+def _plain(optimizer: str) -> _Problem:
+    return _Problem("plain backward", f"{optimizer} has gradients of a loss that the scaler did not scale")

@@ -35,16 +35,19 @@ Kind = Literal[
 
 @dataclasses.dataclass(frozen=True)
 class Violation:
-    """One invariant that does not hold: its kind, the file and line (from 1), the function, and what was found."""
+    """One invariant that does not hold: its kind, the file and line (from 1), the function, what was found, and which
+    case of its kind it is, where that asks for another remedy.
+    """
 
     kind: Kind
     path: str
     line: int
     function: str
     message: str
+    case: str = ""
 
 
-def violation(facts: Facts, kind: Kind, node: cst.CSTNode, message: str) -> Violation:
+def violation(facts: Facts, kind: Kind, node: cst.CSTNode, message: str, case: str = "") -> Violation:
     """What is wrong at a node."""
     path, line = facts.file_of(node).path, facts.line(node)
-    return Violation(kind, path, line, facts.tree.function_of(node).name, message)
+    return Violation(kind, path, line, facts.tree.function_of(node).name, message, case)

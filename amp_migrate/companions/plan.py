@@ -49,7 +49,9 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
     uses = [use for use in uses_of_apex(facts, root) if not _stands_in(use, imports)]
     form = next((use for use in uses if use.path.startswith(_OTHER_FORMS)), None)
     if form is not None:
-        message = f"{facts.text(form.node)} is mixed precision by hand: all of apex in this file stays with it"
+        message = (
+            f"{facts.text(form.node)} belongs to mixed precision: as long as it stays, all of apex in this file does"
+        )
         return _all_stay(facts, uses, form.node, "AMP946", message)
     decisions = decide(facts, root, uses, imports, surroundings)
     collapses = [*find_collapses(facts, root, decisions.calls), *find_repeated(facts, decisions.names)]
@@ -122,14 +124,15 @@ def _collapsed(facts: Facts, collapses: list[Collapse], edits: Edits) -> Iterato
         edits.keep_arm(collapse.statement.node, collapse.arm)
         names = " and ".join(dict.fromkeys(facts.text(use.node) for use in collapse.uses))
         message = f"both arms do the same: the one with {names} goes"
-        yield facts.finding(collapse.statement.node, "AMP142", message)
+        case = "buffers" if any(use.path == DDP for use in collapse.uses) else ""
+        yield facts.finding(collapse.statement.node, "AMP142", message, case)
 
 
 def _chosen(facts: Facts, choices: list[Choice], edits: Edits) -> Iterator[Finding]:
     for choice in choices:
         edits.replace(choice.node, facts.text(choice.kept))
         message = f"both sides do the same: the one with {facts.text(choice.use.node)} goes"
-        yield facts.finding(choice.node, "AMP142", message)
+        yield facts.finding(choice.node, "AMP142", message, "buffers" if choice.use.path == DDP else "")
 
 
 def _kept(facts: Facts, decisions: Decisions) -> Iterator[Finding]:
@@ -203,7 +206,8 @@ class _Writer:
     def _said(self, use: Use, call: cst.Call, companion: Companion, arguments: NewArguments) -> Iterator[Finding]:
         text = use.path.rpartition(".")[2]
         if companion.code:
-            yield self.facts.finding(call, companion.code, f"{text} becomes {companion.target}")
+            yield self.facts.finding(call, companion.code, f"{text} becomes {companion.target}", companion.case)
         if arguments.dropped:
             names = " and ".join(arguments.dropped)
-            yield self.facts.finding(call, "AMP146", f"{text}: nothing takes the place of {names}")
+            case = "communication" if use.path == DDP else ""
+            yield self.facts.finding(call, "AMP146", f"{text}: nothing takes the place of {names}", case)

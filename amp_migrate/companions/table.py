@@ -25,7 +25,8 @@ class Companion:
     neither `gives` nor `only` never say anything natively. `explicit` are arguments that torch has to be given where
     the source gives none. `unless` names a parameter, a value of it and what it makes of this. `since` is the first
     torch that has the target. A `drop_in` can be replaced wherever its name stands, whatever is done with it, unless
-    somebody gives it what only Apex takes. `code` is that of the finding about a call; empty for none.
+    somebody gives it what only Apex takes. `code` is that of the finding about a call, empty
+    for none, and `case` that of its rule.
     """
 
     target: str
@@ -37,6 +38,7 @@ class Companion:
     unless: tuple[str, object, Companion] | None = None
     since: tuple[int, int] = (0, 0)
     drop_in: bool = False
+    case: str = ""
 
     @property
     def of_apex(self) -> frozenset[str]:
@@ -126,6 +128,7 @@ COMPANIONS = {
         ("params", "lr", "", "weight_decay", "", "eps"),
         "AMP144",
         only={"adagrad_w_mode": False},
+        case="sums",
     ),
     "apex.normalization.FusedLayerNorm": _LAYER_NORM,
     "apex.normalization.FusedRMSNorm": _RMS_NORM,

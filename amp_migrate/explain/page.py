@@ -50,6 +50,10 @@ def _rule(rule: Rule) -> Iterator[str]:
     yield _KINDS[rule.kind]
     yield f"**Why it matters.** {_sentence(rule.why)}"
     yield f"**What to do by hand.** {_sentence(rule.what_to_do)}"
+    for case in rule.cases.values():
+        yield f"## Where {case.title}"
+        yield _sentence(case.why)
+        yield f"**What to do by hand.** {_sentence(case.what_to_do)}"
 
 
 def _sentence(text: str) -> str:

@@ -140,9 +140,9 @@ class Facts:
     def _place(self, node: cst.CSTNode) -> tuple[int, int]:
         return module_text(self.file_of(node).module).place(node)
 
-    def finding(self, node: cst.CSTNode, code: str, message: str) -> Finding:
+    def finding(self, node: cst.CSTNode, code: str, message: str, case: str = "") -> Finding:
         """A finding about the line of a node."""
-        return Finding(self.file_of(node).path, self.line(node), code, message)
+        return Finding(self.file_of(node).path, self.line(node), code, message, case=case)
 
 
 def _without_docstrings(code: str) -> str:

@@ -37,11 +37,13 @@ def parse(source: bytes) -> cst.Module:
     except (cst.ParserSyntaxError, SyntaxError, UnicodeError) as error:
         message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)
         line = _line_of_tokenizer_error(text, message)
-        finding = Finding("", line, "AMP991", f"LibCST cannot parse this file: {message}")
+        finding = Finding("", line, "AMP991", f"LibCST cannot parse this file: {message}", case="parser")
         raise Unparsable(finding, is_python=True) from error
     if output != source:
         line = _first_difference(source, output)
-        raise Unparsable(Finding("", line, "AMP992", "parsed and written back, this line would not be the same"))
+        raise Unparsable(
+            Finding("", line, "AMP992", "parsed and written back, this line would not be the same", case="parser")
+        )
     return module
 
 
@@ -87,7 +89,7 @@ def _check_syntax(source: bytes, text: str) -> None:
     except ValueError as found:
         raise Unparsable(Finding("", 1, "AMP991", str(found))) from found
     except (RecursionError, MemoryError) as found:
-        raise Unparsable(Finding("", 1, "AMP991", "the code is nested too deeply")) from found
+        raise Unparsable(Finding("", 1, "AMP991", "the code is nested too deeply", case="depth")) from found
 
 
 def _python_2(text: str, line: int) -> str | None:

@@ -30,7 +30,7 @@ def render(judgement: Judgement) -> str:
 
 
 def _finding(one: Objection) -> dict[str, Any]:
-    rule = RULES[one.code]
+    rule, finding = RULES[one.code], one.as_finding
     return {
         "path": one.path,
         "line": one.line,
@@ -43,8 +43,8 @@ def _finding(one: Objection) -> dict[str, Any]:
         "after": _side(one.after),
         "title": rule.title,
         "message": one.message,
-        "why": rule.why,
-        "what_to_do": rule.what_to_do,
+        "why": finding.why,
+        "what_to_do": finding.what_to_do,
     }
 
 

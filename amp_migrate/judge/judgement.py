@@ -37,12 +37,13 @@ class Objection:
     before: Line | None = None
     after: Line | None = None
     cell: tuple[int, int] | None = None
+    case: str = ""
 
     @property
     def as_finding(self) -> Finding:
         """For the reports that know nothing of two sides."""
         sides = [f"{name}: {one.text}" for name, one in (("before", self.before), ("after", self.after)) if one]
-        return Finding(self.path, self.line, self.code, "\n".join([self.title, *sides]), self.cell)
+        return Finding(self.path, self.line, self.code, "\n".join([self.title, *sides]), self.cell, self.case)
 
     @property
     def title(self) -> str:

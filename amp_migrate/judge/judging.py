@@ -150,10 +150,9 @@ class _Judging:
         self.broken.add(one.kind)
         worlds = [each.message.removeprefix(_WORLD) for each in breaches if each.message.startswith(_WORLD)]
         message = f"{_missing(one)}{_WORLD}{_in_words(worlds)}" if worlds else one.message
-        sides = [
-            self._line(side, one.path, place) for side, place in ((self.before, one.before), (self.after, one.after))
-        ]
-        self._add(one.path, self._line_after(one), CODES[one.kind], message, one.function, *sides)
+        before = self._line(self.before, one.path, one.before)
+        after = self._line(self.after, one.path, one.after)
+        self._add(one.path, self._line_after(one), CODES[one.kind], message, one.function, before, after)
 
     def _line_after(self, breach: Breach) -> int:
         """The line of the migrated file, or the one beside which something is missing."""
@@ -186,7 +185,7 @@ class _Judging:
             if had[key] < 0:
                 text = self.after.sources[one.path].splitlines()[one.line - 1].decode("utf-8", "replace").strip()
                 line = self._line(self.after, one.path, (one.line, text))
-                self._add(one.path, one.line, one.code, one.message, "", None, line)
+                self._add(one.path, one.line, one.code, one.message, "", None, line, one.case)
 
     def _check_names(self, path: str) -> None:
         """The names of torch that it does not have, and that the original did not use."""
@@ -204,7 +203,15 @@ class _Judging:
         self._add(path, line, code, message, "", None, None)
 
     def _add(
-        self, path: str, line: int, code: str, message: str, function: str, before: Line | None, after: Line | None
+        self,
+        path: str,
+        line: int,
+        code: str,
+        message: str,
+        function: str,
+        before: Line | None,
+        after: Line | None,
+        case: str = "",
     ) -> None:
         side = self.after if path in self.after.sources else self.before
         if not self._is_wanted(path, line, code):
@@ -213,7 +220,7 @@ class _Judging:
         place = side.place(path, line)
         cell = (place.cell, place.line) if place is not None else None
         line = place.file_line if place is not None else line
-        self.objections[Objection(path, line, code, message, function, before, after, cell)] = None
+        self.objections[Objection(path, line, code, message, function, before, after, cell, case)] = None
 
     def _is_wanted(self, path: str, line: int, code: str) -> bool:
         """False for what options, the configuration or a comment in the migrated file ask not to see."""

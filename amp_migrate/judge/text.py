@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amp_migrate.findings import Finding
 from amp_migrate.judge.judgement import Judgement, Line, Objection
 from amp_migrate.proved import in_words
 from amp_migrate.report.findings import by_importance, head, printable, sections, shown
@@ -13,8 +12,8 @@ from amp_migrate.report.terminal import GREEN, RED, UNWRAPPED, Look
 
 def lines(judgement: Judgement, verbose: int = 0, look: Look = UNWRAPPED) -> Iterator[str]:
     """Each finding with the lines of both sides; with `verbose` what is assumed, and where; then the verdict."""
-    objections = by_importance(judgement.objections, lambda one: one.code)
-    yield from sections(((one.code, _objection(one, look)) for one in objections), look)
+    objections = by_importance(judgement.objections, lambda one: one.as_finding)
+    yield from sections(((one.as_finding, _objection(one, look)) for one in objections), look)
     yield from [""] if objections else []
     for assumption in judgement.assumed if verbose else ():
         yield from look.hanging("", f"{shown(assumption.path)}:{assumption.line}: assumed: {assumption.what}")
@@ -22,7 +21,7 @@ def lines(judgement: Judgement, verbose: int = 0, look: Look = UNWRAPPED) -> Ite
 
 
 def _objection(one: Objection, look: Look) -> Iterator[str]:
-    yield from head(Finding(one.path, one.line, one.code, one.message, one.cell), one.title, look)
+    yield from head(one.as_finding, one.title, look)
     yield from _excerpt(one, look)
 
 

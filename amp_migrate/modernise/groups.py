@@ -31,11 +31,12 @@ _MISSING = frozenset("ImportError ModuleNotFoundError AttributeError".split())
 
 @dataclasses.dataclass(frozen=True)
 class Stays:
-    """Why a group stays as it is: the code of a finding, its place and what was found there."""
+    """Why a group stays as it is: the code of a finding, its place, what was found there, and the case of its rule."""
 
     code: str
     node: cst.CSTNode
     message: str
+    case: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +91,7 @@ class _Finder:
         """Groups of the names that imports bind to old modules, or to what is in them."""
         for root, modules in self.facts.names.star_imports.items():
             if any(module in OLD_MODULES for module in modules):
-                yield Group(stays=Stays("AMP301", root.node, "a star import of torch.cuda.amp"))
+                yield Group(stays=Stays("AMP301", root.node, "a star import of torch.cuda.amp", "star"))
         for variable in list(self.facts.names.all_variables()):
             for binding in variable.bindings:
                 if binding.kind == "import" and binding.path is not None and _is_old(binding.path):
@@ -113,9 +114,9 @@ class _Finder:
         """A name that is bound twice is a fall-back; one that others take from here cannot gain an argument."""
         node = variable.bindings[0].node
         if len(variable.bindings) > 1 and group.binding is None:
-            group.stays = Stays("AMP301", node, f"{variable.name} may be something else as well")
+            group.stays = Stays("AMP301", node, f"{variable.name} may be something else as well", "several")
         elif len(variable.bindings) > 1:
-            group.stays = Stays("AMP303", node, f"{variable.name} is bound in several places")
+            group.stays = Stays("AMP303", node, f"{variable.name} is bound in several places", "several")
         elif variable.importers or is_exported(self.facts, variable) or self._is_used_elsewhere(variable):
             group.stays = Stays("AMP304", node, f"other files take {variable.name} from here")
 
@@ -167,7 +168,7 @@ class _Finder:
         if self._asks_version(self.facts.tree.statement_of(node), is_import=False):
             return Stays("AMP303", node, f"{text} stands under a test of the version")
         if path in OLD_MODULES:
-            return Stays("AMP301", node, f"the module {text} is used as a value")
+            return Stays("AMP301", node, f"the module {text} is used as a value", "module")
         if _NAME.fullmatch(path) is None:
             return Stays("AMP305", node, f"{text} is private")
         parent = self.facts.tree.parents.get(node)
@@ -178,7 +179,7 @@ class _Finder:
         if name in _CUSTOM and self.torch < _FIRST_TORCH_WITH_CUSTOM:
             return Stays("AMP306", node, f"{text} has its new name since torch 2.4")
         if not self._can_gain(node, name, how):
-            return Stays("AMP301", node, f"the arguments of {text} are not all in sight")
+            return Stays("AMP301", node, f"the arguments of {text} are not all written out here", "arguments")
         return None
 
     def _how(self, node: cst.BaseExpression) -> str | None:

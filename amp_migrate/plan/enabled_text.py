@@ -70,7 +70,7 @@ class EnabledText:
         if isinstance(text, Unknown):
             condition = self.facts.text(self.enabling.parts[0].node)
             message = f"the condition for mixed precision, {condition}, is not known in {creation.function.name}, "
-            raise Refusal("AMP914", creation.at.node, message + "where the scaler is created")
+            raise Refusal("AMP914", creation.at.node, message + "where the scaler is created", case="condition")
         return text
 
     def is_known_at(self, creation: Creation) -> bool:

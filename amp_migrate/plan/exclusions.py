@@ -30,7 +30,7 @@ def check_clips(facts: Facts, found: Recognition, clips: list[cst.Call]) -> None
         if {access.node for access in found.parameters} & set(walk(clip)):
             text = facts.text(clip.func)
             message = f"{text} clipped nothing under O2, inside of the `with`: --repair-clip makes it clip"
-            raise Refusal("AMP904", clip, message)
+            raise Refusal("AMP904", clip, message, case="no effect")
 
 
 def check_tests(facts: Facts, tests: list[cst.BaseExpression], scalers: list[Scaler]) -> None:
@@ -57,32 +57,32 @@ def check_threads(facts: Facts, forwards: Forwards) -> None:
 def _check_is_whole(facts: Facts, found: Recognition) -> None:
     trains = [setup for setup in found.setups if setup.optimizers]
     if found.backwards and not trains:
-        raise Refusal("AMP901", found.backwards[0].loss, f"losses are scaled here, but {_setup(found)} is elsewhere")
+        message = f"losses are scaled here, but {_setup(found)} is elsewhere"
+        raise Refusal("AMP901", found.backwards[0].loss, message, case="elsewhere")
     if trains and not found.backwards:
         plain = next((call for call, _ in facts.tree.every(cst.Call) if called_name(call) == "backward"), None)
-        where = (
-            f"and {facts.text(plain)} is not scaled"
-            if plain is not None
-            else "and no loss is scaled in the files at hand"
-        )
-        raise Refusal("AMP901", trains[0].call, f"{_setup(found)} is here, {where}")
+        if plain is not None:
+            message = f"{_setup(found)} is here, and {facts.text(plain)} is not scaled"
+            raise Refusal("AMP901", trains[0].call, message, case="unscaled")
+        message = f"{_setup(found)} is here, and no backward was found that belongs to it"
+        raise Refusal("AMP901", trains[0].call, message, case="elsewhere")
     for kind in (found.saves, found.loads, found.parameters, found.scale_reads):
         if kind and not trains:
             function = kind[0].statement.function
             site = next(iter(facts.calls.callers(function)), None)
             if site is not None:
                 message = f"{function.name} uses {TITLES[found.form]}, and this script calls it without {_setup(found)}"
-                raise Refusal("AMP901", site.call, message)
-            raise Refusal(
-                "AMP901", kind[0].node, f"{TITLES[found.form]} is used here, but {_setup(found)} is elsewhere"
-            )
+                raise Refusal("AMP901", site.call, message, case="without")
+            message = f"{TITLES[found.form]} is used here, but {_setup(found)} is elsewhere"
+            raise Refusal("AMP901", kind[0].node, message, case="elsewhere")
     if found.no_casts and not found.setups:
-        raise Refusal("AMP901", found.no_casts[0], "the casts that this switches off are set up elsewhere")
+        message = "the casts that this switches off are set up elsewhere"
+        raise Refusal("AMP901", found.no_casts[0], message, case="elsewhere")
     if found.casts and not found.setups and not facts.elsewhere.is_set_up:
-        text = facts.text(found.casts[0].node)
-        raise Refusal("AMP909", found.casts[0].node, f"{text} works where amp.initialize does, which is elsewhere")
+        message = f"{facts.text(found.casts[0].node)} works where amp.initialize does, which is elsewhere"
+        raise Refusal("AMP909", found.casts[0].node, message, case="elsewhere")
     if found.carriers and not found.setups and not found.backwards:
-        raise Refusal("AMP901", found.carriers[0], "apex.amp is only handed on here")
+        raise Refusal("AMP901", found.carriers[0], "apex.amp is only handed on here", case="elsewhere")
 
 
 def _setup(found: Recognition) -> str:
@@ -97,5 +97,5 @@ def _check_optimizers(facts: Facts, found: Recognition, roles: Roles) -> None:
             if not roles.may_be_set_up(node):
                 text = facts.text(node)
                 if found.form != APEX_AMP:
-                    raise Refusal("AMP952", node, f"{text} is built where it cannot be seen")
+                    raise Refusal("AMP952", node, f"no call was recognised that makes {text} from parameters")
                 raise Refusal("AMP906", node, f"amp.scale_loss is given {text}, which amp.initialize never was")

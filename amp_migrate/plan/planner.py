@@ -195,7 +195,7 @@ class _Planner:
             step = steps.two_scales[0]
             message = f"{self.facts.text(step.optimizer)} adds up gradients of several rounds, and another optimizer "
             message += "steps in between: each update may change the scale of what is added"
-            raise Refusal("AMP904", step.call, message)
+            raise Refusal("AMP904", step.call, message, case="rounds")
 
     @property
     def _scale_changes(self) -> bool:
@@ -239,7 +239,10 @@ class _Planner:
         """
         for one in self.found.handed if self.options.dtype != "float16" else ():
             raise Refusal(
-                "AMP902", one.node, f"{self.facts.text(one.node)} is saved by code that has no scaler to save"
+                "AMP902",
+                one.node,
+                f"{self.facts.text(one.node)} is saved by code that has no scaler to save",
+                case="scaler",
             )
         replaced = [argument.replaces for scaler in scalers for argument in scaler.binding.arguments]
         for carrier in self.found.carriers:
@@ -247,7 +250,7 @@ class _Planner:
             if isinstance(argument, cst.Arg) and argument not in replaced:
                 text = self.facts.text(carrier)
                 how = "has no use for it any more" if self.options.dtype != "float16" else "is given no scaler for it"
-                raise Refusal("AMP902", carrier, f"{text} is handed to a function that {how}")
+                raise Refusal("AMP902", carrier, f"{text} is handed to a function that {how}", case="scaler")
 
     @property
     def _repairs_clips(self) -> bool:

@@ -15,7 +15,6 @@ from amp_migrate.report.parts import Part, parts
 from amp_migrate.report.side_by_side import SideBySide, excerpt, line_id
 from amp_migrate.report.wording import severity
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
 from amp_migrate.selection import TITLES
 
 _AS_ASKED = "<p>Left as it is, as asked: by an option, a setting, a comment, or an answer.</p>"
@@ -101,7 +100,7 @@ class Section:
 
     def _finding(self, finding: Finding) -> str:
         """The line, as a link where the change shows it, else with the source around it."""
-        rule, degree = RULES[finding.code], severity(finding)
+        degree = severity(finding)
         opened = " open" if degree != "note" else ""
         cell, line = finding.cell or (None, finding.line)
         where = f"cell {cell}, line {line}" if cell is not None else f"line {line}"
@@ -113,7 +112,7 @@ class Section:
             around = excerpt(source, line) if source else ""
         return (
             f'<li class="{degree}"><details{opened}><summary><b>{finding.code}</b> {where}: '
-            f"{prose(finding.message)}</summary><p>{prose(rule.why)}</p><p>To do: {prose(rule.what_to_do)}</p>"
+            f"{prose(finding.message)}</summary><p>{prose(finding.why)}</p><p>To do: {prose(finding.what_to_do)}</p>"
             f"</details>{around}</li>"
         )
 

@@ -20,7 +20,6 @@ import re
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 from unicodedata import combining, east_asian_width
@@ -61,27 +60,39 @@ def finding_lines(
     With `verbose` all places are listed.
     """
     lines = _Lines(sources)
-    causes = by_importance(causes_of(findings), lambda cause: cause.first.code)
-    yield from sections(((one.first.code, _cause(one, lines, look, verbose=verbose)) for one in causes), look)
+    causes = by_importance(causes_of(findings), lambda cause: cause.first)
+    yield from sections(((one.first, _cause(one, lines, look, verbose=verbose)) for one in causes), look)
 
 
-def sections(told: Iterable[tuple[str, Iterable[str]]], look: Look = UNWRAPPED) -> Iterator[str]:
-    """What was found, as a code and lines; why it matters and what to do follows once for all of one code."""
-    for number, (code, found) in enumerate(groupby(told, key=itemgetter(0))):
+def sections(told: Iterable[tuple[Finding, Iterable[str]]], look: Look = UNWRAPPED) -> Iterator[str]:
+    """What was found, as a finding and lines; why it matters and what to do follows once for all of one case."""
+    for number, (_, group) in enumerate(groupby(told, key=lambda one: _case(one[0]))):
         yield from [""] if number else []
+        found = list(group)
         for _, lines in found:
             yield from lines
-        rule = RULES[code]
-        for label, text in (("why:", rule.why), ("do: ", rule.what_to_do)):
+        finding = found[0][0]
+        for label, text in (("why:", finding.why), ("do: ", finding.what_to_do)):
             yield from look.hanging(f"{_INDENT}{label} ", text, f"{_INDENT}{look.paint(label, BOLD)} ")
 
 
-def by_importance(found: Sequence[_Found], code_of: Callable[[_Found], str]) -> list[_Found]:
-    """The most important first; those of one code one after the other."""
-    first: dict[str, int] = {}
+def by_importance(found: Sequence[_Found], finding_of: Callable[[_Found], Finding]) -> list[_Found]:
+    """The most important first; those of one code, and in these those of one case, one after the other."""
+    first: dict[object, int] = {}
     for number, one in enumerate(found):
-        first.setdefault(code_of(one), number)
-    return sorted(found, key=lambda one: (_rank(code_of(one)), first[code_of(one)]))
+        for key in (finding_of(one).code, _case(finding_of(one))):
+            first.setdefault(key, number)
+
+    def rank(one: _Found) -> tuple[int, int, int]:
+        finding = finding_of(one)
+        return _rank(finding.code), first[finding.code], first[_case(finding)]
+
+    return sorted(found, key=rank)
+
+
+def _case(finding: Finding) -> tuple[str, str]:
+    """What has the same words for why it matters and for what to do."""
+    return finding.code, finding.case
 
 
 def _cause(cause: Cause, lines: _Lines, look: Look, *, verbose: bool) -> Iterator[str]:
@@ -110,7 +121,7 @@ def causes_of(findings: Iterable[Finding]) -> list[Cause]:
         if one.because in reasons:
             following.append(one)
             continue
-        key = (one.code, "" if one.code in _IN_OTHER_FILES else one.message)
+        key = (*_case(one), "" if one.code in _IN_OTHER_FILES else one.message)
         if key in found:
             found[key].others.append(one)
         else:

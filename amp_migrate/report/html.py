@@ -150,15 +150,15 @@ def _runs(runs: Mapping[str, Sequence[Run]], anchors: Mapping[str, str]) -> str:
 
 def _codes(report: Report, anchors: Mapping[str, str]) -> str:
     """Each code once, with its explanation and all of its places."""
-    by_code: dict[str, list[Finding]] = {}
+    by_code: dict[tuple[str, str], list[Finding]] = {}
     for finding in report.findings:
-        by_code.setdefault(finding.code, []).append(finding)
+        by_code.setdefault((finding.code, finding.case), []).append(finding)
     if not by_code:
         return ""
-    order = sorted(by_code, key=lambda code: (_SEVERITIES.index(severity(by_code[code][0])), code))
+    order = sorted(by_code, key=lambda one: (_SEVERITIES.index(severity(by_code[one][0])), one))
     rows = []
-    for code in order:
-        found, rule = by_code[code], RULES[code]
+    for code, case in order:
+        found, rule = by_code[code, case], RULES[code].of(case)
         places = "".join(f"<li>{_place(one, anchors)}</li>" for one in found)
         head = f"<b>{code}</b> {prose(rule.title)} <small>{len(found):,}</small>"
         rows.append(
@@ -180,7 +180,7 @@ def _beside(findings: tuple[Finding, ...]) -> str:
         return ""
     rows = "".join(
         f'<li class="{severity(one)}"><code>{escape(repository_path(one.path))}:{one.line}</code> <b>{one.code}</b> '
-        f"{prose(one.message)}<br><small>{prose(RULES[one.code].what_to_do)}</small></li>"
+        f"{prose(one.message)}<br><small>{prose(one.what_to_do)}</small></li>"
         for one in findings
     )
     return f'<section><h2>Beside the code</h2><ul class="findings">{rows}</ul></section>'

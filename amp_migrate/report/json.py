@@ -71,6 +71,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "kind": rule.kind,
         "title": rule.title,
         "message": finding.message,
-        "why": rule.why,
-        "what_to_do": rule.what_to_do,
+        "why": finding.why,
+        "what_to_do": finding.what_to_do,
     }

@@ -12,7 +12,6 @@ from amp_migrate.report.parts import diff_for_people
 from amp_migrate.report.text import summary
 from amp_migrate.report.wording import severity
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
 
 # GitHub takes comments of 65,536 characters.
 MOST_CHARACTERS = 60_000
@@ -62,11 +61,10 @@ def _findings(report: Report) -> Iterator[str]:
     if report.findings:
         yield "#### Findings\n"
     for finding in report.findings:
-        rule = RULES[finding.code]
         place = f"{_escaped(repository_path(finding.path))}:{finding.line}"
         yield f"- {_SIGNS[severity(finding)]} <code>{place}</code> **{finding.code}** {_escaped(finding.message)}<br>"
-        yield f"  why: {_escaped(rule.why)}<br>"
-        yield f"  do: {_escaped(rule.what_to_do)}"
+        yield f"  why: {_escaped(finding.why)}<br>"
+        yield f"  do: {_escaped(finding.what_to_do)}"
     if report.findings:
         yield ""
 

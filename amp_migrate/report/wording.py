@@ -35,5 +35,4 @@ def change(form: str, *, written: bool) -> str:
 
 def in_full(finding: Finding) -> str:
     """What was found, why it matters, and what to do by hand."""
-    rule = RULES[finding.code]
-    return f"{finding.message}\nwhy: {rule.why}\ndo: {rule.what_to_do}"
+    return f"{finding.message}\nwhy: {finding.why}\ndo: {finding.what_to_do}"

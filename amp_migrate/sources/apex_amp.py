@@ -308,11 +308,11 @@ class _Reader:
         if given is None or "loss" not in given or "optimizers" not in given:
             raise Refusal("AMP902", call, "the arguments of amp.scale_loss cannot be read")
         if "delay_overflow_check" in given and literal_value(given["delay_overflow_check"]) is not False:
-            raise Refusal("AMP902", call, "delay_overflow_check has no native form")
+            raise Refusal("AMP902", call, "delay_overflow_check has no native form", case="argument")
         if self._is_scaled(given["loss"], statement):
             text = self.facts.text(given["loss"])
             message = f"{text} is scaled already: each of the two scales is taken out of the gradients of one optimizer"
-            raise Refusal("AMP902", call, message)
+            raise Refusal("AMP902", call, message, case="handle")
         if item.asname is None or not isinstance(item.asname.name, cst.Name):
             raise Refusal("AMP902", call, "the scaled loss has no plain name, so its backward cannot be found")
         if any(
@@ -352,7 +352,7 @@ class _Reader:
 
     def _state_dict(self, call: cst.Call, statement: Statement) -> None:
         if call.args:
-            raise Refusal("AMP902", call, "amp.state_dict(destination) has no native form")
+            raise Refusal("AMP902", call, "amp.state_dict(destination) has no native form", case="argument")
         self.found.saves.append(StateAccess(call, statement, None))
 
     def _load_state_dict(self, call: cst.Call, statement: Statement) -> None:
@@ -401,12 +401,12 @@ class _Reader:
         text = self.facts.text(whole)
         scale = text.endswith((".loss_scale()", "._loss_scale"))
         if ".loss_scalers[" not in text or not scale:
-            raise Refusal("AMP904", node, f"{text} reads apex's internal state")
+            raise Refusal("AMP904", node, f"{text} reads apex's internal state", case="state")
         parent = self.facts.tree.parents.get(whole)
         if isinstance(parent, cst.AssignTarget):
             self._initial_scale(statement)
         elif isinstance(statement.node, cst.AugAssign) and statement.node.target is whole:
-            raise Refusal("AMP904", node, f"{text} is changed while training")
+            raise Refusal("AMP904", node, f"{text} is changed while training", case="state")
         else:
             self.found.scale_reads.append(ScaleAccess(whole, statement))
 
@@ -430,10 +430,10 @@ class _Reader:
         assert isinstance(node, cst.Assign)
         before = [setup for setup in self.found.setups if setup.statement.block is statement.block]
         if not before or len(node.targets) != 1:
-            raise Refusal("AMP904", node, "the loss scale is written away from amp.initialize")
+            raise Refusal("AMP904", node, "the loss scale is written away from amp.initialize", case="state")
         setup = before[-1]
         if setup.loss_scale.static is not None or setup.loss_scale.runtime is not None:
-            raise Refusal("AMP904", node, "the loss scale is written after initialize was given one")
+            raise Refusal("AMP904", node, "the loss scale is written after initialize was given one", case="state")
         setup.loss_scale = type(setup.loss_scale)(
             initial=node.value, minimum=setup.loss_scale.minimum, maximum=setup.loss_scale.maximum
         )

@@ -115,7 +115,7 @@ class CastReader:
             self.found.replaced[call] = text
             return
         if function is None and not self._is_compiled(given):
-            raise Refusal("AMP909", call, f"{text}, which is cast here, is in no file that is known")
+            raise Refusal("AMP909", call, f"{text}, which is cast here, is in no file that is known", case="elsewhere")
         if function is not None:
             self._require_first_argument(call, function, self._calls_of_name(call))
         self.found.casts.append(CastFunction(call, _dtype(name), around=given))
@@ -148,7 +148,9 @@ class CastReader:
         if calls is None and not self.facts.calls.value_uses(function):
             calls = [site.call for site in self.facts.calls.callers(function)]
         if not calls:
-            raise Refusal("AMP909", node, f"not all calls of {function.name} are known, which is cast here")
+            raise Refusal(
+                "AMP909", node, f"not all calls of {function.name} are known, which is cast here", case="elsewhere"
+            )
         for call in calls:
             first = call.args[0] if call.args else None
             if first is None or first.star or first.keyword is not None or _takes_no_attributes(first.value):

@@ -118,9 +118,9 @@ def used_without(facts: Facts, found: Recognition) -> Refusal | None:
     for call in calls:
         if called_name(call) == "backward":
             message = f"amp.init casts what is trained by {facts.text(call)}, which its handle does not scale"
-            return Refusal("AMP902", call, message)
+            return Refusal("AMP902", call, message, case="handle")
     for call in calls:
         if is_half_call(call):
             message = f"{facts.text(call)} makes weights half, and amp.init kept sums and norms in float32"
-            return Refusal("AMP902", call, message)
+            return Refusal("AMP902", call, message, case="handle")
     return None

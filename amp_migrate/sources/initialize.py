@@ -122,7 +122,10 @@ def _traps(facts: Facts, call: cst.Call, given: Arguments) -> list[Finding]:
             findings.append(facts.finding(call, "AMP116", f"{name}={text} has no native form and is dropped"))
     findings += [
         facts.finding(
-            call, "AMP116", f"{name}={facts.text(given[name])} is dropped: the scale is known at run time only"
+            call,
+            "AMP116",
+            f"{name}={facts.text(given[name])} is dropped: whether the loss scale is static is known at run time only",
+            case="bounds",
         )
         for name in ("min_loss_scale", "max_loss_scale")
         if name in given and "loss_scale" in given and facts.values.constant(given["loss_scale"]) is UNKNOWN
@@ -138,12 +141,12 @@ def _enabled(facts: Facts, given: Arguments, findings: list[Finding], call: cst.
     if node is None:
         return []
     literal = literal_value(node)
-    if isinstance(literal, str) or "opt_level" in facts.text(node):
+    if isinstance(literal, str) or ("opt_level" in facts.text(node) and "opt_level" not in given):
         findings.append(
             facts.finding(
                 call,
                 "AMP117",
-                f"the third argument {facts.text(node)} is `enabled`, not the level: apex runs O1 here",
+                f"{facts.text(node)} is given as `enabled`, and not as the level: apex runs O1 here",
             )
         )
     if literal is not UNKNOWN:
@@ -159,7 +162,7 @@ class _Level:
         self.literal: str | None = "O1"
         self.always_off = False
         self.conditions: list[Condition] = []
-        self._option: cst.Call | None = None
+        self._option: tuple[cst.Call, str] | None = None
         if self.node is not None:
             self.literal = None
             self._read(facts, self.node)
@@ -176,7 +179,7 @@ class _Level:
             return
         option = facts.values.option(node)
         if option is not None and isinstance(option.default, str) and option.default not in (*_LEVELS, ""):
-            self._option = option.node
+            self._option = option.node, option.default
         if option is not None and option.choices and "O0" not in option.choices:
             return
         if option is not None and option.default in (None, UNKNOWN) and not option.is_required:
@@ -206,9 +209,8 @@ class _Level:
     def findings(self, facts: Facts, call: cst.Call, *, trains: bool) -> list[Finding]:
         found = []
         if self._option is not None:
-            found.append(
-                facts.finding(self._option, "AMP111", "the default of this option is no level of apex: it raises")
-            )
+            option, default = self._option
+            found.append(facts.finding(option, "AMP111", f"the default {default} is no level of apex: it raises"))
         if self.literal in ("O2", "O3") and not trains:
             found.append(facts.finding(call, "AMP101", f"half weights by {self.literal} stay in fp32"))
         elif self.literal == "O2":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, zip_longest
 
 from amp_migrate.engine import Outcome
 from amp_migrate.findings import Finding
@@ -104,9 +104,23 @@ def _disagreements(programs: Mapping[str, Outcome]) -> Iterator[Finding]:
         theirs = {result.path: result for result in other.results}
         for result in outcome.results:
             if result.path in theirs and _agreed([result, theirs[result.path]]) is None:
-                line = min(_edits(result) ^ _edits(theirs[result.path]))[0] + 1
-                message = f"{script} and {other_script} would need this line changed in two ways"
-                yield Finding(result.path, line, "AMP901", message)
+                line = min(_edits(result) ^ _edits(theirs[result.path]))[0]
+                ours, its = _told_apart(_made_of(result, line), _made_of(theirs[result.path], line))
+                message = f"{script} needs {ours} here, and {other_script} needs {its}"
+                yield Finding(result.path, line + 1, "AMP901", message, case="two ways")
+
+
+def _made_of(result: Result, line: int) -> list[str]:
+    """What a program makes of a line, counted from 0."""
+    made = next((text for first, end, text in _edits(result) if first <= line < max(end, first + 1)), None)
+    text = result.source.splitlines(keepends=True)[line : line + 1] if made is None else [made]
+    return [one.strip() for one in b"".join(text).decode("utf-8", "replace").splitlines()]
+
+
+def _told_apart(ours: list[str], its: list[str]) -> tuple[str, str]:
+    """The first line in which they differ, of both."""
+    one, other = next((pair for pair in zip_longest(ours, its) if pair[0] != pair[1]), (None, None))
+    return f"`{one}`" if one else "no line", f"`{other}`" if other else "no line"
 
 
 def _agreed(results: list[Result]) -> bytes | None:

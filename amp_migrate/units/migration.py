@@ -251,7 +251,7 @@ class _Units:
         if not casting:
             return done
         message = f"{casting[0].path} casts what is trained here, and would take a copy of FP16_Optimizer along"
-        finding = Finding(next(iter(known)), 1, "AMP901", message)
+        finding = Finding(next(iter(known)), 1, "AMP901", message, case="copy")
         return dataclasses.replace(done, attempt=done.attempt.left(finding))
 
     def _grown(self, unit: Unit) -> _Done:
@@ -344,7 +344,7 @@ class _Units:
         larger = done.unit.extended(relatives)
         if len(larger.files) > _MOST_FILES:
             message = f"{len(relatives)} other files hold base classes and derived classes of this unit: not looked at"
-            finding = Finding(next(iter(done.attempt.changed)), 1, "AMP901", message)
+            finding = Finding(next(iter(done.attempt.changed)), 1, "AMP901", message, case="many")
             return dataclasses.replace(done, attempt=done.attempt.left(finding))
         return self._tried_again(done, larger)
 
@@ -402,7 +402,7 @@ class _Units:
         if not casts:
             return done
         path = next(iter(done.attempt.changed))
-        finding = Finding(path, 1, "AMP901", f"{in_words(casts[0].file)} {casts[0].what}")
+        finding = Finding(path, 1, "AMP901", f"{in_words(casts[0].file)} {casts[0].what}", case="neighbour")
         return dataclasses.replace(done, attempt=done.attempt.left(finding))
 
     def _with_all_calls(self, done: _Done, files: Mapping[Path, str]) -> _Done:
@@ -439,7 +439,8 @@ class _Units:
                 for user, reason in self.index.users_of(name, file, done.unit).items():
                     if words.search(self.index.source(user)):
                         what = "chooses a precision" if result.form == PLAIN else "casts to half"
-                        finding = Finding(result.path, 1, "AMP901", f"{in_words(user)} {reason}, and {what} itself")
+                        message = f"{in_words(user)} {reason}, and {what} itself"
+                        finding = Finding(result.path, 1, "AMP901", message, case="decides")
                         return dataclasses.replace(done, attempt=done.attempt.left(finding))
         return done
 

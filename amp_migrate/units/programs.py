@@ -65,7 +65,9 @@ class Programs:
         if self.whole_units or not foreign:
             return attempt
         message = f"belongs together with {foreign[0]}, which was not given: name both, or their folder"
-        return attempt.left(*(Finding(path, 1, "AMP901", message) for path in attempt.changed if path not in foreign))
+        return attempt.left(
+            *(Finding(path, 1, "AMP901", message, case="not given") for path in attempt.changed if path not in foreign)
+        )
 
     def forget(self, files: Iterable[Path]) -> None:
         """Files that are to be tried again."""
@@ -111,7 +113,7 @@ class Programs:
     def _beside(self, unit: Unit, other: Path, attempt: Attempt) -> Finding:
         path = next(result.path for result in attempt.results if result.sites)
         place = f"{in_words(other)} ({unit.reasons[other]})"
-        return Finding(path, 1, "AMP901", f"belongs together with {place}, which has another source form")
+        return Finding(path, 1, "AMP901", f"belongs together with {place}, which has another source form", case="form")
 
     def _shared_with_float32(
         self, programs: Mapping[Path, tuple[Path, ...]], outcomes: Mapping[str, Outcome]
@@ -127,7 +129,7 @@ class Programs:
                     users = self.index.users_of(name, real(result.path), Unit(files, {}))
                     for user in (one for one in users if one in in_float32):
                         message = f"{in_words(user)} trains with {name} in float32, and {in_words(script)} in half"
-                        return Finding(result.path, 1, "AMP901", message)
+                        return Finding(result.path, 1, "AMP901", message, case="float32")
         return None
 
     def _leads_on(self, unit: Unit, outcome: Outcome) -> bool:

@@ -31,7 +31,7 @@ def frozen_after_wrapping(original: Side, output: Side) -> Iterator[Breach]:
         if any(_freezes(output, scope, one, names) for one in below):
             message = "parameters are frozen after this wrapping, and torch waits for their gradients"
         elif (left := _left_out(output, scope, call.args[0])) is not None:
-            message = f"{left} get no gradient in some iterations, and torch waits for it"
+            message = f"{left} get no gradient in some iterations, and torch waits for them"
         else:
             continue
         yield Breach(

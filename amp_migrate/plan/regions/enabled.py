@@ -47,9 +47,8 @@ class Enabled:
                 scaler = None  # not created yet
         found = self.text.for_region(region, scaler)
         if isinstance(found, Unknown):
-            raise Refusal(
-                "AMP914", region.first.node, "the condition for mixed precision is not known where the forward runs"
-            )
+            message = "the condition for mixed precision is not known where the forward runs"
+            raise Refusal("AMP914", region.first.node, message, case="condition")
         self._note_calls_without(region, found)
         return AutocastRegion(region, found)
 
@@ -103,6 +102,6 @@ class Enabled:
         for function, statements in by_function(left).items():
             count = len(statements)
             what = "a forward without gradients stays" if count == 1 else f"{count} forwards without gradients stay"
-            why = ", ".join(dict.fromkeys(left[statement] for statement in statements))
+            why = "; ".join(dict.fromkeys(left[statement] for statement in statements))
             message = f"{what} in float32 in {function.name}: {why}"
             plan.findings.append(self.facts.finding(statements[0].node, "AMP106", message))

@@ -40,10 +40,10 @@ class EvaluationRegion:
 
 
 # Why a forward stays in float32.
-_UNNAMED = "its result is used in the same statement"
-_UNSURE = "it is not certain what becomes of its result"
+_UNNAMED = "the result is used in the same statement"
+_UNSURE = "what becomes of the result is not certain"
 _TRAINS = "what is called there runs with gradients as well"
-_OTHER_ARM = "the one in the other arm does"
+_OTHER_ARM = "the forward in the other arm stays in float32"
 _CASTS_OFF = "the casts are switched off around some calls of it"
 
 

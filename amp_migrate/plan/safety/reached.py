@@ -95,7 +95,7 @@ class Reached:
             self._add_models()
         elsewhere = self.facts.elsewhere
         unread = {name: call for name, call in self.reach.unread.items() if elsewhere.multiply_in_place(name)}
-        _refuse_unread(unread, "multiplies in place what may be half beside float32, and its file is not at hand")
+        _refuse_unread(unread, "multiplies in place what may be half beside float32, and its file was not read")
         match_products_in_place(
             Context(self.facts, self.reach, Precisions(self.facts, self.plan.safety), self.plan.safety)
         )
@@ -135,23 +135,23 @@ class Reached:
 
     def _check_is_read(self) -> None:
         """Other forms prove that their models survive half, those of a plain loop have to be read (rule H4)."""
-        _refuse_unread(self.plan.safety.unread, "runs under autocast, and its file is not among those looked at")
+        _refuse_unread(self.plan.safety.unread, "runs under autocast, and its file was not read")
 
     def _check_losses_are_read(self) -> None:
         """A binary cross entropy raises under autocast: its file belongs to the unit (rule E4)."""
         unread = {name: call for name, call in self.reach.unread.items() if self.facts.elsewhere.compute_bce(name)}
-        _refuse_unread(unread, "computes a binary cross entropy under autocast, and its file is not at hand")
+        _refuse_unread(unread, "computes a binary cross entropy under autocast, and its file was not read")
 
     def _check_mixing_is_read(self) -> None:
         """A model of half weights had one type throughout: where it writes by index, its file belongs to the unit."""
         unread = {name: call for name, call in self.reach.unread.items() if self.facts.elsewhere.want_one_dtype(name)}
-        _refuse_unread(unread, "writes by index what may be half beside float32 now, and its file is not at hand")
+        _refuse_unread(unread, "writes by index what may be half beside float32 now, and its file was not read")
 
     def _check_products_are_read(self) -> None:
         """Nor did a product in a backward of the script's own know two types: its file belongs to the unit."""
         elsewhere = self.facts.elsewhere
         unread = {name: call for name, call in self.reach.unread.items() if elsewhere.multiply_in_backward(name)}
-        _refuse_unread(unread, "multiplies half by float32 in a backward of its own now, and its file is not at hand")
+        _refuse_unread(unread, "multiplies half by float32 in a backward of its own now, and its file was not read")
 
     def _check_callers(self, roles: Roles) -> None:
         """What a plain loop runs under autocast has to be made in the unit, or its code would go unread (rule H4)."""
@@ -164,10 +164,17 @@ class Reached:
             maker = self._maker_out_of_sight(call.func)
             if maker is not None:
                 text, made = self.facts.text(call.func), self.facts.text(maker)
-                raise Refusal("AMP951", call, f"{text} is made by {made}, which comes from a caller that is not known")
+                raise Refusal(
+                    "AMP951",
+                    call,
+                    f"{text} is made by {made}, which comes from a caller that is not known",
+                    case="model",
+                )
         if self.reach.hidden:
             text = self.facts.text(self.reach.hidden[0])
-            raise Refusal("AMP951", self.reach.hidden[0], f"what {text} means is known when the script runs only")
+            raise Refusal(
+                "AMP951", self.reach.hidden[0], f"what {text} means is known when the script runs only", case="run time"
+            )
 
     def _is_from_unknown_caller(self, node: cst.BaseExpression, passed_on: frozenset[Variable] = frozenset()) -> bool:
         """True for a model that nothing in the unit makes: only a parameter holds it, which no call may give, or which
@@ -206,7 +213,7 @@ class Reached:
         for site in self.plan.bce:
             if not site.sigmoid_in_sight:
                 text = self.facts.text(site.call.args[0].value if site.call.args else site.call)
-                message = f"the sigmoid that makes {text} is not in sight, or half precision comes after it"
+                message = f"the sigmoid that makes {text} was not found, or half precision comes after it"
                 raise Refusal("AMP967", site.call, message)
 
 

@@ -221,9 +221,8 @@ class Creations:
         for use in uses:
             found = lifted_to(use, block)
             if found is not None and found.index < at.index and not isinstance(found.node, cst.FunctionDef):
-                raise Refusal(
-                    "AMP914", use.node, f"the scaler is used here before {self.setup_text} has run in this function"
-                )
+                message = f"the scaler is used here before {self.setup_text} has run in this function"
+                raise Refusal("AMP914", use.node, message, case="early")
 
 
 def _holders(function: Function) -> Iterator[Function]:

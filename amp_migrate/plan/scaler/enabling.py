@@ -137,11 +137,12 @@ def work_out_enabling(facts: Facts, found: Recognition, hung: Hung | None) -> En
         # Where only the setup has a condition, apex raises without it: there is no training to keep.
         stricter = facts.conditions.implies(guards, backward_guard.formula)
         if not stricter and not facts.conditions.implies(backward_guard.formula, guards):
-            raise Refusal(
-                "AMP905",
-                backward_guard.statement.node,
-                "the guard of this backward cannot be shown to agree with the guard of amp.initialize",
-            )
+            its = next((guard for guards in setup_guards.values() for guard in guards), None)
+            other = "amp.initialize, which has none"
+            if its is not None:
+                other = f"`{facts.text(its.test)}` on line {facts.line(its.statement.node)}, that of amp.initialize"
+            message = f"`{facts.text(backward_guard.test)}`, the guard of this backward, cannot be shown to agree with "
+            raise Refusal("AMP905", backward_guard.statement.node, message + other)
     parts = _without_implied(facts, parts)
     if hung is not None:
         formula = conjunction([*(part.formula for part in parts), unknown(_HUNG)])

@@ -157,7 +157,7 @@ class Scalers:
         for creation in creations[1:]:
             if text.at_creation(creation) != enabled:
                 message = "another amp.initialize of this class is guarded by something that is not known here"
-                raise Refusal("AMP914", creation.at.node, message)
+                raise Refusal("AMP914", creation.at.node, message, case="condition")
         return enabled
 
     def _leads_to(self, function: Function, targets: set[Function]) -> bool:
@@ -175,6 +175,6 @@ class Scalers:
             text = texts.pop() if len(texts) == 1 else None
             if text is None:
                 message = f"{self.facts.text(node)} is not known where the scaler has to be created"
-                raise Refusal("AMP914", node, message)
+                raise Refusal("AMP914", node, message, case="condition")
             written[field] = node if text == self.facts.text(node) else cst.parse_expression(text)
         return dataclasses.replace(scale, **written)

@@ -65,7 +65,7 @@ class Averages:
         sums = [part for part in inside if sums_over_processes(part)]
         if any(_GRADIENTS.search(ast.unparse(arg)) for part in sums for arg in part.args):
             message = f"{what} sums gradients over processes, and does more with them than to average them"
-            raise Refusal("AMP904", node, message)
+            raise Refusal("AMP904", node, message, case="sums")
 
     def _is_list_for_it(self, statement: Statement) -> bool:
         """True for `grads = [p.grad for p in params]`, where nothing but `all_reduce` and its like reads the list.
@@ -97,7 +97,8 @@ class Averages:
             return True
         if _SUMMING.search(called_name(call)):
             text = self.facts.text(call)
-            raise Refusal("AMP904", call, f"{text} seems to sum gradients over processes, and may do more with them")
+            message = f"{text} seems to sum gradients over processes, and may do more with them"
+            raise Refusal("AMP904", call, message, case="sums")
         return False
 
     def _scales(self, code: ast.AST) -> bool:

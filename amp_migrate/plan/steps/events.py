@@ -167,7 +167,9 @@ class _Collector:
             others = self.facts.objects.objects(func.value) - objects
             if any(other.kind != "display" for other in others):  # nobody steps a dict
                 text = self.facts.text(func.value)
-                raise Refusal("AMP912", call, f"{text} may be an optimizer in mixed precision, or something else")
+                raise Refusal(
+                    "AMP912", call, f"{text} may be an optimizer in mixed precision, or something else", case="either"
+                )
         if gives_closure(self.facts, call, statement.function):
             raise Refusal("AMP913", call, f"{self.facts.text(call)} gives the optimizer a closure")
         if any(

@@ -37,7 +37,9 @@ def refuse_hidden_training(facts: Facts, found: Recognition, roles: Roles, train
         called = facts.names.imported_as(call.func) if given else []
         if any(facts.elsewhere.train(dotted) for dotted in (*called, *_methods(facts, roles, call))):
             text = facts.text(call.func)
-            raise Refusal("AMP911", call, f"{text} of another file makes a backward or a step of its own")
+            raise Refusal(
+                "AMP911", call, f"{text} of another file makes a backward or a step of its own", case="hidden"
+            )
 
 
 def _methods(facts: Facts, roles: Roles, call: cst.Call) -> Iterator[str]:

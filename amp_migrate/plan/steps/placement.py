@@ -78,7 +78,7 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         _extend(plan.two_scales, list(steps_of_two_scales(graph, updates.updates)))
         _extend(reached, [backward for backward in events.backwards if graph.points([backward])])
     if reached and not plan.steps:
-        raise Refusal("AMP911", reached[0].node, "in mixed precision no step follows this backward")
+        raise Refusal("AMP911", reached[0].node, "in mixed precision no step follows this backward", case="no step")
     return plan
 
 

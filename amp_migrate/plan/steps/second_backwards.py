@@ -39,7 +39,7 @@ class AddsGradients(Refusal):
 
     def __init__(self, statement: Statement) -> None:
         message = "a plain backward adds to gradients that a scaled backward adds to before the step"
-        super().__init__("AMP904", statement.node, message)
+        super().__init__("AMP904", statement.node, message, case="second")
         self.statement = statement
 
 

@@ -47,7 +47,7 @@ def check_stale_gradients(facts: Facts, graph: StepGraph) -> None:
             if graph.path_exists(graph.points([step.statement]), stepped.__contains__, may_clear):
                 text = facts.text(step.optimizer)
                 message = f"the next backward may add to the gradients of {text}: they are cleared on some paths only"
-                raise Refusal("AMP904", step.call, message)
+                raise Refusal("AMP904", step.call, message, case="kept")
 
 
 def _may_clear(facts: Facts, graph: StepGraph, members: ObjectSet) -> Test:

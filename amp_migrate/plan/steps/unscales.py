@@ -86,6 +86,7 @@ class UnscalePlanner:
                         "AMP904",
                         clip,
                         "this clips scaled gradients of every micro-batch; run again with --repair-clip",
+                        case="micro-batch",
                     )
 
     # -- unscale_ (D1, D2) ----------------------------------------------------------------------------
@@ -151,9 +152,8 @@ class UnscalePlanner:
                 f"{text} uses gradients on every micro-batch, and is not recognised as a norm of them",
             )
         if tests_that_decide(self.events, use):
-            raise Refusal(
-                "AMP904", use.node, f"the value of {text} decides about the step, so an overflow would never be noticed"
-            )
+            message = f"the value of {text} decides about the step, so an overflow would never be noticed"
+            raise Refusal("AMP904", use.node, message, case="decides")
         if use not in self.micro_uses:
             self.micro_uses.append(use)
 

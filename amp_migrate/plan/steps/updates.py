@@ -140,7 +140,9 @@ class UpdatePlanner:
             if in_all and outer.is_loop and not self.graph.holds_backward(outer):
                 anchor = outer
         if isinstance(anchor.node, cst.Return):
-            raise Refusal("AMP912", anchor.node, "the result of a step is returned, so nothing can follow it")
+            raise Refusal(
+                "AMP912", anchor.node, "the result of a step is returned, so nothing can follow it", case="returned"
+            )
         return anchor
 
     def _trails(self, statements: list[Statement]) -> list[list[Statement]]:

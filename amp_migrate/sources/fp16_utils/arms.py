@@ -284,7 +284,7 @@ class Arms:
             if isinstance(one.node, cst.Assign) and written_by(one) & names and one not in self.setups:
                 if not only_looks(one.node.value):
                     message = f"{self.facts.text(one.node.targets[0].target)} is made where mixed precision is on only"
-                    raise Refusal("AMP930", one.node, message)
+                    raise Refusal("AMP930", one.node, message, case="arm")
                 found.insert(0, one)
                 names = names | names_in(one.node.value)
         return found
@@ -327,10 +327,10 @@ class Arms:
             target = assign.targets[0].target
             if not self._is_made(target, plain, other):
                 message = f"{self.facts.text(target)} is not made where mixed precision is off"
-                raise Refusal("AMP930", target, message)
+                raise Refusal("AMP930", target, message, case="arm")
             calls[assign.value] = marked(self.facts, assign.value, target)
         if any(isinstance(one.node, cst.Return) for one in plain.statements):
-            raise Refusal("AMP930", statement.node, "the other arm returns its optimizer at once")
+            raise Refusal("AMP930", statement.node, "the other arm returns its optimizer at once", case="arm")
         node = statement.node.visit(_Replacer(calls))
         assert isinstance(node, cst.CSTNode)
         if isinstance(node, cst.BaseCompoundStatement):

@@ -135,7 +135,7 @@ class Differences:
         for load in variable.loads:
             if not is_gone(self.facts.tree.statement_of(load)):
                 message = f"{load.value} is set where mixed precision is on, and read here"
-                raise Refusal("AMP930", load, message)
+                raise Refusal("AMP930", load, message, case="arm")
 
 
 def _threshold(clip: cst.Call) -> cst.BaseExpression:

@@ -95,7 +95,7 @@ class GuardedMasters:
                 text = self.facts.text(node.value)
                 self.lowering.replaced[node.value] = f"list({text})"
                 message = f"in float32 {text} was empty after its first use; it is a list now, as it was in half"
-                yield self.facts.finding(node, "AMP163", message)
+                yield self.facts.finding(node, "AMP163", message, "list")
 
     def _loads(self, node: cst.Assign) -> Iterator[cst.Name]:
         """Where the names are read that an assignment binds."""

@@ -47,7 +47,7 @@ def trained_by_hand(
         if facts.tree.root_of(call) in alone:
             alone.remove(facts.tree.root_of(call))
             message = f"what {facts.text(call)} makes half is trained in this file, with no FP16_Optimizer"
-            yield Refusal("AMP936", call, message)
+            yield Refusal("AMP936", call, message, case="no wrapper")
 
 
 def _is_plain_backward(call: cst.Call) -> bool:

@@ -71,7 +71,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, [unread[1]]
     if casts.float_steps.pairs and not optimizers:
         call = next(casts.float_steps.calls())
-        return found, [Refusal("AMP938", call, f"what steps after {facts.text(call)} is made out of sight")]
+        return found, [Refusal("AMP938", call, f"what steps after {facts.text(call)} was not found")]
     casts.lower()
     found.lowering = casts.lowering
     found.sites += casts.sites

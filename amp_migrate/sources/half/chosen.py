@@ -95,4 +95,4 @@ def _check_place(facts: Facts, call: cst.Call, name: cst.BaseExpression, value: 
 
 
 def _elsewhere(facts: Facts, call: cst.Call, name: cst.BaseExpression) -> Refusal:
-    return Refusal("AMP935", call, f"{facts.text(name)} is chosen somewhere else")
+    return Refusal("AMP935", call, f"where {facts.text(name)} becomes half or float32 is not in this function")

@@ -30,7 +30,7 @@ def in_float32_beside(
             variable = facts.names.variable_at(model) if isinstance(model, cst.Name) else None
             if variable is not None and _is_compared(facts, variable, statement, casts):
                 message = f"{facts.text(model)} is trained in float32 here, and a second one of that name in half"
-                yield Refusal("AMP936", call, message)
+                yield Refusal("AMP936", call, message, case="compared")
 
 
 def _is_compared(facts: Facts, variable: Variable, at: Statement, casts: list[tuple[Statement, cst.Call]]) -> bool:

@@ -52,7 +52,7 @@ class Scaling:
         for key, node in self.divisors.items():
             if key not in found:
                 message = f"gradients are divided by {self.facts.text(node)}, and no loss is multiplied by it"
-                raise Refusal("AMP936", node, message)
+                raise Refusal("AMP936", node, message, case="scale")
         self._check_other_reads(found)
 
     # -- gradients --------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Scaling:
                 return loss, scale
         if any(looks_like_scale(side) for side in (node.left, node.right)):
             message = f"{self.facts.text(node)} scales the loss, and no gradient is divided by the scale"
-            raise Refusal("AMP936", node, message)
+            raise Refusal("AMP936", node, message, case="scale")
         return None
 
     def _stores(self, name: cst.Name, function: Function) -> Iterator[tuple[Statement, cst.BaseExpression]]:
@@ -146,7 +146,9 @@ class Scaling:
         for load in variable.loads if variable is not None else []:
             parent = self.facts.tree.parents.get(load)
             if not (isinstance(parent, cst.Attribute) and parent.attr.value == "backward"):
-                raise Refusal("AMP936", load, f"{loss.value} is a scaled loss, and read for more than its backward")
+                raise Refusal(
+                    "AMP936", load, f"{loss.value} is a scaled loss, and read for more than its backward", case="scale"
+                )
 
     def _note_reads(self, loss: cst.Name, store: Statement) -> None:
         """What was printed after `loss = loss * SCALE` was the scaled loss."""
@@ -199,7 +201,7 @@ class Scaling:
                 if self._is_passed(part):
                     continue
                 how = "is moved by hand here" if _is_moved(part, statement) else "is used for something else"
-                raise Refusal("AMP936", part, f"{self.facts.text(part)} scales the loss, and {how}")
+                raise Refusal("AMP936", part, f"{self.facts.text(part)} scales the loss, and {how}", case="scale")
 
     def _is_stored(self, part: cst.CSTNode) -> bool:
         return isinstance(self.facts.tree.parents.get(part), (cst.AssignTarget, cst.Param, cst.AnnAssign))

@@ -36,8 +36,10 @@ class Training:
         """Raises Refusal where nothing shows when, or by what, the model is trained."""
         if not self.optimizers:
             if any(scale_settings(one) for one in self.scales):
-                raise Refusal("AMP938", self.marks[0].node, "who steps on the gradients of this class is not in sight")
-            raise Refusal("AMP936", self.marks[0].node, "the half model is trained by no optimizer of torch's kind")
+                raise Refusal("AMP938", self.marks[0].node, "who steps on the gradients of this class was not found")
+            raise Refusal(
+                "AMP936", self.marks[0].node, "no optimizer was found that is made from parameters of the half model"
+            )
         conditions = self._conditions()
         loss_scale = self._loss_scale(conditions)
         self.found.removed += [*self.marks, *self.scales]
@@ -49,7 +51,7 @@ class Training:
             )
         self.found.backwards += self._backwards()
         if not self.found.backwards:
-            raise Refusal("AMP936", self.optimizers[0][1], "what this optimizer steps on has no backward in sight")
+            raise Refusal("AMP936", self.optimizers[0][1], "no backward was found for what this optimizer steps on")
         self._check_backwards()
         self._values()
         if loss_scale.static is None and loss_scale.runtime is None:  # a scale that is given again has no state
@@ -87,7 +89,7 @@ class Training:
             return LossScale()
         values = {self._scale_key(scale) for scale in scales}
         if len(values) > 1:
-            raise Refusal("AMP916", scales[0], "the losses are multiplied by different loss scales")
+            raise Refusal("AMP916", scales[0], "the losses are multiplied by different loss scales", case="by hand")
         value = values.pop()
         when = self._scaled_when(conditions)
         if isinstance(value, float):
@@ -98,7 +100,9 @@ class Training:
         """A scale that the script moved as GradScaler does. Raises Refusal where there are several."""
         texts = [{name: source_key(node) for name, node in settings.items()} for settings in moving]
         if any(other != texts[0] for other in texts) or len(moving) != len(self.scales):
-            raise Refusal("AMP916", self.scales[-1].node, "the losses are multiplied by different loss scales")
+            raise Refusal(
+                "AMP916", self.scales[-1].node, "the losses are multiplied by different loss scales", case="by hand"
+            )
         first = moving[0]
         return LossScale(
             initial=first["init_scale"],
@@ -121,10 +125,12 @@ class Training:
             for guard in enclosing_guards(self.facts, statement):
                 if not self.facts.conditions.implies(world, guard.formula):
                     if guard.arm != "body":
-                        raise Refusal("AMP936", guard.test, "the loss is scaled where this test does not hold")
+                        raise Refusal(
+                            "AMP936", guard.test, "the loss is scaled where this test does not hold", case="scale"
+                        )
                     tests.append(guard.test)
         if len({source_key(test) for test in tests}) > 1:
-            raise Refusal("AMP936", tests[0], "the losses are scaled under different conditions")
+            raise Refusal("AMP936", tests[0], "the losses are scaled under different conditions", case="scale")
         return tests[0] if tests else None
 
     def _is_in_every_arm(self) -> bool:

@@ -42,7 +42,7 @@ def unread_training(facts: Facts, casts: Casts) -> tuple[list[cst.CSTNode], Refu
     scaled = [call for _, call in backwards if _is_scaled(facts, call)]
     if scaled and _speaks_of_half(facts):
         text = facts.text(scaled[0])
-        message = f"{text} scales the loss by hand, and what steps on these gradients is not in sight"
+        message = f"{text} scales the loss by hand, and what steps on these gradients was not found"
         return [*scaled, *_of_models(facts, casts)], Refusal("AMP937", scaled[0], message)
     for _, call in backwards:
         maker = _own_trainer(facts, call)
@@ -52,7 +52,9 @@ def unread_training(facts: Facts, casts: Casts) -> tuple[list[cst.CSTNode], Refu
     sites = _of_models(facts, casts) if backwards and _updates(facts, calls) else []
     if sites and not casts.modules.trained:
         text = " ".join(facts.text(sites[0]).split()) if isinstance(sites[0], cst.Call) else "half() of this class"
-        message = f"{text} casts what is trained here, and no optimizer of torch's kind is seen to step on it"
+        message = (
+            f"{text} casts to half in a file that trains, and which optimizer steps on these weights was not found"
+        )
         return sites, Refusal("AMP936", sites[0], message)
     return None
 

@@ -47,7 +47,9 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     chosen = chosen_precision(facts)
     if chosen is not None:
         return found, [
-            Refusal("AMP971", chosen, f"{facts.text(chosen)} chooses a precision in code beside this training")
+            Refusal(
+                "AMP971", chosen, f"{' '.join(facts.text(chosen).split())} chooses a precision in a file that trains"
+            )
         ]
     like_another = cast_like_another(facts)
     if like_another is not None:
@@ -64,7 +66,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, [refusal]
     given = optimizers.given_unseen
     if given is not None:
-        return found, [Refusal("AMP952", given, f"whose parameters {facts.text(given.func)} is given cannot be seen")]
+        return found, [Refusal("AMP952", given, f"whose parameters {facts.text(given.func)} is given is not known")]
     for setup in found.setups:
         setup.conditions = conditions
     shared = shared_parameters(facts, optimizers, losses)

@@ -40,7 +40,7 @@ def cast_like_another(facts: Facts) -> Refusal | None:
     for one in found:
         if (one.is_weight or modules.is_whole(one.node)) and any(map(modules.is_trained, one.models)):
             message = f"{facts.text(one.node)} is trained in the type of {facts.text(one.kind)}, which may be half"
-            return Refusal("AMP971", one.node, message)
+            return Refusal("AMP971", one.node, message, case="like another")
     return None
 
 

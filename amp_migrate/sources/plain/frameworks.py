@@ -52,6 +52,8 @@ def owned_by_framework(facts: Facts, optimizers: Optimizers, losses: list[Loss])
         if receiver in _ENGINES or optimizers.optimizers_at(loss.loss) or any("loss" in text.lower() for text in given):
             text = facts.text(loss.call)
             if "optim" in receiver:
-                return Refusal("AMP931", loss.call, f"{text} scales the loss, in a class that is not known here")
-            return Refusal("AMP960", loss.call, f"{text} is a backward of something that owns the training")
+                message = f"{text} may scale the loss, and its class was not found"
+                return Refusal("AMP931", loss.call, message, case="wrapper")
+            message = f"{text} is a backward of an object that may run the training"
+            return Refusal("AMP960", loss.call, message, case="unknown")
     return None

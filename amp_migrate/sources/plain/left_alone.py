@@ -164,7 +164,7 @@ class _Finder:
             objects = self.facts.objects.objects(call.func.value)
             if objects and all(one.kind in ("parameter", "field") and one.source.kind != "call" for one in objects):
                 return Refusal("AMP951", call, f"{text} comes from a caller that is not known")
-            return Refusal("AMP952", call, f"{text} is built where it cannot be seen")
+            return Refusal("AMP952", call, f"no call was recognised that makes {text} from parameters")
         if self.optimizers.steps:
             return None
         loss = self.losses[0]
@@ -176,7 +176,7 @@ class _Finder:
             other = self.optimizers.not_for_a_scaler(call.func.value) if isinstance(call.func, cst.Attribute) else None
             if other is not None:
                 text = f"{self._text(call.func)} steps an optimizer, or a {other.name}, which has no param_groups"
-                return Refusal("AMP912", call, text)
+                return Refusal("AMP912", call, text, case="either")
         return None
 
     def only_gradients(self) -> Refusal | None:
@@ -304,8 +304,8 @@ class _Finder:
         for call, _ in self.facts.tree.every(cst.Call):
             name = called_name(call).lower()
             if "penalty" in name and "grad" in name and not self.facts.objects.candidates(call):
-                message = f"{self.facts.text(call.func)} is not in the files at hand"
-                return Refusal("AMP968", call, message, self._unread(call.func))
+                message = f"{self.facts.text(call.func)} was not found in these files"
+                return Refusal("AMP968", call, message, self._unread(call.func), case="unread")
         return None
 
     def shared_processes(self) -> Refusal | None:
@@ -333,8 +333,8 @@ class _Finder:
             if called_name(call) in ("set_detect_anomaly", "detect_anomaly") and is_on:
                 tests = [outer.node.test for outer in statement.path() if isinstance(outer.node, cst.If)]
                 if not any(_DEBUGGING.search(self.facts.text(test)) for test in tests):
-                    text = self.facts.text(call)
-                    return Refusal("AMP958", call, f"{text} stops at the first overflow, where a scaler skips the step")
+                    message = f"{self.facts.text(call)} stops at the first overflow, where a scaler skips the step"
+                    return Refusal("AMP958", call, message, case="anomaly")
         return None
 
     def _is_harmless(self, call: cst.Call) -> bool:

@@ -1,0 +1,190 @@
+"""The words of every code: what can be held of them by machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from amp_migrate import Options, migrate_source
+from amp_migrate.check.proof import Breach
+from amp_migrate.engine import Outcome
+from amp_migrate.findings import Finding
+from amp_migrate.home import REPOSITORY
+from amp_migrate.proving import _finding
+from amp_migrate.report.text import finding_lines
+from amp_migrate.result import Result
+from amp_migrate.rules import RULES, Case, Rule
+from amp_migrate.selection import TITLES
+from amp_migrate.units.attempt import attempt_of
+from tests.fixture import ROOT
+
+PACKAGE = ROOT.parent / "amp_migrate"
+WORDS = [
+    pytest.param(words, id=" ".join(filter(None, (rule.code, name))))
+    for rule in RULES.values()
+    for name, words in [("", rule), *rule.cases.items()]
+]
+
+
+def strings() -> dict[str, set[str]]:
+    """Every string of the package but those of rules.py, by the file that it is in."""
+    return {
+        str(file): {
+            node.value
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        for file in PACKAGE.rglob("*.py")
+        if file.name != "rules.py" and file.parent.name != "explain"
+    }
+
+
+USED = strings()
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_every_text_is_whole(words: Rule | Case):
+    for text in (words.title, words.why, words.what_to_do):
+        assert text.strip() == text
+        assert not text.endswith((".", ",", ":", ";"))  # whoever shows it ends the sentence
+        assert text.count("`") % 2 == 0
+        assert text.count("(") == text.count(")")
+    assert len(words.title) < 100
+    assert 15 < len(words.why) < 420
+    assert len(words.what_to_do) < 350
+    assert len({words.title, words.why, words.what_to_do}) == 3
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_no_text_says_less_than_it_seems_to(words: Rule | Case):
+    """What has failed readers: "by hand" without a what, and words for a place that only we know."""
+    text = f"{words.why} {words.what_to_do}"
+    assert not re.search(r"\b(at hand|out of sight|this form|documented forms|comes with a later version)\b", text)
+
+
+def test_every_code_is_raised_somewhere():
+    said = set().union(*USED.values())
+    assert [code for code in RULES if code not in said] == []
+
+
+def test_every_code_that_is_raised_has_a_rule():
+    said = {one for texts in USED.values() for text in texts for one in re.findall(r"^AMP\d{3}$", text)}
+    assert said - set(RULES) - set(TITLES) == set()
+
+
+def test_every_case_is_raised_somewhere():
+    said = set().union(*USED.values())
+    assert [(rule.code, case) for rule in RULES.values() for case in rule.cases if case not in said] == []
+
+
+def test_a_case_has_words_of_its_own():
+    general, case = Finding("", 1, "AMP142", ""), Finding("", 1, "AMP142", "", case="buffers")
+    assert "broadcasts buffers" in case.why
+    assert "broadcast_buffers" in case.what_to_do
+    assert (general.why, general.what_to_do) == (RULES["AMP142"].why, RULES["AMP142"].what_to_do)
+    with pytest.raises(KeyError):
+        _ = Finding("", 1, "AMP142", "", case="else").why
+
+
+def test_text_shows_the_words_of_the_case():
+    shown = "\n".join(finding_lines([Finding("train.py", 1, "AMP142", "", case="buffers")]))
+    assert "add broadcast_buffers=False" in shown
+
+
+def of_setup(arguments: str) -> list[str]:
+    """What is said of the arguments of amp.initialize."""
+    source = f"""\
+import argparse
+import torch
+from apex import amp
+parser = argparse.ArgumentParser()
+parser.add_argument("--level", dest="opt_level", default="none")
+args = parser.parse_args()
+model = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, {arguments})
+for x in torch.randn(3, 2, 4).cuda():
+    optimizer.zero_grad()
+    with amp.scale_loss(model(x).mean(), optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+    found = migrate_source(source.encode(), Options(api="torch.amp")).findings
+    return [f"{one.code} {one.message}" for one in found]
+
+
+def test_enabled_is_not_the_level():
+    assert of_setup("args.opt_level")[0] == (
+        "AMP117 args.opt_level is given as `enabled`, and not as the level: apex runs O1 here"
+    )
+    both = of_setup('enabled=args.opt_level != "O0", opt_level=args.opt_level')
+    assert both[0] == "AMP111 the default none is no level of apex: it raises"
+    assert not any("AMP117" in one for one in both)
+
+
+def in_step(*lines: str) -> list[tuple[str, str, str]]:
+    """What is said of the end of a training step in native AMP: code, message and case."""
+    body = "".join(f"    {line}\n" for line in lines)
+    source = f"""\
+import torch
+model = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+for x in torch.randn(3, 2, 4).cuda():
+    optimizer.zero_grad()
+    with torch.amp.autocast("cuda"):
+        loss = model(x).mean()
+    scaler.scale(loss).backward()
+{body}"""
+    found = migrate_source(source.encode(), Options(api="torch.amp")).findings
+    return [(one.code, one.message, one.case) for one in found]
+
+
+def test_a_step_past_the_scaler_has_the_words_of_what_came_before_it():
+    past = "optimizer steps without the scaler, on"
+    assert ("AMP405", f"{past} scaled gradients", "") in in_step("optimizer.step()", "scaler.update()")
+    assert ("AMP405", f"{past} unscaled gradients", "unscaled") in in_step(
+        "scaler.unscale_(optimizer)", "optimizer.step()", "scaler.update()"
+    )
+    assert ("AMP405", "optimizer steps again, without the scaler", "again") in in_step(
+        "scaler.step(optimizer)", "optimizer.step()", "scaler.update()"
+    )
+
+
+def test_a_second_step_raises_only_before_the_update():
+    assert [one[2] for one in in_step("scaler.step(optimizer)", "scaler.step(optimizer)", "scaler.update()")] == [""]
+    again = in_step("scaler.step(optimizer)", "scaler.update()", "scaler.step(optimizer)", "scaler.update()")
+    assert [(code, case) for code, _, case in again] == [("AMP404", "updated")]
+
+
+def test_two_scripts_that_need_a_line_in_two_ways_are_both_quoted():
+    before = b"def train(model):\n    loss = model()\n    loss.backward()\n"
+    with_one = before.replace(b"    loss =", b"    with autocast():\n        loss =")
+    with_other = before.replace(b"    loss =", b"    with autocast(enabled=on):\n        loss =")
+    programs = {
+        script: Outcome([Result("shared.py", before, after, "migrated")])
+        for script, after in (("a.py", with_one), ("b.py", with_other))
+    }
+    (reason,) = attempt_of({"a.py": "", "b.py": "", "shared.py": ""}, programs).reasons
+    assert (reason.line, reason.message, reason.case) == (
+        2,
+        "a.py needs `with autocast():` here, and b.py needs `with autocast(enabled=on):`",
+        "two ways",
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ((3, "a()"), (4, "b()"), "`a()` on line 3 of the original becomes `b()` on line 4 of the result"),
+        ((3, "a()"), None, "`a()` on line 3 of the original"),
+        (None, (4, "b()"), "`b()` on line 4 of the result"),
+        (None, None, "in the file as a whole"),
+    ],
+)
+def test_what_is_not_the_same_program_is_told_with_its_lines(before, after, said):
+    finding = _finding({}, Breach("not the same program", "train.py", "main", before, after, "with mixed precision on"))
+    assert finding.message == f"not the same program: with mixed precision on: {said}"
+    assert f"{REPOSITORY}/issues" in finding.what_to_do
