@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from amp_migrate.cli import _commands
-from amp_migrate.cli.guide import _SKILL
+from amp_migrate.guide import SKILL
 
 GUIDE = CliRunner().invoke(_commands, ["guide"]).stdout
 ORIGINAL = """\
@@ -48,9 +48,9 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_page_is_a_skill_file():
-    assert _SKILL.read_text(encoding="utf-8") == GUIDE
+    assert SKILL.read_text(encoding="utf-8") == GUIDE
     front = yaml.safe_load(GUIDE.split("---\n")[1])
-    assert front["name"] == _SKILL.parent.name == "amp-migrate"
+    assert front["name"] == SKILL.parent.name == "amp-migrate"
     assert 0 < len(front["description"]) <= 1024  # as much as agents read
     assert len(GUIDE.splitlines()) < 100
 

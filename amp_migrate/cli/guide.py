@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-# A skill for coding agents, in its usual form: a folder of this name, and a front matter that says when to use it.
-_SKILL = Path(__file__).parents[1] / "skills" / "amp-migrate" / "SKILL.md"
+from amp_migrate.guide import text
 
 
 @click.command()
@@ -16,4 +13,4 @@ def guide() -> None:
 
     It is a skill file as well: write it to .claude/skills/amp-migrate/SKILL.md, or where your agent looks for skills.
     """
-    click.echo(_SKILL.read_text(encoding="utf-8"), nl=False)
+    click.echo(text(), nl=False)
