@@ -225,7 +225,10 @@ def test_suggestions_and_fixes_make_every_byte(before, after):
 def test_annotations_of_github(project):
     _, stdout, _ = run(".", "--output-format", "github")
     lines = stdout.splitlines()
-    assert all(re.fullmatch(r"::(notice|warning|error) file=[^,:]+,line=\d+,title=[^,:]+::.+", line) for line in lines)
+    assert all(
+        re.fullmatch(r"::(notice|warning|error) file=[^,:]+,line=\d+(,col=\d+)?,title=[^,:]+::.+", line)
+        for line in lines
+    )
     assert any(line.startswith("::notice file=scripts/bce_sigmoid.py,line=") for line in lines)
     assert any(line.startswith("::error file=broken.py,line=2,title=AMP991") for line in lines)
     (closure,) = (line for line in lines if "AMP913" in line)
