@@ -40,6 +40,7 @@ from amp_migrate.reading import Input, Unreadable, read_unit, too_deep
 from amp_migrate.result import Result, Status
 from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
+from amp_migrate.seen import Seen, seen_in
 from amp_migrate.selection import MODERNISE, NATIVE, PLAIN, TITLES, Selection
 from amp_migrate.sources.forms import recognise
 
@@ -129,13 +130,21 @@ class _Migration:
         self.found: Sequence[cst.CSTNode] = ()
         self.sites: Counter[str] = Counter()
         self.form = ""
+        self.seen: list[Seen] = []
+        self.also: list[Finding] = []
 
     def run(self) -> Outcome:
         """The outcome. What we write and cannot be read is a bug of ours."""
         try:
-            return self._run_whole()
+            outcome = self._run_whole()
         except Unparsable as error:
-            return self._broken(f"the output does not parse: {error.finding.message}")
+            outcome = self._broken(f"the output does not parse: {error.finding.message}")
+        return dataclasses.replace(outcome, results=[self._with_seen(one) for one in outcome.results])
+
+    def _with_seen(self, result: Result) -> Result:
+        seen = tuple(one for one in self.seen if one.path == result.path)
+        also = tuple(one for one in self.also if one.path == result.path)
+        return dataclasses.replace(result, seen=seen, also=also)
 
     def _run_whole(self) -> Outcome:
         """The outcome; what prevents the migration of a plain loop may be none of its program's business."""
@@ -166,7 +175,7 @@ class _Migration:
         return outcome
 
     def _run(self) -> Outcome:
-        found, refusals = recognise(self.facts)
+        found, refusals = self._recognised()
         self.form = found.form
         self.found = found.sites
         self.sites = Counter(self.facts.file_of(node).path for node in found.sites)
@@ -196,10 +205,17 @@ class _Migration:
     def _lowered(self, lowering: Lowering) -> Recognition:
         """What is found in the plain program inside of a source form: the migration goes on with it. Raises Refusal."""
         self.facts = self._parsed_again(lower(lowering))
-        found, refusals = recognise(self.facts)
+        found, refusals = self._recognised()
         if refusals:
             raise refusals[0]
         return found
+
+    def _recognised(self) -> tuple[Recognition, list[Refusal]]:
+        """What the front ends find now; it is kept for who goes on by hand."""
+        found, refusals = recognise(self.facts)
+        self.seen += seen_in(self.facts, found)
+        self.also += [self.facts.finding(one.node, one.code, one.message) for one in refusals[1:]]
+        return found, refusals
 
     def _parsed_again(self, edits: Edits) -> Facts:
         """The facts of the edited files, which know the lines that their own were."""

@@ -12,13 +12,24 @@ if TYPE_CHECKING:  # files with nothing to do never wait for LibCST
 
 
 @dataclasses.dataclass(frozen=True, order=True)
+class Span:
+    """From a line and a column to another line and the column behind the last character, all from 1."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclasses.dataclass(frozen=True, order=True)
 class Finding:
     """One thing to know about one line (from 1) of a file; `amp_migrate.rules` says why and what to do.
 
     `path` is that of the file as it was given, empty where there is none. In a notebook, `cell` is the number of the
     cell and the line in it, both from 1, and `line` that of the file. `case` is one of its rule, where its cause asks
     for other words than the rule has for the rest. `because` is the path and the code of the finding without which
-    there would be none here: the file only goes with another one.
+    there would be none here: the file only goes with another one. `span` is where exactly, None where that is not
+    known, or a whole block: it decides about no order and no sameness.
     """
 
     path: str
@@ -28,6 +39,7 @@ class Finding:
     cell: tuple[int, int] | None = None
     case: str = ""
     because: tuple[str, str] | None = dataclasses.field(default=None, compare=False)
+    span: Span | None = dataclasses.field(default=None, compare=False)
 
     @property
     def why(self) -> str:

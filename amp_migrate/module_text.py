@@ -16,6 +16,7 @@ from libcst._nodes.internal import CodegenState  # what LibCST's own position pr
 
 _IN_LINES = (cst.BaseExpression, cst.Arg, cst.SubscriptElement)  # nothing of them stands on lines of its own
 KEPT_MODULES = 128  # the files of a large unit: its scripts share them, and a unit may be tried several times
+_BEHIND = "; \t\r\n\f"  # what ends a statement, and is none of it
 _NEWLINE = re.compile(r"\r\n?|\n")
 
 
@@ -38,7 +39,16 @@ class ModuleText:
         first = self._state.starts.get(id(node))
         if first is None:
             first, _ = self._state.spans.get(id(node), (0, 0))
-        offset = self._offsets[first]
+        return self._at(self._offsets[first])
+
+    def span(self, node: cst.CSTNode) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The place of a node, and the one behind its last character."""
+        last_part = node.body[-1] if isinstance(node, cst.SimpleStatementLine) else node  # without its comment
+        first, last = self._state.spans.get(id(last_part), (0, 0))
+        text = self.code[self._offsets[first] : self._offsets[last]]
+        return self.place(node), self._at(self._offsets[first] + len(text.rstrip(_BEHIND)))
+
+    def _at(self, offset: int) -> tuple[int, int]:
         line = bisect_right(self._lines, offset)
         return line, offset - self._lines[line - 1]
 

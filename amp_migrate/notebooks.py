@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from amp_migrate.findings import Finding
 from amp_migrate.result import Result
+from amp_migrate.seen import Seen
 
 if TYPE_CHECKING:  # a tree without notebooks does not wait for what reads them
     from amp_migrate.files.notebook import Notebook
 
+_Placed = TypeVar("_Placed", Finding, Seen)
 # A notebook without any of these holds no source form, and is not read any further.
 _WORDS = (b"apex", b"backward", b"autocast", b"GradScaler")
 
@@ -59,10 +61,18 @@ class Notebooks:
         except NotebookError as error:
             finding = Finding(result.path, 1, "AMP986", str(error))
             return dataclasses.replace(whole, status="left", findings=(finding,), plan="")
-        findings = tuple(_placed(finding, notebook) for finding in result.findings)
-        return dataclasses.replace(whole, output=output, findings=findings)
+        return dataclasses.replace(
+            whole,
+            output=output,
+            findings=tuple(_placed(one, notebook) for one in result.findings),
+            also=tuple(_placed(one, notebook) for one in result.also),
+            seen=tuple(_placed(one, notebook) for one in result.seen),
+        )
 
 
-def _placed(finding: Finding, notebook: Notebook) -> Finding:
-    place = notebook.place(finding.line)
-    return dataclasses.replace(finding, line=place.file_line, cell=(place.cell, place.line))
+def _placed(one: _Placed, notebook: Notebook) -> _Placed:
+    """With the lines of the notebook; columns stay those of the cell's line."""
+    place, span = notebook.place(one.line), one.span
+    if span is not None:
+        span = dataclasses.replace(span, line=place.file_line, end_line=notebook.place(span.end_line).file_line)
+    return dataclasses.replace(one, line=place.file_line, cell=(place.cell, place.line), span=span)

@@ -314,5 +314,10 @@ def _failed(file: Path, error: OSError) -> Result:
 
 
 def _renamed(result: Result, path: str) -> Result:
-    findings = tuple(dataclasses.replace(finding, path=path) for finding in result.findings)
-    return dataclasses.replace(result, path=path, findings=findings)
+    return dataclasses.replace(
+        result,
+        path=path,
+        findings=tuple(dataclasses.replace(one, path=path) for one in result.findings),
+        also=tuple(dataclasses.replace(one, path=path) for one in result.also),
+        seen=tuple(dataclasses.replace(one, path=path) for one in result.seen),
+    )

@@ -48,7 +48,7 @@ class Read:
             raise Unreadable([self._as_it_is(file) for file in self.files], *self.read_only[changed])
         sources = {path: file.source for path, (file, _) in self.read_only.items()}
         return [
-            dataclasses.replace(result, source=sources[result.path], output=sources[result.path])
+            _without_columns(dataclasses.replace(result, source=sources[result.path], output=sources[result.path]))
             if result.path in sources
             else result
             for result in results
@@ -85,6 +85,15 @@ def too_deep(files: Sequence[Input]) -> list[Result]:
     message = nested if depth > _DEEP else "its calls go too deep to be analysed"
     finding = Finding(file.path, line, "AMP991", message, case="depth")
     return _left_for(files, file, finding)
+
+
+def _without_columns(result: Result) -> Result:
+    """A result for a file that was read with another indentation: its columns are those of no file."""
+    findings, also = (
+        tuple(dataclasses.replace(one, span=None) for one in found) for found in (result.findings, result.also)
+    )
+    seen = tuple(dataclasses.replace(one, span=None) for one in result.seen)
+    return dataclasses.replace(result, findings=findings, also=also, seen=seen)
 
 
 def _parses(file: Input) -> bool:

@@ -9,6 +9,7 @@ from amp_migrate.findings import Finding
 
 if TYPE_CHECKING:
     from amp_migrate.check.proof import Proof
+    from amp_migrate.seen import Seen
 
 Status = Literal["untouched", "migrated", "left", "error"]
 
@@ -25,7 +26,8 @@ class Result:
     findings that nobody wants to see. `companions` counts the uses of other parts of Apex: in the source, and in what
     the migration makes of it. With `only_companions` its unit was refused, and nothing but these changes in the file.
     `needs` are the paths of files in other units that have to be written for this one to be right. `proof` is what was
-    shown of its unit and what was assumed, None where nothing changes.
+    shown of its unit and what was assumed, None where nothing changes. `seen` is what was recognised in it, `also` what
+    would prevent its migration beside the findings.
     """
 
     path: str
@@ -42,6 +44,8 @@ class Result:
     only_companions: bool = False
     needs: tuple[str, ...] = ()
     proof: Proof | None = None
+    seen: tuple[Seen, ...] = ()
+    also: tuple[Finding, ...] = ()
 
     @classmethod
     def broken(cls, path: str, source: bytes, message: str) -> Result:

@@ -34,8 +34,8 @@ class Rule:
 
     A `note` is for information, an `attention` wants a look before merging, a `breach` is a mistake in a migration that
     somebody else made, a `refusal` says why a unit is left alone, an `error` that a file could not be read, parsed or
-    written. A `silence` is why a unit is none of our
-    business; it is never shown, but may be lifted by more files. `cases` are named by the places that raise them.
+    written. A `silence` is why a unit is none of our business; it is never shown, but may be lifted by more files.
+    `cases` are named by the places that raise them.
     """
 
     code: str

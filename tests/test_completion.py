@@ -32,7 +32,7 @@ def ask(line: str, shell: str = "bash") -> list[str]:
     [
         (
             "amp-migrate ",
-            ["file,", *(f"plain,{name}" for name in ("migrate", "judge", "verify", "checkpoint", "explain"))],
+            ["file,", *(f"plain,{name}" for name in ("migrate", "judge", "verify", "checkpoint", "explain", "guide"))],
         ),
         ("amp-migrate ver", ["file,ver", "plain,verify"]),
         ("amp-migrate src/", ["file,src/"]),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_migrate.units.islands import islands
+from amp_migrate.units.islands import island_of, islands
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,20 @@ def test_a_name_of_a_module_is_no_module_of_that_name(tmp_path: Path) -> None:
 def _islands(files: dict[Path, bytes]) -> list[list[str]]:
     for file, source in files.items():
         file.write_bytes(source)
-    return [[file.name for file in island] for island in islands(files, files)]
+    found = islands(files, files)
+    for island in found:  # what one file is connected with, found from any of them without a look at the rest
+        assert all(island_of([file], files) == sorted(island) for file in island)
+    return [[file.name for file in island] for island in found]
+
+
+def test_an_island_is_found_over_packages_and_back(tmp_path: Path) -> None:
+    """`main` imports a package, whose submodule asks for a name of the package above it; `apart` has nothing of it."""
+    files = {
+        tmp_path / "main.py": b"import package\n",
+        tmp_path / "package" / "__init__.py": b"",
+        tmp_path / "package" / "below" / "part.py": b"from .. import name\n",
+        tmp_path / "package" / "below" / "user.py": b"from .part import *\n",
+        tmp_path / "apart.py": b"main = 'package below part'\n",
+    }
+    (tmp_path / "package" / "below").mkdir(parents=True)
+    assert _islands(files) == [["main.py", "__init__.py", "part.py", "user.py"], ["apart.py"]]

@@ -16,12 +16,15 @@ import pytest
 from click.testing import CliRunner
 
 from amp_migrate.cli import _commands
-from amp_migrate.findings import Finding
+from amp_migrate.findings import Finding, Span
+from amp_migrate.home import REPOSITORY, page_of
 from amp_migrate.report import github, html, markdown, rdjson, sarif
 from amp_migrate.report.colours import coloured_lines
 from amp_migrate.report.hunks import Hunk, hunks
 from amp_migrate.report.model import Report
 from amp_migrate.result import Result
+from amp_migrate.rules import RULES
+from amp_migrate.selection import TITLES
 from tests.fixture import ROOT
 
 SCHEMA = json.loads((ROOT.parent / "docs" / "report.schema.json").read_text())
@@ -53,12 +56,41 @@ def outputs(project: Path) -> dict[str, str]:
     return {f"scripts/{name}.py": (ROOT / "apex" / name / "after.py").read_text() for name in FIXTURES}
 
 
-def applied(source: str, changes: list[tuple[int, int, str]]) -> str:
-    """Whole lines replaced by others, from the last to the first."""
-    lines = source.split("\n")
-    for first, last, text in reversed(changes):
-        lines[first - 1 : last] = text.split("\n") if text else []
-    return "\n".join(lines)
+def applied(source: str, changes: list[tuple[dict[str, int], str]]) -> str:
+    """Ranges of text replaced by others, from the last to the first, as both formats mean them: without columns whole
+    lines, but not the end of the last one; with columns up to the end, exclusive.
+    """
+    starts = [0, *(match.end() for match in re.finditer(r"\r\n?|\n", source))]
+    ends = [*(match.start() for match in re.finditer(r"\r\n?|\n", source)), len(source)]
+    for where, text in reversed(changes):
+        first = starts[where["first"] - 1] + where.get("column", 1) - 1
+        has_end = "end_column" in where
+        last = starts[where["last"] - 1] + where["end_column"] - 1 if has_end else ends[where["last"] - 1]
+        source = source[:first] + text + source[last:]
+    return source
+
+
+def of_rdjson(log: str, path: str) -> list[tuple[dict[str, int], str]]:
+    """The suggestions for a file."""
+    own = [one for one in json.loads(log)["diagnostics"] if one["location"]["path"] == path and "suggestions" in one]
+    assert all(one["location"]["range"] == one["suggestions"][0]["range"] for one in own)
+    found = []
+    for (one,) in (one["suggestions"] for one in own):
+        start, end = one["range"]["start"], one["range"]["end"]
+        where = {"first": start["line"], "column": start.get("column", 1), "last": end["line"]}
+        found.append((where | ({"end_column": end["column"]} if "column" in end else {}), one["text"]))
+    return found
+
+
+def of_sarif(log: str, path: str) -> list[tuple[dict[str, int], str]]:
+    """The fix of a file."""
+    (only,) = json.loads(log)["runs"]
+    (fix,) = (fix for one in only["results"] for fix in one.get("fixes", ()) if path in json.dumps(fix))
+    names = {"startLine": "first", "startColumn": "column", "endLine": "last", "endColumn": "end_column"}
+    return [
+        ({names[name]: number for name, number in one["deletedRegion"].items()}, one["insertedContent"]["text"])
+        for one in fix["artifactChanges"][0]["replacements"]
+    ]
 
 
 def test_json_follows_its_schema_and_holds_everything(project):
@@ -113,27 +145,32 @@ def test_a_refused_training_is_left_alone_though_its_companions_are_migrated(tmp
 
 
 def test_suggestions_of_rdjson_make_the_migrated_file(project):
-    diagnostics = json.loads(run(".", "--api", "torch.amp", "--output-format", "rdjson")[1])["diagnostics"]
+    log = run(".", "--api", "torch.amp", "--output-format", "rdjson")[1]
+    diagnostics = json.loads(log)["diagnostics"]
     for path, expected in outputs(project).items():
-        own = [one for one in diagnostics if one["location"]["path"] == path and "suggestions" in one]
-        assert all(one["location"]["range"] == one["suggestions"][0]["range"] for one in own)
-        assert {one["code"]["value"] for one in own} == {"AMP010"}
-        changes = [
-            (one["location"]["range"]["start"]["line"], one["location"]["range"]["end"]["line"], text)
-            for one in own
-            for text in [one["suggestions"][0]["text"]]
-        ]
-        assert applied((project / path).read_text(), changes) == expected
-    found = {one["code"]["value"]: one["severity"] for one in diagnostics if "suggestions" not in one}
-    assert found["AMP913"] == "WARNING"
-    assert found["AMP991"] == "ERROR"
+        assert applied((project / path).read_text(), of_rdjson(log, path)) == expected
+    assert {one["code"]["value"] for one in diagnostics if "suggestions" in one} == {"AMP010"}
+    assert all(one["code"]["url"].endswith(f"/{one['code']['value']}/") for one in diagnostics)
+    found = {one["code"]["value"]: one for one in diagnostics if "suggestions" not in one}
+    assert found["AMP913"]["severity"] == "WARNING"
+    assert found["AMP991"]["severity"] == "ERROR"
+
+
+def test_columns_of_rdjson_count_bytes():
+    source = 'x = "größe"; step(closure)\n'
+    begin = source.index("step") + 1
+    finding = Finding("a.py", 1, "AMP913", "a closure", span=Span(1, begin, 1, begin + len("step(closure)")))
+    left = Result("a.py", source.encode(), source.encode(), "left", (finding,), form="AMP010")
+    (one,) = json.loads(rdjson.render(Report((left,))))["diagnostics"]
+    where = one["location"]["range"]
+    assert source.encode()[where["start"]["column"] - 1 : where["end"]["column"] - 1] == b"step(closure)"
 
 
 def test_fixes_of_sarif_make_the_migrated_file(project):
-    log = json.loads(run(".", "--api", "torch.amp", "--output-format", "sarif")[1])
-    (only,) = log["runs"]
+    log = run(".", "--api", "torch.amp", "--output-format", "sarif")[1]
+    (only,) = json.loads(log)["runs"]
     rules = [rule["id"] for rule in only["tool"]["driver"]["rules"]]
-    assert log["version"] == "2.1.0"
+    assert json.loads(log)["version"] == "2.1.0"
     assert len(rules) == len(set(rules))
     for one in only["results"]:
         assert rules[one["ruleIndex"]] == one["ruleId"]
@@ -141,18 +178,57 @@ def test_fixes_of_sarif_make_the_migrated_file(project):
         (location,) = one["locations"]
         assert (project / location["physicalLocation"]["artifactLocation"]["uri"]).exists()
     for path, expected in outputs(project).items():
-        (fix,) = (fix for one in only["results"] for fix in one.get("fixes", ()) if path in json.dumps(fix))
-        changes = [
-            (one["deletedRegion"]["startLine"], one["deletedRegion"]["endLine"], one["insertedContent"]["text"])
-            for one in fix["artifactChanges"][0]["replacements"]
-        ]
-        assert applied((project / path).read_text(), changes) == expected
+        assert applied((project / path).read_text(), of_sarif(log, path)) == expected
+
+
+def test_every_code_of_sarif_has_help_and_a_page():
+    codes = [code for code, rule in RULES.items() if rule.kind != "silence"]
+    findings = tuple(Finding("a.py", 1, code, "") for code in codes)
+    changes = tuple(Result(f"{form}.py", b"a\n", b"b\n", "migrated", form=form) for form in TITLES)
+    (only,) = json.loads(sarif.render(Report(changes, findings)))["runs"]
+    driver = only["tool"]["driver"]
+    assert driver["informationUri"] == REPOSITORY
+    assert {rule["id"] for rule in driver["rules"]} == {*codes, *TITLES}
+    for rule in driver["rules"]:
+        assert rule["helpUri"] == page_of(rule["id"])
+        assert "Why it matters. " in rule["help"]["text"]
+        assert "**Why it matters.** " in rule["help"]["markdown"] and rule["helpUri"] in rule["help"]["markdown"]
+        assert all(rule[name]["text"].strip() for name in ("shortDescription", "fullDescription"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a\nb\nc\n", "a\nc\n"),  # a line goes with its end
+        ("a\nb\n", "b\n"),
+        ("a\nb\n", "a\n"),
+        ("a\nb\nc", "a"),  # and here with the end before it
+        ("a\nb\nc", "a\nc"),
+        ("a\nb\nc\n", "a\n\nc\n"),  # a blank line stays
+        ("a\nb\nc\n", "\nc\n"),
+        ("a\n", "a\nb"),
+        ("a\n", ""),
+        ("a", ""),
+        ("", "a\n"),
+        ("a\nb\nc\nd\ne\n", "x\na\nc\nd\ny\n"),
+        ("a\r\nb\r\nc\r\n", "a\r\nx\r\ny\r\n"),
+        ("a\r\nb\r\nc\r\n", "a\r\nc\r\n"),
+        ("a\rb\rc\r", "a\rx\ry\r"),
+    ],
+)
+def test_suggestions_and_fixes_make_every_byte(before, after):
+    report = Report((Result("a.py", before.encode(), after.encode(), "migrated", form="AMP010"),))
+    assert applied(before, of_rdjson(rdjson.render(report), "a.py")) == after
+    assert applied(before, of_sarif(sarif.render(report), "a.py")) == after
 
 
 def test_annotations_of_github(project):
     _, stdout, _ = run(".", "--output-format", "github")
     lines = stdout.splitlines()
-    assert all(re.fullmatch(r"::(notice|warning|error) file=[^,:]+,line=\d+,title=[^,:]+::.+", line) for line in lines)
+    assert all(
+        re.fullmatch(r"::(notice|warning|error) file=[^,:]+,line=\d+(,col=\d+)?,title=[^,:]+::.+", line)
+        for line in lines
+    )
     assert any(line.startswith("::notice file=scripts/bce_sigmoid.py,line=") for line in lines)
     assert any(line.startswith("::error file=broken.py,line=2,title=AMP991") for line in lines)
     (closure,) = (line for line in lines if "AMP913" in line)
@@ -217,7 +293,7 @@ def test_written_files_are_not_offered_again(project):
         (b"a\nb\n", b"a\nx\nb\n", [Hunk(1, 1, ("a", "x"))]),
         (b"a\nb\n", b"x\na\nb\n", [Hunk(1, 1, ("x", "a"))]),
         (b"a\nb\nc\n", b"a\nc\n", [Hunk(2, 2, ())]),
-        (b"a\r\nb\r\n", b"a\r\nc\r\n", [Hunk(2, 2, ("c",))]),
+        (b"a\r\nb\r\n", b"a\r\nc\r\n", [Hunk(2, 2, ("c",), "\r\n")]),
         (b"# coding: latin-1\n\xe9\n", b"# coding: latin-1\n\xe8\n", [Hunk(2, 2, ("è",))]),
     ],
 )

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 # In the order of the help; each is the function of the module with its name, and imported when it is asked for.
-_COMMANDS = ("migrate", "judge", "verify", "checkpoint", "explain")
+_COMMANDS = ("migrate", "judge", "verify", "checkpoint", "explain", "guide")
 
 # Syntax trees hold no cycles worth looking for every 700 allocations, as Python does: a tenth of every run.
 _ALLOCATIONS = 100_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -25,7 +26,7 @@ def render_all(codes: Iterable[str]) -> str:
 
 def _explained(code: str) -> dict[str, Any]:
     """`example` is a script that leads to the code. A source form says what becomes of it and when it stays instead of
-    what to do.
+    what to do. `cases` are those in which other words fit.
     """
     example = EXAMPLES / f"{code}.txt"
     known = {"code": code, "title": title(code), "url": page_of(code)}
@@ -35,4 +36,5 @@ def _explained(code: str) -> dict[str, Any]:
     else:
         rule = RULES[code]
         known |= {"kind": rule.kind, "severity": severity_of(code), "why": rule.why, "what_to_do": rule.what_to_do}
+        known["cases"] = [dataclasses.asdict(case) for case in rule.cases.values()]
     return {**known, "example": example.read_text(encoding="utf-8") if example.exists() else None}

@@ -8,6 +8,7 @@ from pathlib import Path
 from amp_migrate.explain.forms import FORMS
 from amp_migrate.line_matcher import hunks_of
 from amp_migrate.options import Options
+from amp_migrate.report.wording import sentence
 from amp_migrate.rules import RULES, Rule
 from amp_migrate.selection import TITLES
 
@@ -48,16 +49,12 @@ def _form(code: str) -> Iterator[str]:
 
 def _rule(rule: Rule) -> Iterator[str]:
     yield _KINDS[rule.kind]
-    yield f"**Why it matters.** {_sentence(rule.why)}"
-    yield f"**What to do by hand.** {_sentence(rule.what_to_do)}"
+    yield f"**Why it matters.** {sentence(rule.why)}"
+    yield f"**What to do by hand.** {sentence(rule.what_to_do)}"
     for case in rule.cases.values():
         yield f"## Where {case.title}"
-        yield _sentence(case.why)
-        yield f"**What to do by hand.** {_sentence(case.what_to_do)}"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "`")) else ".")
+        yield sentence(case.why)
+        yield f"**What to do by hand.** {sentence(case.what_to_do)}"
 
 
 def _example(code: str) -> Iterator[str]:

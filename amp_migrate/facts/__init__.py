@@ -19,7 +19,7 @@ from amp_migrate.facts.source_file import SourceFile
 from amp_migrate.facts.tree import Class, Function, Statement, Tree
 from amp_migrate.facts.values import Values
 from amp_migrate.facts.variables import Variable
-from amp_migrate.findings import Finding
+from amp_migrate.findings import Finding, Span
 from amp_migrate.module_text import module_text
 
 
@@ -142,7 +142,15 @@ class Facts:
 
     def finding(self, node: cst.CSTNode, code: str, message: str, case: str = "") -> Finding:
         """A finding about the line of a node."""
-        return Finding(self.file_of(node).path, self.line(node), code, message, case=case)
+        return Finding(self.file_of(node).path, self.line(node), code, message, case=case, span=self.span(node))
+
+    def span(self, node: cst.CSTNode) -> Span | None:
+        """Where a node stands in its file; None for blocks, and where the module is not what stands there."""
+        file = self.file_of(node)
+        if file.lines or isinstance(node, (cst.Module, cst.BaseCompoundStatement)):
+            return None
+        first, end = module_text(file.module).span(node)
+        return Span(first[0], first[1] + 1, end[0], end[1] + 1)
 
 
 def _without_docstrings(code: str) -> str:

@@ -24,6 +24,16 @@ def find_files(paths: Iterable[Path], *, and_notebooks: bool = False) -> list[Pa
     hidden folders, virtual environments and build output. Raises FileNotFoundError for a path that is not
     there.
     """
+    return list(_found(paths, and_notebooks=and_notebooks).values())
+
+
+def real_files(paths: Iterable[Path]) -> set[Path]:
+    """The Python files of `find_files`, resolved."""
+    return set(map(Path, _found(paths, and_notebooks=False)))
+
+
+def _found(paths: Iterable[Path], *, and_notebooks: bool) -> dict[str, Path]:
+    """The files by their real paths."""
     found: dict[str, Path] = {}
     real_folder = cache(os.path.realpath)  # it asks for every part of a path: once for each folder, not for each file
     for path in paths:
@@ -37,7 +47,7 @@ def find_files(paths: Iterable[Path], *, and_notebooks: bool = False) -> list[Pa
             found.setdefault(os.path.realpath(path), path)
         else:
             raise FileNotFoundError(path)
-    return list(found.values())
+    return found
 
 
 def files_below(folder: Path) -> Iterator[Path]:

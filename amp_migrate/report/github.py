@@ -41,11 +41,14 @@ def _changes(report: Report) -> Iterator[str]:
 def _findings(report: Report) -> Iterator[str]:
     for finding in report.findings:
         title = f"{finding.code} {RULES[finding.code].title}"
-        yield _annotation(_COMMANDS[severity(finding)], finding.path, finding.line, title, in_full(finding))
+        column = finding.span.column if finding.span is not None and finding.cell is None else None
+        yield _annotation(_COMMANDS[severity(finding)], finding.path, finding.line, title, in_full(finding), column)
 
 
-def _annotation(command: str, path: str, line: int, title: str, message: str) -> str:
-    properties = {"file": repository_path(path), "line": str(line), "title": title}
+def _annotation(command: str, path: str, line: int, title: str, message: str, column: int | None = None) -> str:
+    properties = {"file": repository_path(path), "line": str(line)}
+    properties |= {"col": str(column)} if column is not None else {}
+    properties |= {"title": title}
     written = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     return f"::{command} {written}::{_data(message)}"
 

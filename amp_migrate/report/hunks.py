@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import re
 import tokenize
 from collections.abc import Iterator
 
@@ -13,29 +14,43 @@ from amp_migrate.result import Result
 
 @dataclasses.dataclass(frozen=True)
 class Hunk:
-    """The lines from `first` to `last` (from 1, both included) become `lines`, which have no line ends."""
+    """The lines from `first` to `last` (from 1, both included) become `lines`, which have no line ends; `newline` is
+    that of the file. Without `lines`, those of the source go with their line ends.
+    """
 
     first: int
     last: int
     lines: tuple[str, ...]
+    newline: str = "\n"
 
     @property
     def text(self) -> str:
-        return "\n".join(self.lines)
+        return self.newline.join(self.lines)
 
 
 def hunks(result: Result) -> Iterator[Hunk]:
-    """The change of a file, in its order. What is only inserted comes with the line before it, or the one after."""
+    """The change of a file, in its order. What is only inserted comes with the line before it, or the one after. So
+    does a blank line that stays alone, which would look as if nothing stayed, and a deletion up to the end of a file
+    that ends without a newline, since the one before it goes.
+    """
     before, after = text_of(result.source).split("\n"), text_of(result.output).split("\n")
+    newline = newline_of(result.source)
     matcher = LineMatcher(before, after)
     for tag, first, last, start, end in matcher.get_opcodes():
         if tag == "equal":
             continue
-        if first == last and first > 0:
+        is_unclear = first == last or after[start:end] == [""] or (start == end and last == len(before))
+        if is_unclear and first > 0:
             first, start = first - 1, start - 1
-        elif first == last:
+        elif is_unclear and last < len(before):
             last, end = last + 1, end + 1
-        yield Hunk(first + 1, last, tuple(after[start:end]))
+        yield Hunk(first + 1, last, tuple(after[start:end]), newline)
+
+
+def newline_of(source: bytes) -> str:
+    """How the lines of a file end: as its first one does."""
+    end = re.search(rb"\r\n?|\n", source)
+    return end[0].decode() if end is not None else "\n"
 
 
 def text_of(source: bytes) -> str:

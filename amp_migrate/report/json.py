@@ -9,6 +9,7 @@ from typing import Any
 from amp_migrate import __version__
 from amp_migrate.findings import Finding
 from amp_migrate.proved import proved
+from amp_migrate.report.brief import briefs
 from amp_migrate.report.diff import unified_diff
 from amp_migrate.report.model import Report
 from amp_migrate.result import Result
@@ -34,6 +35,7 @@ def render(report: Report) -> str:
         },
         "files": [_file(one) for one in report.results if one.status != "untouched" or one.findings],
         "findings": [_finding(one) for one in report.beside],
+        "briefs": briefs(report),
     }
     return json.dumps(data, indent=2) + "\n"
 
@@ -62,10 +64,13 @@ def _proof(result: Result) -> dict[str, Any] | None:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    rule = RULES[finding.code]
+    rule, span = RULES[finding.code], finding.span
     return {
         "path": finding.path,
         "line": finding.line,
+        "column": span.column if span is not None else None,
+        "end_line": span.end_line if span is not None else None,
+        "end_column": span.end_column if span is not None else None,
         "cell": dict(zip(("number", "line"), finding.cell, strict=True)) if finding.cell is not None else None,
         "code": finding.code,
         "kind": rule.kind,

@@ -12,10 +12,12 @@ from typing import Any
 from urllib.parse import quote
 
 from amp_migrate import __version__
+from amp_migrate.explain.forms import FORMS
+from amp_migrate.home import REPOSITORY, page_of
 from amp_migrate.report.diff import repository_path
-from amp_migrate.report.hunks import hunks
+from amp_migrate.report.hunks import Hunk, hunks
 from amp_migrate.report.model import Report
-from amp_migrate.report.wording import change, in_full, severity
+from amp_migrate.report.wording import change, in_full, sentence, severity
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import TITLES
@@ -32,6 +34,7 @@ def render(report: Report) -> str:
     driver = {
         "name": "amp-migrate",
         "version": __version__,
+        "informationUri": REPOSITORY,
         "rules": [_rule(code) for code in known],
     }
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
@@ -39,14 +42,26 @@ def render(report: Report) -> str:
 
 
 def _rule(code: str) -> dict[str, Any]:
-    if code not in RULES:
-        return {"id": code, "shortDescription": {"text": f"{TITLES[code]} becomes native mixed precision"}}
-    rule = RULES[code]
+    """What a code means. A finding may have the code of a source form, as a plain loop has that could be migrated."""
+    if code in FORMS:
+        form = FORMS[code]
+        title, what, parts = f"{TITLES[code]} becomes native mixed precision", form.what, [form.why, form.stays]
+        heads = ("Why it matters.", "When it stays.")
+    else:
+        rule = RULES[code]
+        title, what, parts = rule.title, rule.why, [rule.why, rule.what_to_do]
+        heads = ("Why it matters.", "What to do by hand.")
+    said = [(head, sentence(part)) for head, part in zip(heads, parts, strict=True)]
+    link = page_of(code)
     return {
         "id": code,
-        "shortDescription": {"text": rule.title},
-        "fullDescription": {"text": rule.why},
-        "help": {"text": rule.what_to_do, "markdown": rule.what_to_do},
+        "shortDescription": {"text": title},
+        "fullDescription": {"text": sentence(what)},
+        "helpUri": link,
+        "help": {
+            "text": "\n".join(f"{head} {part}" for head, part in said),
+            "markdown": "\n\n".join([*(f"**{head}** {part}" for head, part in said), f"[{code}]({link})"]),
+        },
     }
 
 
@@ -59,7 +74,7 @@ def _changes(report: Report) -> Iterator[dict[str, Any]]:
 def _fix(result: Result) -> dict[str, Any]:
     replacements = [
         {
-            "deletedRegion": {"startLine": hunk.first, "endLine": hunk.last},
+            "deletedRegion": _lines(hunk),
             "insertedContent": {"text": hunk.text},
         }
         for hunk in hunks(result)
@@ -71,9 +86,21 @@ def _fix(result: Result) -> dict[str, Any]:
     }
 
 
+def _lines(hunk: Hunk) -> dict[str, int]:
+    """Whole lines but for the end of the last one; those that go, up to the beginning of the next one."""
+    if hunk.lines:
+        return {"startLine": hunk.first, "endLine": hunk.last}
+    return {"startLine": hunk.first, "startColumn": 1, "endLine": hunk.last + 1, "endColumn": 1}
+
+
 def _findings(report: Report) -> Iterator[dict[str, Any]]:
     for finding in report.findings:
-        yield _result(finding.code, severity(finding), in_full(finding), finding.path, finding.line)
+        found = _result(finding.code, severity(finding), in_full(finding), finding.path, finding.line)
+        span = finding.span
+        if span is not None and finding.cell is None:  # columns of a cell are none of the notebook
+            region = found["locations"][0]["physicalLocation"]["region"]
+            region |= {"startColumn": span.column, "endLine": span.end_line, "endColumn": span.end_column}
+        yield found
 
 
 def _result(code: str, level: str, message: str, path: str, line: int) -> dict[str, Any]:

@@ -36,3 +36,8 @@ def change(form: str, *, written: bool) -> str:
 def in_full(finding: Finding) -> str:
     """What was found, why it matters, and what to do by hand."""
     return f"{finding.message}\nwhy: {finding.why}\ndo: {finding.what_to_do}"
+
+
+def sentence(text: str) -> str:
+    """A text of a code, which begins small and ends without a full stop, as a sentence."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "`")) else ".")

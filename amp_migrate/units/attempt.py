@@ -161,6 +161,8 @@ def _merged(results: list[Result]) -> Result:
         status=max((result.status for result in results), key=_WORST_LAST.index),
         findings=tuple(sorted({finding for result in results for finding in result.findings})),
         sites=max(result.sites for result in results),
+        seen=tuple(sorted({one for result in results for one in result.seen}, key=lambda one: one.order)),
+        also=tuple(sorted({one for result in results for one in result.also})),
         plan="\n".join(dict.fromkeys(result.plan for result in results if result.plan)),
     )
 

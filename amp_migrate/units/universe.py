@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from amp_migrate.files.discover import find_files
+from amp_migrate.files.discover import real_files
 from amp_migrate.files.neighbours import local_modules
 from amp_migrate.files.read import read_if_there
 
@@ -38,4 +38,4 @@ def _repository(path: Path) -> Path | None:
 
 def _files(paths: list[Path], known: Mapping[Path, bytes]) -> set[Path]:
     on_disk = [path for path in paths if path not in known or path.exists()]
-    return {file.resolve() for file in find_files(on_disk)} | {path for path in paths if path in known}
+    return real_files(on_disk) | {path for path in paths if path in known}

@@ -98,15 +98,15 @@ class Workspace:
     def _universe(self) -> list[Path]:
         """The files that imports connect with the sources: one file costs its program, not the project."""
         from amp_migrate.files.read import read_if_there
-        from amp_migrate.units.islands import islands
+        from amp_migrate.units.islands import island_of
         from amp_migrate.units.universe import universe_of
 
         files = universe_of(self._named, self._contents)
         known = self._contents
         if known.keys() >= set(files):
             return files
-        found = islands(files, {file: known[file] if file in known else read_if_there(file) for file in files})
-        return sorted(file for island in found if not known.keys().isdisjoint(island) for file in island)
+        contents = {file: known[file] if file in known else read_if_there(file) for file in files}
+        return island_of(known, contents)
 
 
 def real(path: str | Path) -> Path:
