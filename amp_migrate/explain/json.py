@@ -29,7 +29,7 @@ def _explained(code: str) -> dict[str, Any]:
     what to do. `cases` are those in which other words fit.
     """
     example = EXAMPLES / f"{code}.txt"
-    known = {"code": code, "title": title(code), "url": page_of(code)}
+    known: dict[str, Any] = {"code": code, "title": title(code), "url": page_of(code)}
     if code in FORMS:
         form = FORMS[code]
         known |= {"kind": "form", "severity": "note", "what": form.what, "why": form.why, "stays": form.stays}
