@@ -11,6 +11,7 @@ from pathlib import Path
 
 from amp_migrate.files.discover import find_files
 from amp_migrate.files.read import read_if_there, read_regular
+from amp_migrate.files.syntax import parses
 from amp_migrate.findings import Finding
 from amp_migrate.notebooks import Notebooks
 from amp_migrate.options import Options
@@ -23,6 +24,7 @@ from amp_migrate.sources.gate import holds_apex_amp, holds_native_amp, imports_a
 from amp_migrate.sources.own_loops import own_loop_in_float32
 from amp_migrate.sources.screen import (
     line_of_apex_import,
+    may_have_trained,
     may_train_for_another,
     names_of,
     speaks_of_gpu,
@@ -41,9 +43,10 @@ def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | No
     the others. Without `workers` it is all done in this process. Raises FileNotFoundError for a path that is not there.
     """
     named, workers = list(paths), workers or Workers()
-    files = [file for file in find_files(named, and_notebooks=True) if not _is_excluded(file, options)]
+    closed: dict[Path, OSError] = {}
+    files = [file for file in find_files(named, and_notebooks=True, closed=closed) if not _is_excluded(file, options)]
     contents: dict[Path, bytes] = {}
-    unreadable: dict[Path, Result] = {}
+    unreadable = {folder: _failed(folder, why) for folder, why in closed.items() if not _is_excluded(folder, options)}
     workers.progress.begin("files", len(files))
     for number, file in enumerate(files):
         workers.progress.reached(number)
@@ -59,7 +62,7 @@ def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | No
             contents[file] = content
     results = dict(zip(contents, _results(named, contents, options, workers), strict=True))
     results |= zip(unreadable, as_wished(unreadable.values(), options), strict=True)
-    yield from (results[file] for file in files)
+    yield from (results[file] for file in [*files, *(folder for folder in closed if folder in results)])
 
 
 def _results(named: list[Path], contents: Mapping[Path, bytes], options: Options, workers: Workers) -> Iterator[Result]:
@@ -185,7 +188,8 @@ def _migrated(workspace: Workspace, options: Options, *, whole_units: bool = Fal
     done |= _native(workspace, done, options)
     others = {file: source for file, source in workspace.sources.items() if file not in done}
     done = proven(done, others, workspace.workers)
-    return done | _run_elsewhere(workspace, done, options)
+    done |= _run_elsewhere(workspace, done, options)
+    return done | _unparsable(workspace.sources, done)
 
 
 def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict[Path, Result]:
@@ -292,6 +296,24 @@ def _run_elsewhere(workspace: Workspace, done: dict[Path, Result], options: Opti
         if file not in claimed
     }
     return {file: result for file, result in results.items() if result is not None}
+
+
+def _unparsable(sources: Mapping[Path, bytes], done: Mapping[Path, Result]) -> dict[Path, Result]:
+    """The results of the files that may have trained, and of which nobody can tell."""
+    silent = [file for file in sources if file not in done or done[file] == _untouched(str(file), sources[file])]
+    return {
+        file: result
+        for file in silent
+        if may_have_trained(sources[file]) and not parses(sources[file])
+        if (result := _broken(str(file), sources[file])) is not None
+    }
+
+
+def _broken(path: str, source: bytes) -> Result | None:
+    from amp_migrate.files.parse import problem_of  # it imports LibCST
+
+    problem = problem_of(source)
+    return Result(path, source, source, "error", (dataclasses.replace(problem, path=path),)) if problem else None
 
 
 def _of_own_loop(path: str, source: bytes, options: Options) -> Result | None:

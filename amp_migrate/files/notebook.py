@@ -7,12 +7,12 @@ then the cells can be told apart again, and the lines be put back.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from amp_migrate.files.syntax import parses
 from amp_migrate.line_matcher import LineMatcher
 
 _MARK = "__amp_migrate_cell_{}__"
@@ -112,7 +112,7 @@ class Notebook:
         head = source.lstrip()
         if head.startswith("%%") and not head.startswith(_PYTHON_CELLS):
             return self._mask(source) + "\n" * source.count("\n")
-        if _parses(source):
+        if parses(source):
             return source
         done: list[str] = []
         lines = source.split("\n")
@@ -120,7 +120,7 @@ class Notebook:
             line = lines.pop(0)
             found = _MAGIC.fullmatch(line) or _ASSIGNED.fullmatch(line)
             indent = line[: len(line) - len(line.lstrip(" \t"))]
-            if found is not None and _parses("\n".join([*done, f"{indent}pass"])):
+            if found is not None and parses("\n".join([*done, f"{indent}pass"])):
                 hidden = [found["rest"]]
                 while hidden[-1].endswith("\\") and lines:
                     hidden.append(lines.pop(0))
@@ -171,14 +171,6 @@ class Notebook:
         opening = raw[1 : _after_space(raw, 1)]
         closing = raw[len(raw[:-1].rstrip(" \t\n\r")) : -1]
         return f"[{opening}{f',{opening}'.join(new) if opening else ', '.join(new)}{closing}]"
-
-
-def _parses(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 def _code_cells(text: str) -> Iterator[Cell]:
