@@ -104,9 +104,13 @@ def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[
     if not any(result.changed for result in outcomes):
         return []
     outputs = {os.path.realpath(result.path): result for result in outcomes}
-    from amp_migrate.files.mentions import mentions  # not for those who have nothing to migrate
+    from amp_migrate.files.mentions import mentions, mentions_in_notebook  # not for those who have nothing to migrate
 
-    found = [finding for folder in folders for finding in mentions(folder, _still_imports_apex(folder, outputs))]
+    searched = list(folders)
+    found = [finding for folder in searched for finding in mentions(folder, _still_imports_apex(folder, outputs))]
+    for file in (Path(result.path) for result in outcomes if result.path.endswith(".ipynb")):
+        if not any(file.is_relative_to(folder) for folder in searched):
+            found += mentions_in_notebook(file, _place_of_apex_import(file, outputs))
     return sorted([*found, *_without_native_amp(outputs.values())])
 
 
@@ -121,13 +125,32 @@ def _without_native_amp(results: Iterable[Result]) -> set[Finding]:
 
 def _still_imports_apex(folder: Path, outputs: dict[str, Result]) -> str | None:
     """The first place in the Python files below a folder that imports apex after the migration."""
-    for file in find_files([folder]):
-        result = outputs.get(os.path.realpath(file))
-        source = result.output if result is not None else read_if_there(file)
-        line = line_of_apex_import(source)
-        if line is not None:
-            return f"{file}:{line}"
-    return None
+    places = (_place_of_apex_import(file, outputs) for file in find_files([folder], and_notebooks=True))
+    return next((place for place in places if place is not None), None)
+
+
+def _place_of_apex_import(file: Path, outputs: dict[str, Result]) -> str | None:
+    """The first place in a file that imports apex after the migration."""
+    result = outputs.get(os.path.realpath(file))
+    source = result.output if result is not None else read_if_there(file)
+    if file.suffix == ".ipynb":
+        return _place_in_notebook(file, source)
+    line = line_of_apex_import(source)
+    return f"{file}:{line}" if line is not None else None
+
+
+def _place_in_notebook(file: Path, source: bytes) -> str | None:
+    if line_of_apex_import(source) is None:  # in an output or a text, it may be
+        return None
+    from amp_migrate.files.notebook import Notebook, NotebookError
+
+    try:
+        notebook = Notebook(source)
+    except NotebookError:
+        return None
+    line = line_of_apex_import(notebook.script)
+    place = notebook.place(line) if line is not None else None
+    return f"{file}:cell {place.cell}:{place.line}" if place is not None else None
 
 
 def migrate_stdin(source: bytes, options: Options, name: Path | None = None) -> Result:
