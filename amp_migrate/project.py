@@ -11,6 +11,7 @@ from pathlib import Path
 
 from amp_migrate.files.discover import find_files
 from amp_migrate.files.read import read_if_there, read_regular
+from amp_migrate.files.syntax import parses
 from amp_migrate.findings import Finding
 from amp_migrate.notebooks import Notebooks
 from amp_migrate.options import Options
@@ -23,6 +24,7 @@ from amp_migrate.sources.gate import holds_apex_amp, holds_native_amp, imports_a
 from amp_migrate.sources.own_loops import own_loop_in_float32
 from amp_migrate.sources.screen import (
     line_of_apex_import,
+    may_have_trained,
     may_train_for_another,
     names_of,
     speaks_of_gpu,
@@ -41,9 +43,10 @@ def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | No
     the others. Without `workers` it is all done in this process. Raises FileNotFoundError for a path that is not there.
     """
     named, workers = list(paths), workers or Workers()
-    files = [file for file in find_files(named, and_notebooks=True) if not _is_excluded(file, options)]
+    closed: dict[Path, OSError] = {}
+    files = [file for file in find_files(named, and_notebooks=True, closed=closed) if not _is_excluded(file, options)]
     contents: dict[Path, bytes] = {}
-    unreadable: dict[Path, Result] = {}
+    unreadable = {folder: _failed(folder, why) for folder, why in closed.items() if not _is_excluded(folder, options)}
     workers.progress.begin("files", len(files))
     for number, file in enumerate(files):
         workers.progress.reached(number)
@@ -59,7 +62,7 @@ def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | No
             contents[file] = content
     results = dict(zip(contents, _results(named, contents, options, workers), strict=True))
     results |= zip(unreadable, as_wished(unreadable.values(), options), strict=True)
-    yield from (results[file] for file in files)
+    yield from (results[file] for file in [*files, *(folder for folder in closed if folder in results)])
 
 
 def _results(named: list[Path], contents: Mapping[Path, bytes], options: Options, workers: Workers) -> Iterator[Result]:
@@ -101,9 +104,13 @@ def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[
     if not any(result.changed for result in outcomes):
         return []
     outputs = {os.path.realpath(result.path): result for result in outcomes}
-    from amp_migrate.files.mentions import mentions  # not for those who have nothing to migrate
+    from amp_migrate.files.mentions import mentions, mentions_in_notebook  # not for those who have nothing to migrate
 
-    found = [finding for folder in folders for finding in mentions(folder, _still_imports_apex(folder, outputs))]
+    searched = list(folders)
+    found = [finding for folder in searched for finding in mentions(folder, _still_imports_apex(folder, outputs))]
+    for file in (Path(result.path) for result in outcomes if result.path.endswith(".ipynb")):
+        if not any(file.is_relative_to(folder) for folder in searched):
+            found += mentions_in_notebook(file, _place_of_apex_import(file, outputs))
     return sorted([*found, *_without_native_amp(outputs.values())])
 
 
@@ -118,13 +125,32 @@ def _without_native_amp(results: Iterable[Result]) -> set[Finding]:
 
 def _still_imports_apex(folder: Path, outputs: dict[str, Result]) -> str | None:
     """The first place in the Python files below a folder that imports apex after the migration."""
-    for file in find_files([folder]):
-        result = outputs.get(os.path.realpath(file))
-        source = result.output if result is not None else read_if_there(file)
-        line = line_of_apex_import(source)
-        if line is not None:
-            return f"{file}:{line}"
-    return None
+    places = (_place_of_apex_import(file, outputs) for file in find_files([folder], and_notebooks=True))
+    return next((place for place in places if place is not None), None)
+
+
+def _place_of_apex_import(file: Path, outputs: dict[str, Result]) -> str | None:
+    """The first place in a file that imports apex after the migration."""
+    result = outputs.get(os.path.realpath(file))
+    source = result.output if result is not None else read_if_there(file)
+    if file.suffix == ".ipynb":
+        return _place_in_notebook(file, source)
+    line = line_of_apex_import(source)
+    return f"{file}:{line}" if line is not None else None
+
+
+def _place_in_notebook(file: Path, source: bytes) -> str | None:
+    if line_of_apex_import(source) is None:  # in an output or a text, it may be
+        return None
+    from amp_migrate.files.notebook import Notebook, NotebookError
+
+    try:
+        notebook = Notebook(source)
+    except NotebookError:
+        return None
+    line = line_of_apex_import(notebook.script)
+    place = notebook.place(line) if line is not None else None
+    return f"{file}:cell {place.cell}:{place.line}" if place is not None else None
 
 
 def migrate_stdin(source: bytes, options: Options, name: Path | None = None) -> Result:
@@ -185,7 +211,8 @@ def _migrated(workspace: Workspace, options: Options, *, whole_units: bool = Fal
     done |= _native(workspace, done, options)
     others = {file: source for file, source in workspace.sources.items() if file not in done}
     done = proven(done, others, workspace.workers)
-    return done | _run_elsewhere(workspace, done, options)
+    done |= _run_elsewhere(workspace, done, options)
+    return done | _unparsable(workspace.sources, done)
 
 
 def _units(workspace: Workspace, options: Options, *, whole_units: bool) -> dict[Path, Result]:
@@ -292,6 +319,24 @@ def _run_elsewhere(workspace: Workspace, done: dict[Path, Result], options: Opti
         if file not in claimed
     }
     return {file: result for file, result in results.items() if result is not None}
+
+
+def _unparsable(sources: Mapping[Path, bytes], done: Mapping[Path, Result]) -> dict[Path, Result]:
+    """The results of the files that may have trained, and of which nobody can tell."""
+    silent = [file for file in sources if file not in done or done[file] == _untouched(str(file), sources[file])]
+    return {
+        file: result
+        for file in silent
+        if may_have_trained(sources[file]) and not parses(sources[file])
+        if (result := _broken(str(file), sources[file])) is not None
+    }
+
+
+def _broken(path: str, source: bytes) -> Result | None:
+    from amp_migrate.files.parse import problem_of  # it imports LibCST
+
+    problem = problem_of(source)
+    return Result(path, source, source, "error", (dataclasses.replace(problem, path=path),)) if problem else None
 
 
 def _of_own_loop(path: str, source: bytes, options: Options) -> Result | None:

@@ -80,7 +80,9 @@ def test_what_was_written_is_verified_where_git_has_the_original(project):
     (project / "a b/train.py").write_bytes(RUN)
     git("add", ".", cwd=project)
     git("-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "-m", "all", cwd=project)
-    assert following(".", "--write", cwd=project) == "amp-migrate verify 'a b/train.py'"
+    for env, command in (({}, "amp-migrate verify 'a b/train.py'"), ({"PRE_COMMIT": "1"}, "")):
+        git("checkout", ".", cwd=project)
+        assert following(".", "--write", cwd=project, **env) == command
     (project / "a b/train.py").write_bytes(RUN + b"# changed\n")
     assert following(".", "--write", cwd=project) == ""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from amp_migrate.files.mentions import mentions
+from amp_migrate.files.mentions import mentions, mentions_in_notebook
 
 PYPI, SOURCE, SPOKEN, LAUNCHED = "AMP130", "AMP131", "AMP132", "AMP147"
 
@@ -156,3 +158,45 @@ def test_bytes_that_are_no_text_and_links_do_no_harm(tmp_path):
     (tmp_path / "gone.md").symlink_to(tmp_path / "nowhere.md")
     (tmp_path / "again.md").symlink_to(tmp_path / "INSTALL.md")
     assert [finding.path for finding in mentions(tmp_path)] == [str(tmp_path / "INSTALL.md")]
+
+
+# -- notebooks ------------------------------------------------------------------------------------------
+
+
+def notebook(*cells):
+    """A notebook of code cells, each a text; Markdown goes first, and an output that speaks of Apex last."""
+    said = [{"output_type": "stream", "name": "stdout", "text": ["pip install apex\n"]}]
+    code = [{"cell_type": "code", "source": cell.splitlines(keepends=True), "outputs": said} for cell in cells]
+    text = {"cell_type": "markdown", "source": ["Run `pip install apex` first"]}
+    return json.dumps({"cells": [text, *code], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["!pip install apex"], [(2, 1, PYPI)]),
+        (["import torch\n%pip install -q apex==0.1\n"], [(2, 2, PYPI)]),
+        (["x = 1", "if colab:\n    !git clone https://github.com/NVIDIA/apex\n"], [(3, 2, SOURCE)]),
+        (["%%bash\ncd /tmp\ngit clone https://github.com/NVIDIA/apex\npip install ./apex\n"], [(2, 3, SOURCE)]),
+        (["%%capture\n!pip install numpy \\\n  apex\n"], [(2, 3, PYPI)]),
+        (["log = !pip3 install apex\n"], [(2, 1, PYPI)]),
+        (["%conda install -c conda-forge nvidia-apex"], [(2, 1, SOURCE)]),
+        (["!pip install apex", "!pip install git+https://github.com/NVIDIA/apex"], [(2, 1, PYPI), (3, 1, SOURCE)]),
+        (["!python -m torch.distributed.launch train.py\n"], [(2, 1, LAUNCHED)]),
+        (["# !pip install apex\nx = 'pip install apex'\n!pip install numpy  # not apex\n"], []),
+        (["%%writefile setup.sh\npip install apex\n", "from apex import amp"], []),
+    ],
+)
+def test_what_the_cells_of_a_notebook_install(tmp_path, cells, expected):
+    (tmp_path / "train.ipynb").write_text(notebook(*cells))
+    assert [(*one.cell, one.code) for one in mentions(tmp_path)] == expected
+    lines = notebook(*cells).split("\n")
+    commands = [
+        cell.splitlines()[line - 1] for cell, line in ((cells[number - 2], line) for number, line, _ in expected)
+    ]
+    assert all(text[:20] in lines[one.line - 1] for text, one in zip(commands, mentions(tmp_path), strict=True))
+
+
+def test_a_notebook_that_is_no_notebook(tmp_path):
+    (tmp_path / "train.ipynb").write_text("!pip install apex")
+    assert mentions(tmp_path) == mentions_in_notebook(tmp_path / "train.ipynb") == []

@@ -265,3 +265,27 @@ def test_cells_that_cannot_be_told_apart():
     found = Notebook(notebook(["a = 1", "b = 2"]).encode())
     with pytest.raises(NotebookError):
         found.with_script(found.script.replace(b"__amp_migrate_cell_3__\n", b"    __amp_migrate_cell_3__\n"))
+
+
+@pytest.mark.parametrize("given", [["train.ipynb"], ["."], [".", "train.ipynb"]])
+@pytest.mark.parametrize(
+    ("left", "need"),
+    [
+        ([], "no Python file imports apex after the migration"),
+        (["from apex.contrib import xentropy\nxentropy.SoftmaxCrossEntropyLoss"], "train.ipynb:cell 8:1 still imports"),
+    ],
+)
+def test_what_a_notebook_installs_is_told(project, given, left, need):
+    Path("train.ipynb").write_text(notebook([CELLS[0].replace("apex", "apex==0.1", 1), *CELLS[1:6], *left]))
+    told = run(*given, "--ignore", "AMP94").stderr
+    if given == ["train.ipynb"]:
+        need = need.replace("no Python file imports apex", "the notebook imports no apex")
+    assert f"train.ipynb:cell 2:1: AMP130 asks PyPI for `apex==0.1`; {need}" in told
+    assert "    1 | !pip install apex==0.1\n      |              ^^^^^^^^^\n" in told
+    assert told.count("AMP130") == 1
+    assert "AMP130 asks" not in run(*given, "--ignore", "AMP130").stderr
+
+
+def test_a_notebook_that_does_not_change_installs_what_it_likes(project):
+    Path("train.ipynb").write_text(notebook(["!pip install apex"]))
+    assert "AMP130" not in run("train.ipynb").stderr

@@ -176,3 +176,10 @@ def test_proofs_of_many_units_are_one_line(tmp_path):
     assert [text.split(" proved:")[0] for text in told if "proved:" in text] == ["2 units:"]
     told = run(".", "-v", cwd=tmp_path).stderr.decode().splitlines()
     assert [text.split(" proved:")[0] for text in told if "proved:" in text] == ["a.py:", "b.py:"]
+
+
+def test_the_documented_finding_is_what_is_printed():
+    document = (ROOT.parent / "docs" / "terminal.md").read_text()
+    example = document.split("## Findings", 1)[1].split("```\n")[1]
+    told = run("fixtures/units/refuse_shared_helper_starred_call/before", cwd=ROOT.parent).stderr.decode()
+    assert told.startswith(example)

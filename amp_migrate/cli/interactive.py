@@ -53,9 +53,11 @@ def _chosen(results: Sequence[Result]) -> Iterator[Result]:
 def _show(unit: Sequence[Result]) -> None:
     for line in unit_lines(unit):
         click.echo(line, err=True)
+    look = look_of(sys.stdout)
     for result in unit:
         if result.changed:
-            click.echo(coloured(diff_for_people(result)), nl=False)
+            diff = diff_for_people(result)
+            click.echo(coloured(diff) if look.has_colours else diff, nl=False)
 
 
 def _explain(unit: Sequence[Result]) -> None:

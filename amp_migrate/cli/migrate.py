@@ -212,7 +212,9 @@ def _next_command(report: Report, options: Options, look: Look) -> Iterator[str]
         return
     from amp_migrate.cli.following import command_that_verifies, command_that_writes
 
-    if report.written:
+    if report.written and os.environ.get("PRE_COMMIT") == "1":
+        command = None  # the next step is a commit
+    elif report.written:
         command = command_that_verifies(changed)
     else:
         command = command_that_writes(click.get_current_context(), report.results, options.selection.ignore)
@@ -371,8 +373,8 @@ def _show(result: Result, diffs: BinaryIO) -> None:
 
     if diffs.isatty():
         diff = diff_for_people(result)
-        plain = bool(os.environ.get("NO_COLOR"))  # https://no-color.org
-        click.echo(diff if plain else coloured(diff), nl=False, color=not plain)
+        has_colours = look_of(sys.stdout).has_colours
+        click.echo(coloured(diff) if has_colours else diff, nl=False, color=has_colours)
     else:
         diffs.write(unified_diff(result.path, result.source, result.output))
         diffs.flush()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -14,15 +16,19 @@ _SKIPPED = frozenset(
     ".git .hg .svn .tox .nox .venv venv env __pycache__ .mypy_cache .ruff_cache .pytest_cache node_modules "
     "site-packages build dist .eggs .ipynb_checkpoints".split()
 )
+# What git says of a folder with files that it does not track.
+_NOT_OPENED = re.compile(r"could not open directory '(.*?)/?': ")
 _HIDDEN_SOURCES = frozenset((".github", ".circleci", ".devcontainer"))
 
 
-def find_files(paths: Iterable[Path], *, and_notebooks: bool = False) -> list[Path]:
+def find_files(
+    paths: Iterable[Path], *, and_notebooks: bool = False, closed: dict[Path, OSError] | None = None
+) -> list[Path]:
     """The files to process, each once, folders searched for Python files, and for notebooks where they are wanted.
 
     In a git work tree only tracked files and untracked ones that are not ignored; elsewhere everything but
-    hidden folders, virtual environments and build output. Raises FileNotFoundError for a path that is not
-    there.
+    hidden folders, virtual environments and build output. Folders that may not be read go into `closed`, each with the
+    reason. Raises FileNotFoundError for a path that is not there.
     """
     return list(_found(paths, and_notebooks=and_notebooks).values())
 
@@ -38,7 +44,7 @@ def _found(paths: Iterable[Path], *, and_notebooks: bool) -> dict[str, Path]:
     real_folder = cache(os.path.realpath)  # it asks for every part of a path: once for each folder, not for each file
     for path in paths:
         if os.path.isdir(path):
-            for file in _in_folder(path, (".py", ".ipynb") if and_notebooks else (".py",)):
+            for file in _in_folder(path, (".py", ".ipynb") if and_notebooks else (".py",), closed):
                 is_link = file.is_symlink()
                 real = os.path.realpath(file) if is_link else os.path.join(real_folder(file.parent), file.name)
                 if real not in found or found[real].is_symlink():
@@ -50,34 +56,53 @@ def _found(paths: Iterable[Path], *, and_notebooks: bool) -> dict[str, Path]:
     return found
 
 
-def files_below(folder: Path) -> Iterator[Path]:
-    """The files of a folder that belong to its project, whatever their kind, in the order of their paths."""
-    yield from _listed_by_git(folder) or sorted(_walk(folder))  # a folder that git ignores was asked for by name
+def files_below(folder: Path, closed: dict[Path, OSError] | None = None) -> Iterator[Path]:
+    """The files of a folder that belong to its project, whatever their kind, in the order of their paths. Folders that
+    may not be read go into `closed`.
+    """
+    reasons = closed if closed is not None else {}
+    # A folder that git ignores was asked for by name.
+    yield from _listed_by_git(folder, reasons) or sorted(_walk(folder, reasons))
 
 
-def _in_folder(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    for file in files_below(folder):
-        if file.suffix in suffixes and _is_of(folder, file):
+def _in_folder(folder: Path, suffixes: tuple[str, ...], closed: dict[Path, OSError] | None) -> Iterator[Path]:
+    reasons = closed if closed is not None else {}
+    for file in files_below(folder, reasons):
+        if file.suffix in suffixes and _is_of(folder, file, reasons):
             yield file
 
 
-def _is_of(folder: Path, file: Path) -> bool:
+def _is_of(folder: Path, file: Path, closed: dict[Path, OSError]) -> bool:
     """True for a file, and for a link to one inside of the folder that was asked for."""
     try:
         kind = os.lstat(file).st_mode
-    except OSError:
+    except PermissionError as error:
+        closed[_first_seen(file.parent)] = error
+        return False
+    except OSError:  # git still knows it, and it is gone
         return False
     return stat.S_ISREG(kind) or (stat.S_ISLNK(kind) and os.path.isfile(file) and not _leaves(file, folder))
 
 
-def _listed_by_git(folder: Path) -> list[Path]:
+def _first_seen(folder: Path) -> Path:
+    """The folder itself, or the one above it that hides it."""
+    try:
+        os.lstat(folder)
+    except PermissionError:
+        return _first_seen(folder.parent)
+    return folder
+
+
+def _listed_by_git(folder: Path, closed: dict[Path, OSError]) -> list[Path]:
     """What git would commit below a folder, in the order of paths; nothing outside of a work tree or without git."""
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."]
     try:
-        output = subprocess.run(command, capture_output=True, check=True).stdout
+        done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "LC_ALL": "C"})
     except (OSError, subprocess.CalledProcessError):
         return []
-    names = sorted((os.fsdecode(name) for name in output.split(b"\0") if name), key=lambda name: name.split("/"))
+    for name in _NOT_OPENED.findall(os.fsdecode(done.stderr)):
+        closed[folder / name] = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    names = sorted((os.fsdecode(name) for name in done.stdout.split(b"\0") if name), key=lambda name: name.split("/"))
     is_environment = cache(lambda below: _is_environment(folder / below))
     return [folder / name for name in names if not any(map(is_environment, _folders_of(name)))]
 
@@ -87,8 +112,11 @@ def _folders_of(name: str) -> Iterator[str]:
     return accumulate(name.split("/")[:-1], "{}/{}".format)
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    for current, folders, files in os.walk(folder):
+def _walk(folder: Path, closed: dict[Path, OSError]) -> Iterator[Path]:
+    def note(error: OSError) -> None:
+        closed[Path(error.filename)] = error
+
+    for current, folders, files in os.walk(folder, onerror=note):
         here = Path(current)
         folders[:] = [name for name in folders if not _is_skipped(here / name)]
         yield from (here / name for name in files)

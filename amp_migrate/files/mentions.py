@@ -65,6 +65,7 @@ class _Found:
     line: int
     code: str
     text: str
+    cell: tuple[int, int] | None = None  # in a notebook: the number of the cell, and the line in it
 
 
 def mentions(root: Path, needed_by: str | None = None) -> list[Finding]:
@@ -74,14 +75,22 @@ def mentions(root: Path, needed_by: str | None = None) -> list[Finding]:
     Files that cannot be read are passed over.
     """
     need = f"{needed_by} still imports apex" if needed_by else "no Python file imports apex after the migration"
-    findings = []
-    for file in files_below(root):
-        found = [] if file.is_symlink() else _in_file(file)  # what a link points to is read on its own
-        for code in sorted({one.code for one in found}):
-            places = [one for one in found if one.code == code]
-            what = _what(places) if code == _LAUNCHED else f"{_what(places)}; {need}"
-            findings.append(Finding(str(file), places[0].line, code, what))
-    return findings
+    # What a link points to is read on its own.
+    return [one for file in files_below(root) if not file.is_symlink() for one in _findings(file, need)]
+
+
+def mentions_in_notebook(notebook: Path, needed_by: str | None = None) -> list[Finding]:
+    """The findings for a notebook of which nothing else is known."""
+    need = f"{needed_by} still imports apex" if needed_by else "the notebook imports no apex after the migration"
+    return list(_findings(notebook, need))
+
+
+def _findings(file: Path, need: str) -> Iterator[Finding]:
+    found = _in_notebook(file) if file.suffix == ".ipynb" else _in_file(file)
+    for code in sorted({one.code for one in found}):
+        places = [one for one in found if one.code == code]
+        what = _what(places) if code == _LAUNCHED else f"{_what(places)}; {need}"
+        yield Finding(str(file), places[0].line, code, what, places[0].cell)
 
 
 def _what(places: list[_Found]) -> str:
@@ -109,6 +118,26 @@ def _in_file(file: Path) -> list[_Found]:
     launches = list(_launches(without_comments(text) if instructions else text))
     lines = {launch.line for launch in launches}  # what they say of Apex is the launcher
     return sorted([*launches, *(one for one in found if one.code != _SPOKEN_OF or one.line not in lines)])
+
+
+def _in_notebook(file: Path) -> list[_Found]:
+    """What the cells tell a shell to do, in their order."""
+    content = read_if_there(file)
+    if not any(word.encode() in content for word in _WORDS):
+        return []
+    from amp_migrate.files.notebook import Notebook, NotebookError  # a tree without notebooks does not wait for it
+
+    try:
+        notebook = Notebook(content)
+    except NotebookError:
+        return []
+    lines = list(notebook.commands())
+    text = without_comments("\n".join(line if len(line) <= _LONGEST_LINE else "" for _, _, line in lines))
+    return [
+        dataclasses.replace(one, line=notebook.file_line(cell, number), cell=(cell.number, number))
+        for one in sorted([*_commands(text), *_launches(text)])
+        for cell, number, _ in [lines[one.line - 1]]
+    ]
 
 
 def _in_instructions(file: Path, text: str) -> list[_Found]:

@@ -7,12 +7,12 @@ then the cells can be told apart again, and the lines be put back.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from amp_migrate.files.syntax import parses
 from amp_migrate.line_matcher import LineMatcher
 
 _MARK = "__amp_migrate_cell_{}__"
@@ -22,6 +22,9 @@ _MASKS = re.compile(r"__amp_migrate_line_(\d+)__")
 _PYTHON_CELLS = ("%%time", "%%capture", "%%prun")  # others are in another language
 _MAGIC = re.compile(r"(?P<indent>[ \t]*)(?P<rest>(?:!|%%?\w|\?\??\w).*|[\w.]+\?\??\s*)")
 _ASSIGNED = re.compile(r"(?P<indent>[ \t]*[\w, ]+=[ \t]*)(?P<rest>(?:!|%\w).*)")
+_SHELL_CELL = re.compile(r"\s*%%(?:bash|sh|script|system|sx)\b|\s*%%!")
+# What goes before the command of a line.
+_COMMAND = re.compile(r"^[ \t]*(?:[\w, ]+=[ \t]*)?(?:!+|%(?=(?:pip|conda|mamba)\b)|%(?:sx|system)\b)")
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -94,17 +97,28 @@ class Notebook:
             count = cell.source.count("\n") + 1
             if line < first + count or cell is self.cells[-1]:
                 within = max(1, min(line - first + 1, count))
-                return Place(cell.number, within, self._file_line(cell, within))
+                return Place(cell.number, within, self.file_line(cell, within))
             first += count + 1  # the name between two cells
         return Place(1, 1, 1)
 
-    def _file_line(self, cell: Cell, line: int) -> int:
-        """The line of the file, where each line of the source has one of its own; else that of the cell's source."""
+    def file_line(self, cell: Cell, line: int) -> int:
+        """The line of the file, where each line of a cell's source has one of its own; else that of the source."""
         begin = self._text.count("\n", 0, cell.start) + 1
         elements = list(_values(self._text, cell.start)) if self._text[cell.start] == "[" else []
         if line <= len(elements):
             return self._text.count("\n", 0, elements[line - 1][1]) + 1
         return begin
+
+    def commands(self) -> Iterator[tuple[Cell, int, str]]:
+        """The lines that a shell is given: each with its cell and its line in that (from 1)."""
+        for cell in self.cells:
+            is_shell = _SHELL_CELL.match(cell.source) is not None
+            goes_on = False
+            for number, line in enumerate(cell.source.split("\n"), 1):
+                command = _COMMAND.sub("", line, count=1)
+                if is_shell or goes_on or command != line:
+                    yield cell, number, command
+                goes_on = line.endswith("\\") and (goes_on or command != line)
 
     # -- IPython's own lines ----------------------------------------------------------------------------
 
@@ -112,7 +126,7 @@ class Notebook:
         head = source.lstrip()
         if head.startswith("%%") and not head.startswith(_PYTHON_CELLS):
             return self._mask(source) + "\n" * source.count("\n")
-        if _parses(source):
+        if parses(source):
             return source
         done: list[str] = []
         lines = source.split("\n")
@@ -120,7 +134,7 @@ class Notebook:
             line = lines.pop(0)
             found = _MAGIC.fullmatch(line) or _ASSIGNED.fullmatch(line)
             indent = line[: len(line) - len(line.lstrip(" \t"))]
-            if found is not None and _parses("\n".join([*done, f"{indent}pass"])):
+            if found is not None and parses("\n".join([*done, f"{indent}pass"])):
                 hidden = [found["rest"]]
                 while hidden[-1].endswith("\\") and lines:
                     hidden.append(lines.pop(0))
@@ -171,14 +185,6 @@ class Notebook:
         opening = raw[1 : _after_space(raw, 1)]
         closing = raw[len(raw[:-1].rstrip(" \t\n\r")) : -1]
         return f"[{opening}{f',{opening}'.join(new) if opening else ', '.join(new)}{closing}]"
-
-
-def _parses(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 def _code_cells(text: str) -> Iterator[Cell]:

@@ -47,6 +47,15 @@ def parse(source: bytes) -> cst.Module:
     return module
 
 
+def problem_of(source: bytes) -> Finding | None:
+    """Why Python cannot parse a file; None where it can."""
+    try:
+        _check_syntax(source, _decode(source))
+    except Unparsable as error:
+        return error.finding
+    return None
+
+
 def _decode(source: bytes) -> str:
     try:
         encoding, _ = tokenize.detect_encoding(BytesIO(source).readline)

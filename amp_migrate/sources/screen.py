@@ -21,6 +21,15 @@ _FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
 HALF_MODEL = re.compile(rb"\.half\(\)|\bnetwork_to_half\b|\bFP16(?:Model|_Module)\b")
 NATIVE_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _NATIVE_AMP = re.compile(rb"\b(?:%s)\b" % "|".join(NATIVE_NAMES).encode())
+_TRAINING = re.compile(
+    rb"\.backward\s*\(|\.step\s*\(|\.fit\s*\(|\boptim|\bTrainer\b|\bTrainingArguments\b|\bapex\b|\b(?:%s)\b"
+    % "|".join(NATIVE_NAMES).encode()
+)
+
+
+def may_have_trained(source: bytes) -> bool:
+    """False for a file that certainly trains nothing: neither torch nor Apex is named, or no word of a training is."""
+    return (b"torch" in source or b"apex" in source) and _TRAINING.search(source) is not None
 
 
 def may_import_apex(source: bytes) -> bool:
