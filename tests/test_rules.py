@@ -6,13 +6,16 @@ import ast
 import re
 
 import pytest
+from click.testing import CliRunner
 
 from amp_migrate import Options, migrate_source
 from amp_migrate.check.proof import Breach
+from amp_migrate.cli import _commands
 from amp_migrate.engine import Outcome
 from amp_migrate.findings import Finding
 from amp_migrate.home import REPOSITORY
 from amp_migrate.proving import _finding
+from amp_migrate.report.formats import FORMATS
 from amp_migrate.report.text import finding_lines
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES, Case, Rule
@@ -124,8 +127,8 @@ def test_enabled_is_not_the_level():
     assert not any("AMP117" in one for one in both)
 
 
-def in_step(*lines: str) -> list[tuple[str, str, str]]:
-    """What is said of the end of a training step in native AMP: code, message and case."""
+def step(*lines: str) -> bytes:
+    """A training step in native AMP that ends with some lines."""
     body = "".join(f"    {line}\n" for line in lines)
     source = f"""\
 import torch
@@ -138,7 +141,12 @@ for x in torch.randn(3, 2, 4).cuda():
         loss = model(x).mean()
     scaler.scale(loss).backward()
 {body}"""
-    found = migrate_source(source.encode(), Options(api="torch.amp")).findings
+    return source.encode()
+
+
+def in_step(*lines: str) -> list[tuple[str, str, str]]:
+    """What is said of such a step: code, message and case."""
+    found = migrate_source(step(*lines), Options(api="torch.amp")).findings
     return [(one.code, one.message, one.case) for one in found]
 
 
@@ -188,3 +196,13 @@ def test_what_is_not_the_same_program_is_told_with_its_lines(before, after, said
     finding = _finding({}, Breach("not the same program", "train.py", "main", before, after, "with mixed precision on"))
     assert finding.message == f"not the same program: with mixed precision on: {said}"
     assert f"{REPOSITORY}/issues" in finding.what_to_do
+
+
+@pytest.mark.parametrize("format_", ["text", *FORMATS, "page"])
+def test_every_format_shows_the_words_of_the_case(format_, tmp_path):
+    script, page = tmp_path / "train.py", tmp_path / "page.html"
+    script.write_bytes(step("scaler.unscale_(optimizer)", "optimizer.step()", "scaler.update()"))
+    asked = {"text": [], "page": ["--report", str(page)]}.get(format_, ["--output-format", format_])
+    result = CliRunner().invoke(_commands, ["migrate", "--api", "torch.amp", *asked, str(script)])
+    shown = page.read_text() if format_ == "page" else result.output
+    assert "where they overflowed they are inf or NaN" in " ".join(shown.split())
