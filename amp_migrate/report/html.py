@@ -10,13 +10,13 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
-from amp_migrate import __version__
 from amp_migrate.findings import Finding
 from amp_migrate.report.diff import repository_of, repository_path
 from amp_migrate.report.document import CURVES_STYLE, document, prose
 from amp_migrate.report.file_section import Run, Section
 from amp_migrate.report.file_tree import Leaf, file_tree
 from amp_migrate.report.model import Report
+from amp_migrate.report.origin import Origin
 from amp_migrate.report.text import summary
 from amp_migrate.report.wording import severity
 from amp_migrate.result import Result, Status
@@ -38,7 +38,7 @@ _VERIFY = (
 )
 
 
-def render(report: Report, runs: Mapping[str, Sequence[Run]] | None = None) -> str:
+def render(report: Report, origin: Origin, runs: Mapping[str, Sequence[Run]] | None = None) -> str:
     """The totals, the findings by code, the tree of files, and a section for each file with something to say.
 
     `runs` has what `verify` found, by the path of the script.
@@ -55,7 +55,7 @@ def render(report: Report, runs: Mapping[str, Sequence[Run]] | None = None) -> s
     title = f"amp-migrate: {', '.join(sorted(repositories))}" if repositories else "amp-migrate"
     parts = [
         '<a class="skip" href="#files">To the files</a>',
-        f"<header>\n<h1>{escape(title)}</h1>\n{_totals(report, told)}\n</header>",
+        f"<header>\n<h1>{escape(title)}</h1>\n{origin.render()}\n{_totals(report, told)}\n</header>",
         _forms(report),
         _runs(runs, anchors),
         _codes(report, anchors),
@@ -65,7 +65,7 @@ def render(report: Report, runs: Mapping[str, Sequence[Run]] | None = None) -> s
         *sections,
         _beside(report.beside),
         "</main>\n</div>",
-        f"<footer>{'' if runs else _VERIFY}<p>amp-migrate {__version__}</p></footer>",
+        "" if runs else f"<footer>{_VERIFY}</footer>",
     ]
     style = CURVES_STYLE + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     return document(title, style, "\n".join(filter(None, parts)))

@@ -7,6 +7,7 @@ from html import escape
 from importlib.resources import files
 
 from amp_migrate.report.document import CURVES_STYLE, document
+from amp_migrate.report.origin import Origin
 from amp_migrate.verify.comparison import Comparison, Line, Section, Verdict
 from amp_migrate.verify.report.facts import failures, rows
 from amp_migrate.verify.report.plot import svgs
@@ -18,16 +19,15 @@ _HEADLINES: dict[Verdict, str] = {
 }
 
 
-def page(comparison: Comparison) -> str:
+def page(comparison: Comparison, origin: Origin) -> str:
     """A whole HTML document."""
     parts = [
-        _header(comparison),
+        _header(comparison, origin),
         _failures(comparison),
         _compared(comparison),
         _part("How they trained", _panels(comparison)),
         _verdicts(comparison),
         _notes(comparison),
-        _part("How to reproduce", _command(comparison)),
     ]
     title = f"{comparison.verdict}: {comparison.before.script} - amp-migrate verify"
     style = CURVES_STYLE + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
@@ -61,12 +61,12 @@ def _command(comparison: Comparison) -> str:
     return f"<pre>{escape(comparison.command)}</pre>" if comparison.command else ""
 
 
-def _header(comparison: Comparison) -> str:
+def _header(comparison: Comparison, origin: Origin) -> str:
     return (
         f'<header class="{_class(comparison.verdict)}">\n'
-        '<p class="tool">amp-migrate verify</p>\n'
         f"<h1>{_HEADLINES[comparison.verdict]}</h1>\n"
         f"<p>{escape(comparison.reason)}</p>\n"
+        f"{origin.render()}\n"
         "</header>"
     )
 
