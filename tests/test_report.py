@@ -293,7 +293,7 @@ def test_page_links_findings_to_the_lines_that_it_shows(project):
     assert re.search(r'<td data-n="18" id="scripts/body_clip_inside.py:18" class="found">.*?clip_grad_norm_', page)
     # What is left alone has no change: the lines around the finding are shown instead.
     left = page.split('id="left.py"')[1].split("</details></div>")[0]
-    (finding,) = re.findall(r'<td data-n="\d+" class=found>(.*?)</td>', left)
+    (finding,) = re.findall(r'<span data-n="\d+" class=found>(.*?)</span><', left)
     assert "closure" in finding
 
 
@@ -356,7 +356,7 @@ def test_tiles_of_a_page_count_every_file_once(project):
     assert tiles.pop("all") == sum(tiles.values()) == 5
     for name, count in tiles.items():
         assert len(re.findall(rf'<details class="file {name}[ "]', page)) == count
-        assert f"body:has(#show-{name}:checked)" in page
+        assert f"fieldset:has(#show-{name}:checked)" in page
 
 
 @pytest.mark.parametrize("source", ["x = 1\nprint('é')\n", 'a = """\nb\n"""\n', "def f(:\n", "\t\x0c'\n", ""])

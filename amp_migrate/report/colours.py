@@ -7,7 +7,7 @@ import keyword
 import tokenize
 from html import escape
 
-_CLASSES = {tokenize.COMMENT: "c", tokenize.STRING: "s", tokenize.NUMBER: "n"}
+_CLASSES = {tokenize.COMMENT: "c", tokenize.STRING: "s"}
 
 
 def coloured_lines(source: str) -> list[str]:

@@ -53,18 +53,20 @@ def render(report: Report, origin: Origin, runs: Mapping[str, Sequence[Run]] | N
     ]
     repositories = {repository_of(Path(os.path.realpath(result.path))).name for result in report.results}
     title = f"amp-migrate: {', '.join(sorted(repositories))}" if repositories else "amp-migrate"
+    first, *_ = summary(report)
     parts = [
         '<a class="skip" href="#files">To the files</a>',
-        f"<header>\n<h1>{escape(title)}</h1>\n{origin.render()}\n{_totals(report, told)}\n</header>",
+        f"<header>\n<h1>{escape(title)}</h1>\n{origin.render()}\n<p>{escape(first)}</p>\n</header>\n<main>",
+        _totals(report, told),
         _forms(report),
         _runs(runs, anchors),
         _codes(report, anchors),
         '<div class="columns">',
         f'<nav aria-label="Files"><h2>Files</h2>{file_tree(report.results, leaves)}</nav>',
-        '<main id="files">',
+        '<div id="files">',
         *sections,
         _beside(report.beside),
-        "</main>\n</div>",
+        "</div>\n</div>\n</main>",
         "" if runs else f"<footer>{_VERIFY}</footer>",
     ]
     style = CURVES_STYLE + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
@@ -87,7 +89,6 @@ def _classes(result: Result) -> str:
 
 def _totals(report: Report, told: list[Result]) -> str:
     """How many files came to what, each counted once; each number shows its files and no others."""
-    first, *_ = summary(report)
     counts = report.files()
     looks = sum("look" in _classes(result).split() for result in told)
     tiles = [_tile("all", len(report.results), "files", checked=True)]
@@ -95,7 +96,7 @@ def _totals(report: Report, told: list[Result]) -> str:
     tiles += [_tile("look", looks, "to look at")] if looks else []
     ignored = f"<p>{report.ignored} findings are ignored, as asked.</p>" if report.ignored else ""
     legend = "<legend>Show the files that are</legend>"
-    return f"<p>{escape(first)}</p>\n<fieldset>{legend}{''.join(tiles)}</fieldset>\n{ignored}"
+    return f"<fieldset>{legend}{''.join(tiles)}</fieldset>\n{ignored}"
 
 
 def _tile(name: str, count: int, words: str, *, checked: bool = False) -> str:
@@ -124,7 +125,8 @@ def _forms(report: Report) -> str:
         "<section><h2>What was found</h2>"
         "<p>Every use that was found is migrated, or left alone for a reason that is said at its file, or could not be "
         "processed and needs a hand.</p>"
-        f'<div class="wide"><table class="forms"><thead><tr><td></td>{head}<th scope="col">found</th></tr>'
+        '<div class="wide" tabindex="0" role="region" aria-label="What was found">'
+        f'<table class="forms"><thead><tr><td></td>{head}<th scope="col">found</th></tr>'
         f"<tr><td></td>{columns}</tr></thead><tbody>{''.join(rows)}</tbody>"
         f'<tfoot><tr><th scope="row">all</th>{foot}<td>{sums.total():,}</td></tr></tfoot></table></div></section>'
     )
