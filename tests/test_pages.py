@@ -22,7 +22,7 @@ from tests.test_verify_report import KINDS, comparison
 
 pytest.importorskip("matplotlib")
 
-_VOID = {"meta", "br", "input", "img"}
+_VOID = {"meta", "br", "input", "img", "wbr"}
 _INTERACTIVE = {"a", "button", "input", "select", "textarea", "label", "details"}
 _NAMES = {"aria-label", "aria-labelledby", "title", "alt"}
 Attributes = dict[str, str]

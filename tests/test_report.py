@@ -250,7 +250,7 @@ class _Page(HTMLParser):
         self.links += [values["href"].removeprefix("#")] if "href" in values else []
         self.ids += [values["id"]] if "id" in values else []
         self.headings += [int(tag[1])] if re.fullmatch(r"h\d", tag) else []
-        if tag not in ("meta", "br", "input"):
+        if tag not in ("meta", "br", "input", "wbr"):
             self.stack.append(tag)
 
     def handle_endtag(self, tag):
@@ -345,7 +345,17 @@ def test_the_tree_of_a_page_joins_folders_that_hold_one_thing():
     page = html.render(Report(tuple(Result(path, b"a\n", b"b\n", "migrated", form="AMP010") for path in paths)), ORIGIN)
     tree = page.split("<nav")[1].split("</nav>")[0]
     assert "<summary>a/b/c/ <small>2</small>" in tree
-    assert "</i>d/e/one.py</a>" in tree
+    assert "</i>d/<wbr>e/<wbr>one.py</a>" in tree
+    assert '<li data-has="migrated"><details' in tree
+
+
+def test_a_folder_of_the_tree_says_what_is_in_it_and_is_asked_by_the_filters():
+    """In words, for the style sheet: to look for them in a tree of thousands of files takes browsers seconds."""
+    loud = Result("a/b/left.py", b"a\n", b"a\n", "left", (Finding("a/b/left.py", 1, "AMP913", "a closure"),))
+    page = html.render(Report((loud, Result("a/quiet.py", b"", b"", "untouched"))), ORIGIN)
+    assert '<li data-has="left look untouched"><details open><summary>a/ <small>1</small>' in page
+    assert "[data-has~=left]" in page
+    assert "body:has" not in page
 
 
 def test_tiles_of_a_page_count_every_file_once(project):

@@ -79,4 +79,5 @@ def _folder(name: str, folder: _Folder, *, folded: bool) -> str:
 
 def _file(name: str, leaf: Leaf) -> str:
     mark = f'<i role="img" title="{leaf.status}" aria-label="{leaf.status}"></i>'
-    return f'<li class="{leaf.classes}"><a href="#{leaf.anchor}">{mark}{escape(name)}</a></li>'
+    words = escape(name).replace("/", "/<wbr>")  # breaks at folders, where it has to
+    return f'<li class="{leaf.classes}"><a href="#{leaf.anchor}">{mark}{words}</a></li>'

@@ -91,7 +91,7 @@ def _totals(report: Report, told: list[Result]) -> str:
     """How many files came to what, each counted once; each number shows its files and no others."""
     counts = report.files()
     looks = sum("look" in _classes(result).split() for result in told)
-    tiles = [_tile("all", len(report.results), "files", checked=True)]
+    tiles = [_tile("all", len(report.results), "file" if len(report.results) == 1 else "files", checked=True)]
     tiles += [_tile(status, counts[status], STATUS[status]) for status in STATUS if counts[status]]
     tiles += [_tile("look", looks, "to look at")] if looks else []
     ignored = f"<p>{report.ignored} findings are ignored, as asked.</p>" if report.ignored else ""
