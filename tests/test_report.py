@@ -22,12 +22,14 @@ from amp_migrate.report import github, html, markdown, rdjson, sarif
 from amp_migrate.report.colours import coloured_lines
 from amp_migrate.report.hunks import Hunk, hunks
 from amp_migrate.report.model import Report
+from amp_migrate.report.origin import Origin
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.selection import TITLES
 from tests.fixture import ROOT
 
 SCHEMA = json.loads((ROOT.parent / "docs" / "report.schema.json").read_text())
+ORIGIN = Origin("amp-migrate . --report page.html", "1f0c2d", "2026-01-02T03:04:05+00:00")
 FIXTURES = ["accumulation_window", "body_clip_inside", "bce_sigmoid"]
 
 
@@ -324,7 +326,7 @@ class _Page(HTMLParser):
         self.links += [values["href"].removeprefix("#")] if "href" in values else []
         self.ids += [values["id"]] if "id" in values else []
         self.headings += [int(tag[1])] if re.fullmatch(r"h\d", tag) else []
-        if tag not in ("meta", "br", "input"):
+        if tag not in ("meta", "br", "input", "wbr"):
             self.stack.append(tag)
 
     def handle_endtag(self, tag):
@@ -367,13 +369,13 @@ def test_page_links_findings_to_the_lines_that_it_shows(project):
     assert re.search(r'<td data-n="18" id="scripts/body_clip_inside.py:18" class="found">.*?clip_grad_norm_', page)
     # What is left alone has no change: the lines around the finding are shown instead.
     left = page.split('id="left.py"')[1].split("</details></div>")[0]
-    (finding,) = re.findall(r'<td data-n="\d+" class=found>(.*?)</td>', left)
+    (finding,) = re.findall(r'<span data-n="\d+" class=found>(.*?)</span><', left)
     assert "closure" in finding
 
 
 def test_page_shows_both_sides_of_every_change():
     before, after = b"a = '<b>'\nb = 1\nc = 3\n", b"a = '<b>'\nb = 2  # new\nb2 = 4\nc = 3\n"
-    page = html.render(Report((Result("a.py", before, after, "migrated", form="AMP010"),)))
+    page = html.render(Report((Result("a.py", before, after, "migrated", form="AMP010"),)), ORIGIN)
     (stretch,) = re.findall(r'<tbody class="replace">(.*?)</tbody>', page)
     rows = [re.findall(r"<td(.*?)>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", stretch)]
     assert [[(number, re.sub("<.*?>", "", text)) for number, text in row] for row in rows] == [
@@ -386,7 +388,7 @@ def test_page_shows_both_sides_of_every_change():
 
 def test_page_keeps_lines_beside_each_other_that_are_indented_further():
     before, after = b"a()\nb()\nc()\n", b"with x:\n    a()\n    b()\nd()\n"
-    page = html.render(Report((Result("a.py", before, after, "migrated", form="AMP010"),)))
+    page = html.render(Report((Result("a.py", before, after, "migrated", form="AMP010"),)), ORIGIN)
     rows = re.findall("<tr>(.*?)</tr>", page.split('<table class="diff">')[1])
     cells = [[re.sub("<.*?>", "", cell) for cell in re.findall("<td.*?>(.*?)</td>", row)] for row in rows]
     assert [row for row in cells if len(row) == 2 and any(row)] == [
@@ -400,7 +402,7 @@ def test_page_keeps_lines_beside_each_other_that_are_indented_further():
 def test_page_of_a_thousand_files():
     results = [Result(f"pkg{n % 20}/mod{n}.py", b"a\n", b"b\n", "migrated", form="AMP010") for n in range(1000)]
     quiet = [Result(f"pkg/quiet{n}.py", b"", b"", "untouched") for n in range(5000)]
-    page = html.render(Report((*results, *quiet)))
+    page = html.render(Report((*results, *quiet)), ORIGIN)
     assert page.count('<details class="file migrated">') == 1000  # folded: the names fit on a few screens
     assert "5000 with nothing to do" in page
     assert len(page) < 2_000_000
@@ -408,7 +410,7 @@ def test_page_of_a_thousand_files():
 
 def test_page_with_names_that_are_no_text(tmp_path):
     name = os.fsdecode(b"b\xff\n<i>.py")
-    page = html.render(Report((Result(name, b"a\n", b"b\n", "migrated", form="AMP010"),)))
+    page = html.render(Report((Result(name, b"a\n", b"b\n", "migrated", form="AMP010"),)), ORIGIN)
     (tmp_path / "page.html").write_text(page, encoding="utf-8", errors="replace")
     assert 'href="#b%FF%0A%3Ci%3E.py"' in page
     assert "<i>.py" not in page
@@ -416,10 +418,20 @@ def test_page_with_names_that_are_no_text(tmp_path):
 
 def test_the_tree_of_a_page_joins_folders_that_hold_one_thing():
     paths = ("a/b/c/train.py", "a/b/c/eval.py", "d/e/one.py")
-    page = html.render(Report(tuple(Result(path, b"a\n", b"b\n", "migrated", form="AMP010") for path in paths)))
+    page = html.render(Report(tuple(Result(path, b"a\n", b"b\n", "migrated", form="AMP010") for path in paths)), ORIGIN)
     tree = page.split("<nav")[1].split("</nav>")[0]
     assert "<summary>a/b/c/ <small>2</small>" in tree
-    assert "</i>d/e/one.py</a>" in tree
+    assert "</i>d/<wbr>e/<wbr>one.py</a>" in tree
+    assert '<li data-has="migrated"><details' in tree
+
+
+def test_a_folder_of_the_tree_says_what_is_in_it_and_is_asked_by_the_filters():
+    """In words, for the style sheet: to look for them in a tree of thousands of files takes browsers seconds."""
+    loud = Result("a/b/left.py", b"a\n", b"a\n", "left", (Finding("a/b/left.py", 1, "AMP913", "a closure"),))
+    page = html.render(Report((loud, Result("a/quiet.py", b"", b"", "untouched"))), ORIGIN)
+    assert '<li data-has="left look untouched"><details open><summary>a/ <small>1</small>' in page
+    assert "[data-has~=left]" in page
+    assert "body:has" not in page
 
 
 def test_tiles_of_a_page_count_every_file_once(project):
@@ -430,7 +442,7 @@ def test_tiles_of_a_page_count_every_file_once(project):
     assert tiles.pop("all") == sum(tiles.values()) == 5
     for name, count in tiles.items():
         assert len(re.findall(rf'<details class="file {name}[ "]', page)) == count
-        assert f"body:has(#show-{name}:checked)" in page
+        assert f"fieldset:has(#show-{name}:checked)" in page
 
 
 @pytest.mark.parametrize("source", ["x = 1\nprint('é')\n", 'a = """\nb\n"""\n', "def f(:\n", "\t\x0c'\n", ""])

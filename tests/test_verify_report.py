@@ -14,6 +14,7 @@ import click
 import pytest
 
 from amp_migrate.report.document import CURVES_STYLE
+from amp_migrate.report.origin import Origin
 from amp_migrate.verify.comparison import Comparison, Line, Section, Side
 from amp_migrate.verify.record import Backward, Failure, Record, Scaler, Step
 from amp_migrate.verify.report import facts, html, plot, series, text
@@ -24,6 +25,7 @@ matplotlib = pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.filterwarnings("error")  # matplotlib warns of what it cannot draw
 
 GAN = ((0,), (1,))
+ORIGIN = Origin("amp-migrate verify train.py", "1f0c2d", "2026-01-02T03:04:05+00:00")
 
 
 def record(
@@ -214,7 +216,7 @@ def svgs(kind: str) -> list[str]:
 
 @functools.cache
 def page(kind: str) -> str:
-    return html.page(comparison(kind))
+    return html.page(comparison(kind), ORIGIN)
 
 
 def svg_text(kind: str) -> str:
@@ -337,7 +339,7 @@ def test_page_says_everything(kind: str):
     compared = comparison(kind)
     said = _Page(page(kind)).text
     assert compared.reason in said
-    assert compared.command in said
+    assert all(part in said for part in (ORIGIN.version, ORIGIN.command, ORIGIN.commit, ORIGIN.time))
     for line in compared.lines():
         assert all(part in said for part in (line.check, line.status, line.number, line.threshold, line.text))
     assert all(note in said for note in compared.notes)
@@ -359,21 +361,22 @@ def test_page_escapes_what_comes_from_outside():
             (Section(evil, (Line(evil, "note", evil, evil, evil),)),),
             {"original": trained, "migrated": failed, evil: failed},
             (evil,),
-        )
+        ),
+        Origin(evil, evil, evil),
     )
     assert "script" not in _Page(content).tags
     assert "&lt;script&gt;" in content
 
 
 def test_page_of_no_run():
-    said = _Page(html.page(dataclasses.replace(comparison("same"), runs={}))).text
+    said = _Page(html.page(dataclasses.replace(comparison("same"), runs={}), ORIGIN)).text
     assert "not run" in said
     assert "How they trained" not in said
 
 
 def test_page_without_matplotlib(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    content = html.page(comparison("same"))
+    content = html.page(comparison("same"), ORIGIN)
     assert "<svg" not in content
     assert "needs matplotlib" in content
 

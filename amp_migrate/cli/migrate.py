@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -28,6 +28,9 @@ from amp_migrate.report.terminal import BOLD, GREEN, Look, look_of
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
 from amp_migrate.selection import Selection, wrong_with
+
+if TYPE_CHECKING:
+    from amp_migrate.report.origin import Origin
 
 # `amp-migrate --help` is the help of this command.
 _OTHER_COMMANDS = """\b
@@ -172,6 +175,7 @@ def migrate(
     )
     _check_existence(named)
     touched = _touched(since, named)
+    origin = _origin(paths) if report is not None else None
     progress = Bar() if not quiet and _draws() else Progress()
     results: list[Result] = []
     try:
@@ -187,8 +191,8 @@ def migrate(
             results = [*from_stdin, *_written(files)]
         beside = _beside(named, results, options, touched)
         told = Report(tuple(results), tuple(beside), written=write, spelled=spelled(results, options))
-        if report is not None:
-            _write_page(report, told)
+        if report is not None and origin is not None:
+            _write_page(report, told, origin)
         if output_format != "text":
             # Names that are no UTF-8 (their bytes are surrogates here) would end in what no program reads.
             click.echo(rendered(told, output_format).encode("utf-8", "backslashreplace"), nl=False)
@@ -253,14 +257,21 @@ def _written(results: Iterable[Result]) -> list[Result]:
     return written(results)
 
 
-def _write_page(page: Path, report: Report) -> None:
+def _origin(paths: Iterable[str]) -> Origin:
+    """Before anything is written: the page names the commit that was looked at."""
+    from amp_migrate.report.origin import origin_of
+
+    return origin_of(map(Path, paths))
+
+
+def _write_page(page: Path, report: Report, origin: Origin) -> None:
     """With the curves of the runs whose results lie beside it."""
     from amp_migrate.report import html
     from amp_migrate.verify.report.earlier import runs_beside
 
     runs, problems = runs_beside(page, report.results)
     _echo(problems)
-    page.write_text(html.render(report, runs), encoding="utf-8", errors="replace")
+    page.write_text(html.render(report, origin, runs), encoding="utf-8", errors="replace")
 
 
 def _exit_code(results: list[Result], *, check: bool) -> int:
@@ -340,7 +351,8 @@ def _touched(since: str | None, named: list[Path]) -> set[str] | None:
     """The files that were changed since a revision; None where nobody asked."""
     if since is None:
         return None
-    from amp_migrate.files.since import GitError, changed_since
+    from amp_migrate.files.git import GitError
+    from amp_migrate.files.since import changed_since
 
     folders = {path if os.path.isdir(path) else path.parent for path in named}
     try:

@@ -23,6 +23,7 @@ from amp_migrate.selection import Selection
 from amp_migrate.verify.errors import NotComparableError, NoTorchError
 
 if TYPE_CHECKING:
+    from amp_migrate.report.origin import Origin
     from amp_migrate.verify.comparison import Comparison
     from amp_migrate.verify.programs import Program
 
@@ -85,6 +86,7 @@ def verify(
     Exit codes: 0 they train the same, 1 they do not, 2 they could not be run or compared.
     """
     # Here, so that migrating does not pay for it at every start.
+    from amp_migrate.report.origin import origin_of
     from amp_migrate.verify.pool import Pool
     from amp_migrate.verify.runner import Settings
     from amp_migrate.verify.session import verify as compare
@@ -103,6 +105,7 @@ def verify(
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
             signal.signal(number, signal.default_int_handler)  # ends the runs in order, as Ctrl-C does
     settings = Settings(steps, seed, time_limit, resume_args)
+    origin = origin_of(filter(None, (before, after) if before else (script,)))
     outputs = Path(tempfile.mkdtemp(prefix="amp-migrate-output-"))
     comparison = None
     try:
@@ -121,8 +124,8 @@ def verify(
     finally:
         if comparison is None:
             shutil.rmtree(outputs)
-    comparison = dataclasses.replace(comparison, command=shlex.join(["amp-migrate", *sys.argv[1:]]))
-    _report(comparison, json_file, html_file, plot_file)
+    comparison = dataclasses.replace(comparison, command=origin.command)
+    _report(comparison, origin, json_file, html_file, plot_file)
     sys.exit(comparison.exit_code)
 
 
@@ -195,7 +198,9 @@ class _Progress:
             click.echo(f"\r\033[K{text}", nl=False, err=True)
 
 
-def _report(comparison: Comparison, json_file: Path | None, html_file: Path | None, plot_file: Path | None) -> None:
+def _report(
+    comparison: Comparison, origin: Origin, json_file: Path | None, html_file: Path | None, plot_file: Path | None
+) -> None:
     from amp_migrate.verify.report import html, plot, text
 
     for line in text.lines(comparison, colour=sys.stdout.isatty()):
@@ -203,6 +208,6 @@ def _report(comparison: Comparison, json_file: Path | None, html_file: Path | No
     if json_file is not None:
         json_file.write_text(json.dumps(comparison.as_json(), indent=1), encoding="utf-8")
     if html_file is not None:
-        html_file.write_text(html.page(comparison), encoding="utf-8", errors="xmlcharrefreplace")
+        html_file.write_text(html.page(comparison, origin), encoding="utf-8", errors="xmlcharrefreplace")
     if plot_file is not None:
         plot.draw(comparison, plot_file)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-
-class GitError(Exception):
-    """Git cannot tell; the message is its own."""
+from amp_migrate.files.git import GitError, git
 
 
 class Since:
@@ -19,24 +16,24 @@ class Since:
     """
 
     def __init__(self, revision: str, folder: Path) -> None:
-        self.root = Path(_git(folder, "rev-parse", "--show-toplevel").decode(errors="surrogateescape").rstrip("\n"))
+        self.root = Path(git(folder, "rev-parse", "--show-toplevel").decode(errors="surrogateescape").rstrip("\n"))
         named = f"{revision}^{{commit}}"
-        commit = _git(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options", named).decode().strip()
+        commit = git(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options", named).decode().strip()
         with contextlib.suppress(GitError):  # no common history, in a shallow clone say: the two trees are compared
-            commit = _git(self.root, "merge-base", commit, "HEAD").decode().strip()
+            commit = git(self.root, "merge-base", commit, "HEAD").decode().strip()
         self.commit = commit
 
     def names(self) -> set[str]:
         """The files that were changed, added or deleted, by their paths in the repository. Raises GitError."""
-        changed = _git(self.root, "diff", "--name-only", "--no-renames", "-z", self.commit, "--")
-        added = _git(self.root, "ls-files", "--others", "--exclude-standard", "-z")
+        changed = git(self.root, "diff", "--name-only", "--no-renames", "-z", self.commit, "--")
+        added = git(self.root, "ls-files", "--others", "--exclude-standard", "-z")
         return {os.fsdecode(name) for name in (changed + added).split(b"\0") if name}
 
     def before(self, names: Iterable[str]) -> dict[str, bytes]:
         """The contents of some files at the revision; those that it did not have are left out. Raises GitError."""
         wanted = [name for name in names if "\n" not in name]  # git asks for a line each
         asked = b"".join(b"%s:%s\n" % (self.commit.encode(), os.fsencode(name)) for name in wanted)
-        answer = _git(self.root, "cat-file", "--batch", given=asked)
+        answer = git(self.root, "cat-file", "--batch", given=asked)
         found: dict[str, bytes] = {}
         for name in wanted:
             head, _, answer = answer.partition(b"\n")
@@ -55,15 +52,3 @@ def changed_since(revision: str, folder: Path) -> set[str]:
     """
     since = Since(revision, folder)
     return {os.path.realpath(since.root / name) for name in since.names()}
-
-
-def _git(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
-    try:
-        return subprocess.run(
-            ["git", "-C", str(folder), *arguments], input=given, capture_output=True, check=True
-        ).stdout
-    except OSError as error:
-        raise GitError(f"git does not run: {error}") from None
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip()
-        raise GitError(said or f"git {arguments[0]} failed: there is no such revision") from None

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from amp_migrate.files.discover import find_files
+from amp_migrate.files.git import GitError
 from amp_migrate.files.neighbours import local_modules
 from amp_migrate.files.read import read_if_there, read_regular
-from amp_migrate.files.since import GitError, Since
+from amp_migrate.files.since import Since
 
 _SUFFIXES = (".py", ".ipynb")
 

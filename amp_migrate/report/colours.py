@@ -8,11 +8,10 @@ import tokenize
 from collections.abc import Callable
 from html import escape
 
-from amp_migrate.report.terminal import CYAN, GREEN, GREY, MAGENTA, Look
+from amp_migrate.report.terminal import GREEN, GREY, MAGENTA, Look
 
-_CLASSES = {tokenize.COMMENT: "c", tokenize.STRING: "s", tokenize.NUMBER: "n"}
-
-_STYLES = {"k": MAGENTA, "c": GREY, "s": GREEN, "n": CYAN}
+_CLASSES = {tokenize.COMMENT: "c", tokenize.STRING: "s"}
+_STYLES = {"k": MAGENTA, "c": GREY, "s": GREEN}
 
 
 def coloured_lines(source: str) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from html import escape
 from importlib.resources import files
 
-# How the figures and verdicts of `verify` look, on each of the two pages that show them.
+# What the two pages share: how they came about, the figures and verdicts of `verify`.
 CURVES_STYLE = files(__package__).joinpath("curves.css").read_text(encoding="utf-8")
 
 # The policy makes the browser refuse whatever an escape that was forgotten might let in.

@@ -104,14 +104,14 @@ class Section:
         opened = " open" if degree != "note" else ""
         cell, line = finding.cell or (None, finding.line)
         where = f"cell {cell}, line {line}" if cell is not None else f"line {line}"
-        around = ""
+        place, around = f"<span>{where}</span>", ""
         if cell in self._tables and self._tables[cell].shows(line):
-            where = f'<a href="#{line_id(self._within(cell), line)}">{where}</a>'
+            place = f'<a href="#{line_id(self._within(cell), line)}">{where}</a>'
         else:
             source = next((part.before for part in self._parts if part.cell == cell), "")
             around = excerpt(source, line) if source else ""
         return (
-            f'<li class="{degree}"><details{opened}><summary><b>{finding.code}</b> {where}: '
+            f'<li class="{degree}">{place}<details{opened}><summary><b>{finding.code}</b> '
             f"{prose(finding.message)}</summary><p>{prose(finding.why)}</p><p>To do: {prose(finding.what_to_do)}</p>"
             f"</details>{around}</li>"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -27,9 +27,15 @@ class _Folder:
         self.files: dict[str, Leaf] = {}
         self.quiet = 0
 
-    def count(self) -> int:
+    def leaves(self) -> Iterator[Leaf]:
         """The files below it that have something to say."""
-        return len(self.files) + sum(folder.count() for folder in self.folders.values())
+        yield from self.files.values()
+        for folder in self.folders.values():
+            yield from folder.leaves()
+
+    def is_quiet(self) -> bool:
+        """True where a file below it has nothing to say."""
+        return bool(self.quiet) or any(folder.is_quiet() for folder in self.folders.values())
 
 
 def file_tree(results: Iterable[Result], leaves: Mapping[str, Leaf]) -> str:
@@ -51,7 +57,7 @@ def _list(folder: _Folder, *, folded: bool) -> str:
     rows = [_folder(name, inner, folded=folded) for name, inner in sorted(folder.folders.items())]
     rows += [_file(name, leaf) for name, leaf in sorted(folder.files.items())]
     if folder.quiet:
-        rows.append(f'<li class="quiet">{folder.quiet} with nothing to do</li>')
+        rows.append(f'<li class="quiet untouched">{folder.quiet} with nothing to do</li>')
     return f"<ul>{''.join(rows)}</ul>"
 
 
@@ -63,12 +69,15 @@ def _folder(name: str, folder: _Folder, *, folded: bool) -> str:
     if not folder.folders and len(folder.files) == 1 and not folder.quiet:
         ((inner, leaf),) = folder.files.items()
         return _file(f"{name}/{inner}", leaf)
-    told = folder.count()
+    told = list(folder.leaves())
+    classes = {one for leaf in told for one in leaf.classes.split()} | ({"untouched"} if folder.is_quiet() else set())
     inside = _list(folder, folded=folded)
-    head = f"<summary>{escape(name)}/ <small>{told or ''}</small></summary>"
-    return f'<li class="folder"><details{" open" if told and not folded else ""}>{head}{inside}</details></li>'
+    head = f"<summary>{escape(name)}/ <small>{len(told) or ''}</small></summary>"
+    opened = " open" if told and not folded else ""
+    return f'<li data-has="{" ".join(sorted(classes))}"><details{opened}>{head}{inside}</details></li>'
 
 
 def _file(name: str, leaf: Leaf) -> str:
     mark = f'<i role="img" title="{leaf.status}" aria-label="{leaf.status}"></i>'
-    return f'<li class="{leaf.classes}"><a href="#{leaf.anchor}">{mark}{escape(name)}</a></li>'
+    words = escape(name).replace("/", "/<wbr>")  # breaks at folders, where it has to
+    return f'<li class="{leaf.classes}"><a href="#{leaf.anchor}">{mark}{words}</a></li>'

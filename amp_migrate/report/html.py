@@ -10,13 +10,13 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
-from amp_migrate import __version__
 from amp_migrate.findings import Finding
 from amp_migrate.report.diff import repository_of, repository_path
 from amp_migrate.report.document import CURVES_STYLE, document, prose
 from amp_migrate.report.file_section import Run, Section
 from amp_migrate.report.file_tree import Leaf, file_tree
 from amp_migrate.report.model import Report
+from amp_migrate.report.origin import Origin
 from amp_migrate.report.text import summary
 from amp_migrate.report.wording import severity
 from amp_migrate.result import Result, Status
@@ -38,7 +38,7 @@ _VERIFY = (
 )
 
 
-def render(report: Report, runs: Mapping[str, Sequence[Run]] | None = None) -> str:
+def render(report: Report, origin: Origin, runs: Mapping[str, Sequence[Run]] | None = None) -> str:
     """The totals, the findings by code, the tree of files, and a section for each file with something to say.
 
     `runs` has what `verify` found, by the path of the script.
@@ -53,19 +53,21 @@ def render(report: Report, runs: Mapping[str, Sequence[Run]] | None = None) -> s
     ]
     repositories = {repository_of(Path(os.path.realpath(result.path))).name for result in report.results}
     title = f"amp-migrate: {', '.join(sorted(repositories))}" if repositories else "amp-migrate"
+    first, *_ = summary(report)
     parts = [
         '<a class="skip" href="#files">To the files</a>',
-        f"<header>\n<h1>{escape(title)}</h1>\n{_totals(report, told)}\n</header>",
+        f"<header>\n<h1>{escape(title)}</h1>\n{origin.render()}\n<p>{escape(first)}</p>\n</header>\n<main>",
+        _totals(report, told),
         _forms(report),
         _runs(runs, anchors),
         _codes(report, anchors),
         '<div class="columns">',
         f'<nav aria-label="Files"><h2>Files</h2>{file_tree(report.results, leaves)}</nav>',
-        '<main id="files">',
+        '<div id="files">',
         *sections,
         _beside(report.beside),
-        "</main>\n</div>",
-        f"<footer>{'' if runs else _VERIFY}<p>amp-migrate {__version__}</p></footer>",
+        "</div>\n</div>\n</main>",
+        "" if runs else f"<footer>{_VERIFY}</footer>",
     ]
     style = CURVES_STYLE + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     return document(title, style, "\n".join(filter(None, parts)))
@@ -87,15 +89,14 @@ def _classes(result: Result) -> str:
 
 def _totals(report: Report, told: list[Result]) -> str:
     """How many files came to what, each counted once; each number shows its files and no others."""
-    first, *_ = summary(report)
     counts = report.files()
     looks = sum("look" in _classes(result).split() for result in told)
-    tiles = [_tile("all", len(report.results), "files", checked=True)]
+    tiles = [_tile("all", len(report.results), "file" if len(report.results) == 1 else "files", checked=True)]
     tiles += [_tile(status, counts[status], STATUS[status]) for status in STATUS if counts[status]]
     tiles += [_tile("look", looks, "to look at")] if looks else []
     ignored = f"<p>{report.ignored} findings are ignored, as asked.</p>" if report.ignored else ""
     legend = "<legend>Show the files that are</legend>"
-    return f"<p>{escape(first)}</p>\n<fieldset>{legend}{''.join(tiles)}</fieldset>\n{ignored}"
+    return f"<fieldset>{legend}{''.join(tiles)}</fieldset>\n{ignored}"
 
 
 def _tile(name: str, count: int, words: str, *, checked: bool = False) -> str:
@@ -124,7 +125,8 @@ def _forms(report: Report) -> str:
         "<section><h2>What was found</h2>"
         "<p>Every use that was found is migrated, or left alone for a reason that is said at its file, or could not be "
         "processed and needs a hand.</p>"
-        f'<div class="wide"><table class="forms"><thead><tr><td></td>{head}<th scope="col">found</th></tr>'
+        '<div class="wide" tabindex="0" role="region" aria-label="What was found">'
+        f'<table class="forms"><thead><tr><td></td>{head}<th scope="col">found</th></tr>'
         f"<tr><td></td>{columns}</tr></thead><tbody>{''.join(rows)}</tbody>"
         f'<tfoot><tr><th scope="row">all</th>{foot}<td>{sums.total():,}</td></tr></tfoot></table></div></section>'
     )

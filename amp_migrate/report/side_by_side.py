@@ -77,7 +77,7 @@ def excerpt(source: str, line: int) -> str:
     lines = coloured_lines(source)
     first, last = max(0, line - 1 - _AROUND), min(len(lines), line + _AROUND)
     rows = (
-        f'<tr><td data-n="{index + 1}"{" class=found" if index + 1 == line else ""}>{lines[index]}</td></tr>'
+        f'<span data-n="{index + 1}"{" class=found" if index + 1 == line else ""}>{lines[index]}</span>'
         for index in range(first, last)
     )
-    return f'<table class="diff excerpt"><tbody>{"".join(rows)}</tbody></table>'
+    return f'<pre class="excerpt">{"".join(rows)}</pre>'

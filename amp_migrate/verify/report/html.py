@@ -7,6 +7,7 @@ from html import escape
 from importlib.resources import files
 
 from amp_migrate.report.document import CURVES_STYLE, document
+from amp_migrate.report.origin import Origin
 from amp_migrate.verify.comparison import Comparison, Line, Section, Verdict
 from amp_migrate.verify.report.facts import failures, rows
 from amp_migrate.verify.report.plot import svgs
@@ -18,16 +19,17 @@ _HEADLINES: dict[Verdict, str] = {
 }
 
 
-def page(comparison: Comparison) -> str:
+def page(comparison: Comparison, origin: Origin) -> str:
     """A whole HTML document."""
     parts = [
-        _header(comparison),
+        _header(comparison, origin),
+        "<main>",
         _failures(comparison),
-        _compared(comparison),
         _part("How they trained", _panels(comparison)),
+        _compared(comparison),
         _verdicts(comparison),
         _notes(comparison),
-        _part("How to reproduce", _command(comparison)),
+        "</main>",
     ]
     title = f"{comparison.verdict}: {comparison.before.script} - amp-migrate verify"
     style = CURVES_STYLE + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
@@ -61,12 +63,12 @@ def _command(comparison: Comparison) -> str:
     return f"<pre>{escape(comparison.command)}</pre>" if comparison.command else ""
 
 
-def _header(comparison: Comparison) -> str:
+def _header(comparison: Comparison, origin: Origin) -> str:
     return (
         f'<header class="{_class(comparison.verdict)}">\n'
-        '<p class="tool">amp-migrate verify</p>\n'
         f"<h1>{_HEADLINES[comparison.verdict]}</h1>\n"
         f"<p>{escape(comparison.reason)}</p>\n"
+        f"{origin.render()}\n"
         "</header>"
     )
 
@@ -77,13 +79,13 @@ def _failures(comparison: Comparison) -> str:
 
 
 def _compared(comparison: Comparison) -> str:
-    head = f"<th></th>{_cell('th', comparison.before.title)}{_cell('th', comparison.after.title)}"
+    head = f"<td></td>{_head(comparison.before.title)}{_head(comparison.after.title)}"
     return _part("What was compared", _table("facts", head, [_body(_fact(*row) for row in rows(comparison))]))
 
 
 def _fact(label: str, before: str, after: str) -> str:
     """What holds for both sides is said once."""
-    values = f'<td colspan="2">{escape(before)}</td>' if before == after else _cell("td", before) + _cell("td", after)
+    values = f'<td colspan="2">{escape(before)}</td>' if before == after else _cell(before) + _cell(after)
     return f'<th scope="row">{escape(label)}</th>{values}'
 
 
@@ -103,7 +105,7 @@ def _verdicts(comparison: Comparison) -> str:
 def _lines(comparison: Comparison) -> str:
     """The last column has no name where nothing stands in it."""
     meaning = "Meaning" if any(line.text for line in comparison.lines()) else ""
-    head = "".join(_cell("th", name) for name in ("Check", "Status", "Measured", "Threshold", meaning) if name)
+    head = "".join(_head(name) for name in ("Check", "Status", "Measured", "Threshold", meaning) if name)
     return _table("verdicts", head, map(_section, comparison.sections))
 
 
@@ -114,11 +116,11 @@ def _section(section: Section) -> str:
 
 def _line(line: Line) -> str:
     return (
-        _cell("td", line.check)
-        + _cell("td", line.status, f"status {_class(line.status)}")
-        + _cell("td", line.number, "number")
-        + _cell("td", line.threshold, "number threshold")
-        + _cell("td", line.text)
+        f'<th scope="row">{escape(line.check)}</th>'
+        + _cell(line.status, f"status {_class(line.status)}")
+        + _cell(line.number, "number")
+        + _cell(line.threshold, "number threshold")
+        + _cell(line.text)
     )
 
 
@@ -142,9 +144,13 @@ def _body(lines: Iterable[str]) -> str:
     return f"<tbody>\n{content}\n</tbody>"
 
 
-def _cell(kind: str, text: str, name: str = "") -> str:
+def _head(text: str) -> str:
+    return f'<th scope="col">{escape(text)}</th>'
+
+
+def _cell(text: str, name: str = "") -> str:
     attribute = f' class="{escape(name)}"' if name else ""
-    return f"<{kind}{attribute}>{escape(text)}</{kind}>"
+    return f"<td{attribute}>{escape(text)}</td>"
 
 
 def _class(words: str) -> str:

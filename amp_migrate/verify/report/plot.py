@@ -6,6 +6,7 @@ import io
 import math
 import re
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from amp_migrate.verify.report.panels import Panel, nothing, panels
 from amp_migrate.verify.report.style import COLOURS, RC_PARAMS
 
 if TYPE_CHECKING:  # an optional dependency, imported where something is drawn
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _PANEL = (5.6, 3.1)  # inches
@@ -29,10 +31,7 @@ def draw(comparison: Comparison, path: Path) -> None:
 
 def svgs(comparison: Comparison) -> list[str]:
     """Each panel as an `<svg>` element, so that a page can set them beside or below each other."""
-    import matplotlib
-
-    with matplotlib.rc_context(RC_PARAMS):
-        return [_svg(_figure([panel])) for panel in panels(comparison)]
+    return [_svg(panel, f"{comparison.command} {number}") for number, panel in enumerate(panels(comparison))]
 
 
 def _figure(panels: Sequence[Panel]) -> Figure:
@@ -47,13 +46,26 @@ def _figure(panels: Sequence[Panel]) -> Figure:
     return figure
 
 
-def _svg(figure: Figure) -> str:
-    """Without prolog, metadata and the ids of groups, which would occur several times in one page."""
+def _svg(panel: Panel, salt: str) -> str:
+    """With a name for those who do not see it. Without prolog, metadata and the ids of groups, which would occur
+    several times in one page; the other ids are made with `salt`: the same ones for the same comparison.
+    """
+    import matplotlib
+
     file = io.StringIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(file, format="svg", transparent=True, metadata=no_metadata)
+    with matplotlib.rc_context({**RC_PARAMS, "svg.hashsalt": salt}):
+        figure = _figure([panel])
+        figure.savefig(file, format="svg", transparent=True, metadata=no_metadata)
     text = file.getvalue()
     text = re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg") :])
+    text = text.replace("<svg", f'<svg role="img" aria-label="{escape(_name(figure.axes[0]))}"', 1)
     for name, colour in COLOURS.items():
         text = text.replace(colour, f"var(--{name}, {colour})")
     return text
+
+
+def _name(axes: Axes) -> str:
+    """What a panel shows: its title and its curves. The numbers are in the verdict, line by line."""
+    _, labels = axes.get_legend_handles_labels()
+    return ": ".join(filter(None, (axes.get_title("left"), "; ".join(labels))))

@@ -62,5 +62,4 @@ RC_PARAMS: dict[Any, Any] = {
     "figure.constrained_layout.w_pad": 0.1,  # inches
     "figure.constrained_layout.h_pad": 0.1,
     "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
-    "svg.hashsalt": "amp-migrate",  # the same comparison gives the same file
 }
