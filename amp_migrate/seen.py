@@ -44,7 +44,8 @@ def seen_in(facts: Facts, found: Recognition) -> list[Seen]:
     if not found.sites:
         return []
     nodes = dict.fromkeys([*_found(found), *_around(facts, found)])
-    nodes |= dict.fromkeys(("guard", test) for test in _guards(facts, [node for _, node in nodes]))
+    trained = [node for what, node in nodes if what != "device"]
+    nodes |= dict.fromkeys(("guard", test) for test in _guards(facts, trained))
     return sorted({_seen(facts, what, node) for what, node in nodes}, key=lambda one: one.order)
 
 
@@ -88,6 +89,7 @@ def _around(facts: Facts, found: Recognition) -> Iterator[tuple[str, cst.CSTNode
     from amp_migrate.facts.tree import called_name
 
     models = {facts.text(one) for setup in found.setups for one in setup.models}
+    models |= {f"self.{name}" for name in models if name.isidentifier()}  # as whoever trains it mostly calls it
     optimizers = {facts.text(one) for setup in found.setups for one in setup.optimizers}
     for call, _ in facts.tree.every(cst.Call):
         name = called_name(call)
@@ -96,7 +98,9 @@ def _around(facts: Facts, found: Recognition) -> Iterator[tuple[str, cst.CSTNode
             yield "step", call
         elif name.startswith(_CLIPS):
             yield "gradients", call
-        elif facts.text(call.func) in models:
+        elif facts.text(call.func).removesuffix(".forward") in models or (
+            name == "forward" and "super" not in receiver
+        ):
             yield "forward", call
         elif name in _OF_DEVICES and _is_of_device(receiver, name, models):
             yield "device", call
