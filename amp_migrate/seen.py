@@ -6,6 +6,7 @@ It is what a front end found, and a look at the calls around it. No decision of 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # reports import this file, and need no LibCST
     from amp_migrate.plan.model import Recognition
 
 _OF_DEVICES = frozenset(("cuda", "to", "device", "is_available", "set_device"))
+_IS_TORCH_OR_MADE = re.compile(r"torch\b|[\w.]*\b[A-Z]\w*\(")  # `torch.device(...)`, `Net().to(device)`
 _CLIPS = ("clip_grad_norm", "clip_grad_value", "clip_master_grads")
 
 
@@ -102,13 +104,8 @@ def _around(facts: Facts, found: Recognition) -> Iterator[tuple[str, cst.CSTNode
             name == "forward" and "super" not in receiver
         ):
             yield "forward", call
-        elif name in _OF_DEVICES and _is_of_device(receiver, name, models):
+        elif name in _OF_DEVICES and (name == "cuda" or receiver in models or _IS_TORCH_OR_MADE.match(receiver)):
             yield "device", call
-
-
-def _is_of_device(receiver: str, name: str, models: set[str]) -> bool:
-    """True for `torch.device(...)`, `torch.cuda.is_available()`, and what moves a model."""
-    return receiver.startswith("torch") or (name in ("cuda", "to") and receiver.split(".cuda(")[0] in models)
 
 
 def _guards(facts: Facts, nodes: Iterable[cst.CSTNode]) -> Iterator[cst.BaseExpression]:
