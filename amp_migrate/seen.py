@@ -6,6 +6,7 @@ It is what a front end found, and a look at the calls around it. No decision of 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # reports import this file, and need no LibCST
     from amp_migrate.plan.model import Recognition
 
 _OF_DEVICES = frozenset(("cuda", "to", "device", "is_available", "set_device"))
+_IS_TORCH_OR_MADE = re.compile(r"torch\b|[\w.]*\b[A-Z]\w*\(")  # `torch.device(...)`, `Net().to(device)`
 _CLIPS = ("clip_grad_norm", "clip_grad_value", "clip_master_grads")
 
 
@@ -44,7 +46,8 @@ def seen_in(facts: Facts, found: Recognition) -> list[Seen]:
     if not found.sites:
         return []
     nodes = dict.fromkeys([*_found(found), *_around(facts, found)])
-    nodes |= dict.fromkeys(("guard", test) for test in _guards(facts, [node for _, node in nodes]))
+    trained = [node for what, node in nodes if what != "device"]
+    nodes |= dict.fromkeys(("guard", test) for test in _guards(facts, trained))
     return sorted({_seen(facts, what, node) for what, node in nodes}, key=lambda one: one.order)
 
 
@@ -88,6 +91,7 @@ def _around(facts: Facts, found: Recognition) -> Iterator[tuple[str, cst.CSTNode
     from amp_migrate.facts.tree import called_name
 
     models = {facts.text(one) for setup in found.setups for one in setup.models}
+    models |= {f"self.{name}" for name in models if name.isidentifier()}  # as whoever trains it mostly calls it
     optimizers = {facts.text(one) for setup in found.setups for one in setup.optimizers}
     for call, _ in facts.tree.every(cst.Call):
         name = called_name(call)
@@ -96,15 +100,12 @@ def _around(facts: Facts, found: Recognition) -> Iterator[tuple[str, cst.CSTNode
             yield "step", call
         elif name.startswith(_CLIPS):
             yield "gradients", call
-        elif facts.text(call.func) in models:
+        elif facts.text(call.func).removesuffix(".forward") in models or (
+            name == "forward" and "super" not in receiver
+        ):
             yield "forward", call
-        elif name in _OF_DEVICES and _is_of_device(receiver, name, models):
+        elif name in _OF_DEVICES and (name == "cuda" or receiver in models or _IS_TORCH_OR_MADE.match(receiver)):
             yield "device", call
-
-
-def _is_of_device(receiver: str, name: str, models: set[str]) -> bool:
-    """True for `torch.device(...)`, `torch.cuda.is_available()`, and what moves a model."""
-    return receiver.startswith("torch") or (name in ("cuda", "to") and receiver.split(".cuda(")[0] in models)
 
 
 def _guards(facts: Facts, nodes: Iterable[cst.CSTNode]) -> Iterator[cst.BaseExpression]:

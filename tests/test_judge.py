@@ -366,6 +366,28 @@ def test_every_difference_of_a_function_is_named(tmp_path):
     ], result.stdout
 
 
+def test_a_part_of_apex_that_is_tried_inside_of_the_try_goes_with_it(tmp_path):
+    tried = """\
+try:
+    from apex import amp
+    try:
+        from apex.parallel import convert_syncbn_model
+        HAS_SYNCBN = True
+    except AttributeError:
+        HAS_SYNCBN = False
+    HAS_AMP = True
+except ImportError:
+    HAS_AMP = False
+    HAS_SYNCBN = False
+"""
+    before = _BEFORE.replace("from apex import amp\n", tried)
+    assert judged(tmp_path, before, _AFTER).exit_code == 0
+    assert (
+        judged(tmp_path, before, _AFTER.replace("import argparse\n", "import argparse\n\nHAS_AMP = True\n")).exit_code
+        == 0
+    )
+
+
 # -- what it is given, and what it says -----------------------------------------------------------------
 
 
@@ -374,7 +396,7 @@ def test_text_names_the_line_of_both_sides_the_rule_and_what_to_do(tmp_path):
     lines = result.stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if "AMP421" in line)
     assert lines[at].endswith(
-        "after.py:15: AMP421 mixed precision is switched in another way in train: mixed precision is on where the original is off"
+        "after.py:15: AMP421 mixed precision is switched in another way in train: mixed precision is on where the original is off, by `args.fp16`"
     )
     assert lines[at + 1] == "    + 15 | with torch.cuda.amp.autocast():"
     assert lines[at + 2].startswith("    why: ") and lines[at + 3].startswith("    do:  ")

@@ -165,7 +165,7 @@ class Eraser:
         caught = {part.id for part in kinds if isinstance(part, ast.Name)}
         caught |= {"" for one in node.handlers if one.type is None}
         tries = any(imports_of(one, "apex", "torch") for one in node.body)
-        if tries and caught & {"ImportError", "ModuleNotFoundError", "Exception", ""}:
+        if tries and caught & {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", ""}:
             body = [one for one in self.block(node.body) if not ast.unparse(one).startswith("sys.path.")]
             return [*body, *self.block(node.orelse), *self.block(node.finalbody)]
         imports = [one for one in node.body if isinstance(one, (ast.Import, ast.ImportFrom))]

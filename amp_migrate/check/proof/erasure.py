@@ -141,14 +141,21 @@ class Erasure:
             if answer is False and self.is_by_hand and is_scaler(scope, node):
                 continue  # half weights need not scale their losses
             if answer is not None and answer != world.is_on:
-                state = "off where the original is on" if world.is_on else "on where the original is off"
-                message = f"mixed precision is {state}"
-                self.breaches.append(
-                    Breach("switch", scope.file.path, scope.name, None, _place(scope.file, node), message)
-                )
+                self._breach_of_switch(title, scope, node, is_on=answer)
             elif answer is None and not world.is_on and given is not None:
                 what = f"`{ast.unparse(given)}` is false where mixed precision is off"
                 self.assumptions.append(Assumption(scope.file.path, node.lineno, what))
+
+    def _breach_of_switch(self, title: str, scope: Scope, node: ast.Call, *, is_on: bool) -> None:
+        """Once for each place: where several conditions put the original off, the first is named."""
+        place = _place(scope.file, node)
+        state = "on where the original is off" if is_on else "off where the original is on"
+        if any(one.kind == "switch" and one.after == place and state in one.message for one in self.breaches):
+            return
+        condition = title.partition(", by ")[2]
+        because = f", by `{condition}`" if condition else ": nothing is seen to set it up there" if is_on else ""
+        message = f"mixed precision is {state}{because}"
+        self.breaches.append(Breach("switch", scope.file.path, scope.name, None, place, message))
 
     def _was(self, world: World, scope: Scope, node: ast.Call) -> bool | None:
         """How the original switches its own native AMP in the same function; None where it has none there."""
