@@ -15,8 +15,8 @@ from amp_migrate.engine import Outcome
 from amp_migrate.findings import Finding
 from amp_migrate.home import REPOSITORY
 from amp_migrate.proving import _finding
+from amp_migrate.report.findings import finding_lines
 from amp_migrate.report.formats import FORMATS
-from amp_migrate.report.text import finding_lines
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES, Case, Rule
 from amp_migrate.selection import TITLES
@@ -92,7 +92,7 @@ def test_a_case_has_words_of_its_own():
 
 
 def test_text_shows_the_words_of_the_case():
-    shown = "\n".join(finding_lines([Finding("train.py", 1, "AMP142", "", case="buffers")]))
+    shown = "\n".join(finding_lines([Finding("train.py", 1, "AMP142", "", case="buffers")], {}))
     assert "add broadcast_buffers=False" in shown
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from amp_migrate.files.since import GitError, Since
+from amp_migrate.files.git import GitError
+from amp_migrate.files.since import Since
 from amp_migrate.report.findings import shown
 from amp_migrate.result import Result
 from amp_migrate.selection import PLAIN

@@ -30,7 +30,7 @@ def find_files(
     hidden folders, virtual environments and build output. Folders that may not be read go into `closed`, each with the
     reason. Raises FileNotFoundError for a path that is not there.
     """
-    return list(_found(paths, and_notebooks=and_notebooks).values())
+    return list(_found(paths, and_notebooks=and_notebooks, closed=closed).values())
 
 
 def real_files(paths: Iterable[Path]) -> set[Path]:
@@ -38,7 +38,7 @@ def real_files(paths: Iterable[Path]) -> set[Path]:
     return set(map(Path, _found(paths, and_notebooks=False)))
 
 
-def _found(paths: Iterable[Path], *, and_notebooks: bool) -> dict[str, Path]:
+def _found(paths: Iterable[Path], *, and_notebooks: bool, closed: dict[Path, OSError] | None = None) -> dict[str, Path]:
     """The files by their real paths."""
     found: dict[str, Path] = {}
     real_folder = cache(os.path.realpath)  # it asks for every part of a path: once for each folder, not for each file

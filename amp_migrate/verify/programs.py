@@ -6,8 +6,9 @@ import dataclasses
 import os
 from pathlib import Path
 
+from amp_migrate.files.git import GitError
 from amp_migrate.files.neighbours import local_modules
-from amp_migrate.files.since import GitError, Since
+from amp_migrate.files.since import Since
 from amp_migrate.options import Options
 from amp_migrate.project import migrate_program
 from amp_migrate.report.findings import finding_lines
