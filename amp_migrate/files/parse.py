@@ -5,16 +5,19 @@ from __future__ import annotations
 import ast
 import codecs
 import re
+import sys
 import tokenize
 from functools import lru_cache
 from io import BytesIO
 
 import libcst as cst
 
+from amp_migrate.files.nesting import deepest
 from amp_migrate.findings import Finding
 from amp_migrate.module_text import KEPT_MODULES, module_text
 
 _ALONE = re.compile(rb"\r(?!\n)")
+_MOST_LEVELS = 3000  # from 3.11 on, CPython itself parses no more than about so many
 
 
 class Unparsable(Exception):
@@ -89,6 +92,8 @@ def _check_syntax(source: bytes, text: str) -> None:
     _check_characters(source)
     try:
         ast.parse(source)
+        if sys.version_info < (3, 11) and deepest(source)[0] > _MOST_LEVELS:
+            raise RecursionError
     except TabError as found:
         message = "tabs and spaces are mixed inconsistently in the indentation"
         raise Unparsable(Finding("", found.lineno or 1, "AMP991", message)) from found
