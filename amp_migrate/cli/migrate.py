@@ -50,7 +50,13 @@ _SECTIONS = {
 
 
 @click.command(cls=InSections, sections=_SECTIONS, epilog=_OTHER_COMMANDS, options_metavar="[OPTIONS]")
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(readable=False))
+@click.argument(
+    "paths",
+    nargs=-1,
+    metavar="[PATH]...",
+    type=click.Path(readable=False),
+    callback=lambda _context, _parameter, paths: paths or (".",),
+)
 @click.option("--write", is_flag=True, help="Write the files instead of showing a diff.")
 @click.option("--check", is_flag=True, help="Exit with 1 if something would change; write nothing.")
 @click.option("--partial", is_flag=True, help="Mark what is left alone with comments that say why.")
@@ -145,7 +151,6 @@ def migrate(
 
     Options can be set in [tool.amp-migrate] of pyproject.toml, too.
     """  # noqa: D301  # click wants the character itself
-    paths = paths or (".",)
     if write and check:
         raise click.UsageError("--write and --check exclude each other")
     if interactive and (check or "-" in paths):
