@@ -65,9 +65,9 @@ def look_of(stream: TextIO) -> Look:
 
 def columns_of(stream: TextIO) -> int:
     """How wide a terminal is. `shutil` can tell, too: that of standard output, and it imports all compressions."""
-    with_setting = os.environ.get("COLUMNS", "")
-    if with_setting.isdecimal() and int(with_setting):
-        return int(with_setting)
+    setting = os.environ.get("COLUMNS", "")
+    if setting.isdecimal() and int(setting):
+        return int(setting)
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):
