@@ -1073,6 +1073,11 @@ _RULES = (
                 "leave the test out, since scaler.step skips an overflow by itself; or ask for the norm in the branch "
                 "that steps; then run again",
             ),
+            "unnamed": Case(
+                "no name leads to the optimizer",
+                "unscale_ has to be given the optimizer where its gradients are used, and nothing there leads to it",
+                "hand the optimizer to this function, or keep it as an attribute of the object, then run again",
+            ),
         },
     ),
     Rule(
