@@ -37,6 +37,7 @@ def test_migrating_never_imports_torch_or_slow_parts_of_libcst():
 _LEAVES = {
     "apex_exports",
     "findings",
+    "home",
     "options",
     "patterns",
     "result",
