@@ -83,18 +83,22 @@ def _of_unit(unit: _Files, prover: Prover) -> dict[Path, Result]:
     if not proof.breaches:
         proof = dataclasses.replace(proof, assumptions=tuple(_as_named(unit, one) for one in proof.assumptions))
         return {path: dataclasses.replace(result, proof=proof) for path, result in unit.values() if result.changed}
-    findings = [_finding(unit, breach) for breach in proof.breaches]
+    changed = {path: result for path, result in unit.values() if result.changed}
+    told = _told([_finding(unit, breach) for breach in proof.breaches], [one.path for one in changed.values()])
     return {
-        path: dataclasses.replace(
-            result,
-            output=result.source,
-            status="left",
-            findings=tuple(one for one in findings if one.path == result.path) or (findings[0],),
-            plan="",
-        )
-        for path, result in unit.values()
-        if result.changed
+        path: dataclasses.replace(result, output=result.source, status="left", findings=told[result.path], plan="")
+        for path, result in changed.items()
     }
+
+
+def _told(findings: list[Finding], paths: list[str]) -> dict[str, tuple[Finding, ...]]:
+    """What is said of each file of a unit that stays: what is wrong there, else where it is, each thing once."""
+    told = {path: tuple(one for one in findings if one.path == path) for path in paths}
+    first = findings[0]
+    if not any(told.values()):  # it is in a file that would not change
+        told[paths[0]] = (first,)
+    message = f"belongs together with {first.path}, which cannot be migrated (line {first.line}, {first.code})"
+    return {path: own or (Finding(path, 1, "AMP901", message),) for path, own in told.items()}
 
 
 def _as_named(unit: _Files, assumption: Assumption) -> Assumption:

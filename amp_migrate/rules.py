@@ -538,8 +538,8 @@ _RULES = (
         "note",
         "what is private to torch.cuda.amp is left as it is",
         "it has no documented place in torch.amp, and moved between versions of torch",
-        "use autocast, GradScaler, custom_fwd or custom_bwd in its place; or leave it, as long as the torch in use has "
-        "it",
+        "use what is public in its place, such as GradScaler and its methods; or leave it, as long as the torch in use "
+        "has it",
     ),
     Rule(
         "AMP306",
@@ -572,7 +572,7 @@ _RULES = (
     Rule(
         "AMP314",
         "attention",
-        "the first argument of GradScaler, behind the device, is the initial scale",
+        "a bool is given to GradScaler as its initial scale",
         "a bool given there means a scale of 1 or 0, and the scaler is on in any case",
         "write GradScaler(enabled=...)",
     ),
@@ -1014,9 +1014,10 @@ _RULES = (
     Rule(
         "AMP903",
         "refusal",
-        "the apex.amp module is handed to code that was not read",
+        "the apex.amp module goes where it cannot be followed",
         "who receives it would have to receive a GradScaler instead",
-        "give that file, too; or hand on what it needs of the module, such as its state_dict or a flag, then run again",
+        "give the file that receives it, too; or hand on what it needs of the module, such as its state_dict or a "
+        "flag, then run again",
     ),
     Rule(
         "AMP904",
@@ -1072,6 +1073,11 @@ _RULES = (
                 "leave the test out, since scaler.step skips an overflow by itself; or ask for the norm in the branch "
                 "that steps; then run again",
             ),
+            "unnamed": Case(
+                "no name leads to the optimizer",
+                "unscale_ has to be given the optimizer where its gradients are used, and nothing there leads to it",
+                "hand the optimizer to this function, or keep it as an attribute of the object, then run again",
+            ),
         },
     ),
     Rule(
@@ -1123,8 +1129,8 @@ _RULES = (
         "refusal",
         "a use of apex's old handle is not understood",
         "which optimizer the handle wraps has to be known, to step it by the scaler",
-        "write `handle = amp.init()` and `optimizer = handle.wrap_optimizer(optimizer)` as statements of their own, "
-        "then run again",
+        "write `handle = amp.init(enabled=...)` and `optimizer = handle.wrap_optimizer(optimizer)` as statements of "
+        "their own, with arguments that are written out; then run again",
     ),
     Rule(
         "AMP911",
@@ -1581,8 +1587,8 @@ _RULES = (
         "refusal",
         "a loss scale of the script's own, with what belongs to it, is not understood",
         "the scale, the check for overflow and the master copies go together or not at all, wherever they are used",
-        "keep the arm without half; give the class or loop a GradScaler, scale(loss).backward(), step and update, run "
-        "the forwards under autocast, and no longer cast the model that is trained",
+        "migrate the class or loop by hand: scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update(), "
+        "the forwards under autocast, and the trained model in float32; an arm without half shows what has to be left",
     ),
     Rule(
         "AMP938",
@@ -1627,6 +1633,13 @@ _RULES = (
         "a GradScaler owns the loss scale, and its optimizer has the float32 weights themselves",
         "give FP16_Optimizer the scale where it wraps the optimizer, and take the master weights out, then run again; "
         "or migrate by hand: float32 weights, scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update()",
+        cases={
+            "read": Case(
+                "the scaled loss is read",
+                "natively there is no variable that holds the scaled loss",
+                "read the loss before it is scaled, then run again",
+            ),
+        },
     ),
     Rule(
         "AMP969",

@@ -14,7 +14,7 @@ from amp_migrate.cli import _commands
 from amp_migrate.engine import Outcome
 from amp_migrate.findings import Finding
 from amp_migrate.home import REPOSITORY
-from amp_migrate.proving import _finding
+from amp_migrate.proving import _finding, _told
 from amp_migrate.report.findings import finding_lines
 from amp_migrate.report.formats import FORMATS
 from amp_migrate.result import Result
@@ -206,3 +206,17 @@ def test_every_format_shows_the_words_of_the_case(format_, tmp_path):
     result = CliRunner().invoke(_commands, ["migrate", "--api", "torch.amp", *asked, str(script)])
     shown = page.read_text() if format_ == "page" else result.output
     assert "where they overflowed they are inf or NaN" in " ".join(shown.split())
+
+
+def test_a_unit_that_is_not_the_same_program_says_so_once():
+    wrong = Finding("train.py", 3, "AMP998", "not the same program")
+    assert _told([wrong], ["model.py", "train.py"]) == {
+        "model.py": (
+            Finding(
+                "model.py", 1, "AMP901", "belongs together with train.py, which cannot be migrated (line 3, AMP998)"
+            ),
+        ),
+        "train.py": (wrong,),
+    }
+    elsewhere = _told([wrong], ["a.py", "b.py"])
+    assert [one.code for told in elsewhere.values() for one in told] == ["AMP998", "AMP901"]

@@ -221,7 +221,7 @@ class _Reader:
             raise Refusal("AMP902", node, "apex.amp is assigned together with something else")
         else:
             text = self.facts.text(node)
-            raise Refusal("AMP903", node, f"the apex.amp module leaves these files as {text}")
+            raise Refusal("AMP903", node, f"{text}, the apex.amp module, goes where it cannot be followed")
 
     def _is_assigned(self, element: cst.Element, statement: Statement) -> bool:
         """True for the last `amp` in `self.model, self.amp = model, amp`."""

@@ -263,7 +263,8 @@ class UnscalePlanner:
         held = holder(self.facts, self.graph.steps_of(members), candidate)
         if held is not None:
             return Unscale(candidate, held[0], path=held[1])
-        raise Refusal("AMP904", candidate.node, "the optimizer is not known by name where its gradients are used")
+        message = "the optimizer is not known by name where its gradients are used"
+        raise Refusal("AMP904", candidate.node, message, case="unnamed")
 
     def _named_at(self, candidate: Statement, optimizer: cst.BaseExpression) -> cst.BaseExpression | None:
         """What a step calls its optimizer; where a place comes before that name, what it stands for: `self.optimizer`

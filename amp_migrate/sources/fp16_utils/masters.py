@@ -148,7 +148,8 @@ class Masters:
         variable = self.facts.names.variable_at(loss)
         for load in variable.loads if variable is not None else ():
             if self.facts.tree.statement_of(load) is not statement:
-                raise Refusal("AMP932", load, f"the scaled loss {self.facts.text(load)} is read here, too")
+                message = f"the scaled loss {self.facts.text(load)} is read here, too"
+                raise Refusal("AMP932", load, message, case="read")
 
     def _refusal(self, node: cst.CSTNode) -> Refusal:
         text = " ".join(self.facts.text(node).split())
