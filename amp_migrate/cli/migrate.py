@@ -39,6 +39,7 @@ Other commands, each with a --help of its own:
   amp-migrate verify SCRIPT      run a script and its migration, and compare how they train
   amp-migrate checkpoint FILE    convert what the original script has saved, and back
   amp-migrate explain CODE       what a code means, why it matters, and what to do
+  amp-migrate guide              how an agent or a person migrates what was left alone, on one page
 """
 
 _SECTIONS = {
