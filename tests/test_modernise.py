@@ -282,11 +282,13 @@ def test_formats_are_kept():
     assert result.output == b"\xef\xbb\xbf" + expected
 
 
-def test_what_does_not_parse_is_not_reported(tmp_path):
+def test_what_does_not_parse_is_told_where_it_might_be_native(tmp_path):
     (tmp_path / "old.py").write_bytes(b"import torch\nprint 'autocast'\n")
+    (tmp_path / "other.py").write_bytes(b"import torch\nprint 'nothing of it'\n")
     result = run(".", cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (0, b"")
-    assert b"AMP9" not in result.stderr
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert b"old.py:2: AMP991" in result.stderr
+    assert b"other.py" not in result.stderr
 
 
 def test_findings_alone_change_nothing(tmp_path):

@@ -20,6 +20,7 @@ def test_a_bar_is_drawn_in_one_row_or_not_at_all(columns: int, is_drawn: bool, m
     with open(theirs, "w", buffering=1) as terminal:
         monkeypatch.setattr(progress, "_SECONDS_OF_PATIENCE", -1.0)
         monkeypatch.setattr("sys.stderr", terminal)
+        monkeypatch.delenv("COLUMNS", raising=False)  # it would be believed
         bar = progress.Bar()
         bar.begin("other parts of apex", 10)
         bar.reached(5)
