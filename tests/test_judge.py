@@ -541,3 +541,82 @@ def test_what_is_assumed_is_named_as_its_file_is(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     said = [line.strip() for line in done.stderr.splitlines() if " assumed: " in line and line.startswith("    ")]
     assert said == ["project/tools/train.py:24: assumed: optimizer has the parameters model.parameters()"], done.stderr
+
+
+_BASE = """\
+import torch
+
+
+class Trainer(object):
+    def __init__(self, task, optimizer, noise, bound):
+        self.task, self.optimizer, self.noise, self.bound = task, optimizer, noise, bound
+"""
+_TRAINER = """\
+import math
+
+import torch
+{imports}
+from base import Trainer
+
+
+class MixedTrainer(Trainer):
+    def __init__(self, task, optimizer, noise, bound):
+        super(MixedTrainer, self).__init__(task, optimizer, noise, bound)
+{setup}
+    def step(self, x, y):
+        self.noise(self.task)
+{backward}
+        norm = -1
+        if self.bound > 0:
+{clip}
+        if math.isfinite(norm):
+{step}
+            self.optimizer.zero_grad()
+        else:
+            print("overflow")
+{overflow}
+"""
+_APEX_TRAINER = _TRAINER.format(
+    imports="from apex import amp",
+    setup="        self.task, self.optimizer = amp.initialize(self.task, self.optimizer, opt_level='O1')",
+    backward="        with amp.scale_loss(self.task(x, y), self.optimizer) as loss:\n            loss.backward()",
+    clip="            norm = torch.nn.utils.clip_grad_norm_(amp.master_params(self.optimizer), self.bound)",
+    step="            self.optimizer.step()",
+    overflow="",
+)
+
+
+def native_trainer(overflow: str = "") -> str:
+    return _TRAINER.format(
+        imports="",
+        setup="        self.scaler = torch.cuda.amp.GradScaler()",
+        backward="        with torch.cuda.amp.autocast():\n            loss = self.task(x, y)\n"
+        "        self.scaler.scale(loss).backward()",
+        clip="            self.scaler.unscale_(self.optimizer)\n"
+        "            norm = torch.nn.utils.clip_grad_norm_(self.task.parameters(), self.bound)",
+        step="            self.scaler.step(self.optimizer)\n            self.scaler.update()",
+        overflow=overflow,
+    )
+
+
+def judged_trainer(folder: Path, after: str, base: str = _BASE) -> Result:
+    for side, script in (("before", _APEX_TRAINER), ("after", after)):
+        (folder / side).mkdir()
+        (folder / side / "base.py").write_text(base)
+        (folder / side / "trainer.py").write_text(script)
+    return CliRunner().invoke(judge, ["--before", str(folder / "before"), "--after", str(folder / "after")])
+
+
+def test_a_base_class_at_hand_that_knows_no_scaler_hides_nothing(tmp_path):
+    """On an overflow nothing updates the scaler, and the next unscale_ raises."""
+    assert "AMP408" in judged_trainer(tmp_path, native_trainer()).stdout
+
+
+def test_a_base_class_out_of_sight_may_update_the_scaler(tmp_path):
+    assert "AMP408" not in judged_trainer(tmp_path, native_trainer(), "from framework import Trainer\n").stdout
+
+
+def test_what_a_name_was_set_to_decides_about_its_test(tmp_path):
+    """Where nothing is clipped, the norm is -1, which is finite: there is no update without a step."""
+    told = judged_trainer(tmp_path, native_trainer("            self.scaler.update()"))
+    assert (told.exit_code, "AMP4" in told.stdout) == (0, False), told.stdout

@@ -116,6 +116,7 @@ class _Walk:
             world.decide,
             called_again=self.is_complete,
             matters=partial(self._matters, inlined=inlined),
+            follows_constants=True,
         )
 
     def violations(self) -> Iterator[Violation]:

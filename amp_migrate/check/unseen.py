@@ -11,7 +11,9 @@ from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, called_name, walk
 
 # They look at what they are given, or keep it.
-_HARMLESS = frozenset("isinstance hasattr getattr setattr type id bool print repr len callable deepcopy save".split())
+_HARMLESS = frozenset(
+    "isinstance hasattr getattr setattr type super id bool print repr len callable deepcopy save".split()
+)
 
 
 class Unseen:
@@ -21,6 +23,9 @@ class Unseen:
         self.facts = facts
         self.scalers = scalers
         self.holders: ObjectSet = frozenset(self._holders())
+        self._names = {
+            name for name, stores in facts.objects.all_stores() for one in stores if self._is_scaler(one.value)
+        }
 
     def may_use_scaler(self, call: cst.Call) -> bool:
         """True where such code can reach a scaler, and where the script itself divides by the scale."""
@@ -41,8 +46,11 @@ class Unseen:
                 yield one.holder
         for _, stores in self.facts.objects.all_stores():
             for store in stores:
-                if self.facts.objects.objects(store.value) & self.scalers:
+                if self._is_scaler(store.value):
                     yield from self.facts.objects.objects(store.base)
+
+    def _is_scaler(self, value: cst.BaseExpression) -> bool:
+        return bool(self.facts.objects.objects(value) & self.scalers)
 
     def _is_given(self, arg: cst.Arg) -> bool:
         """True where an argument is a scaler or what holds one, or has it inside."""
@@ -67,19 +75,28 @@ class Unseen:
     def _is_method_elsewhere(self, call: cst.Call, func: cst.Attribute) -> bool:
         """True for `self.method()` that a base class in another file defines, or that is set to a function."""
         owner = self.facts.tree.function_of(call).owner
-        if owner is not None and not self._inherits_from_elsewhere(owner) and not self.facts.objects.values_of(func):
+        may_know = owner is None or self._inherits_from_elsewhere(owner)
+        if not may_know and not self.facts.objects.values_of(func):
             return False
-        made_here = ("call", "import", "parameter", "instance")
+        harmless = ("call", "import", "parameter", "instance", *(() if may_know else ("field",)))
         meant = self.facts.objects.objects(func)
-        return not meant or any(one.kind not in made_here for one in meant)
+        return not meant or any(one.kind not in harmless for one in meant)
 
     def _inherits_from_elsewhere(self, owner: Class) -> bool:
-        """True for a class with a base class in another file, torch's own and Python's left out."""
+        """True for a class with a base class in another file that may know of the scaler: torch's own and Python's do
+        not, nor do those of a project in which nothing else uses one of its name.
+        """
         return any(
-            not self._is_known_base(base.value)
+            not self._is_known_base(base.value) and self._may_use_scaler_of(base.value)
             for cls in self.facts.objects.ancestors(owner)
             for base in cls.node.bases
         )
+
+    def _may_use_scaler_of(self, base: cst.BaseExpression) -> bool:
+        dotted = self.facts.names.dotted(base)
+        if dotted is None or not self._names:
+            return True
+        return any(self.facts.elsewhere.may_use_scaler(dotted, name) for name in self._names)
 
     def _is_known_base(self, base: cst.BaseExpression) -> bool:
         package = (self.facts.names.dotted(base) or "object").split(".")[0]

@@ -134,6 +134,10 @@ class Elsewhere(Protocol):
         """True for a variable of a module that its own code sets to nothing but True and False."""
         ...
 
+    def may_use_scaler(self, resolved: str, attribute: str) -> bool:
+        """False where the module of `resolved` is at hand, and no file out of the unit uses a scaler of that name."""
+        ...
+
     def use_function(self, path: str, name: str) -> bool:
         """True where other files refer to a function, or to the class of a method, of one of the unit's files."""
         ...
@@ -154,6 +158,9 @@ class Nowhere:
 
     def use_function(self, path: str, name: str) -> bool:
         return False
+
+    def may_use_scaler(self, resolved: str, attribute: str) -> bool:
+        return True
 
     def resolved(self, importer: str, dotted: str) -> str:
         return dotted

@@ -23,6 +23,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.constant_tests import value_of_test
 from amp_migrate.facts.implied import implied
 from amp_migrate.facts.tree import JUMPS, Block, Function, Statement, names_in, targets
 from amp_migrate.facts.values import UNKNOWN, literal_value
@@ -44,6 +45,7 @@ class Point:
     statement: Statement | None
     frames: Frames
     edges: list[Edge] = dataclasses.field(default_factory=list)
+    settled: Environment = frozenset()  # what its assignment of a constant makes of later tests
 
     def trail(self) -> list[Statement]:
         """The statements around this point from the root function's body inwards, through the calls."""
@@ -76,7 +78,8 @@ class Graph:
 
     `decide` settles tests whose value is known (a guard, in the world where mixed precision is on).
     With `called_again`, the end of the root leads back to its start. Conditions are remembered for the sake of the
-    statements that `matter`: those that depend on them otherwise may be taken either way.
+    statements that `matter`: those that depend on them otherwise may be taken either way. With `follows_constants`, a
+    test of a name that was set to a constant on the way has one value.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Graph:
         *,
         called_again: bool,
         matters: Callable[[Statement], bool] = lambda statement: True,
+        follows_constants: bool = False,
     ) -> None:
         self.facts = facts
         self.root = root
@@ -107,6 +111,9 @@ class Graph:
         if called_again:
             end.edges.append(Edge(self.start))
         self._repeated = {key for key, statements in self._key_counts.items() if len(statements) > 1}
+        for point in self.points if follows_constants else ():
+            point.settled = self._settled(point)
+            self._repeated |= {key for key, _ in point.settled}
         for point in self.points:
             point.edges = [Edge(edge.target, self._remembered(edge.holds)) for edge in point.edges]
 
@@ -117,6 +124,7 @@ class Graph:
         written = self._written(point.statement) if point.statement is not None and environment else frozenset()
         if written:
             environment = frozenset(item for item in environment if not (self._reads[item[0]] & written))
+        environment |= point.settled
         for edge in point.edges:
             if not edge.holds:
                 yield edge.target, environment
@@ -240,9 +248,26 @@ class Graph:
         return frozenset((self._key(part, statement, frames), holds) for part, holds in implied(test, value))
 
     def _key(self, test: cst.BaseExpression, statement: Statement, frames: Frames) -> str:
-        key = f"{statement.function.name}/{len(frames)}/{id(frames[-1]) if frames else 0}/{source_key(test)}"
+        key = f"{self._key_begin(statement, frames)}{source_key(test)}"
         self._reads.setdefault(key, frozenset(names_in(test)))
         return key
+
+    def _key_begin(self, statement: Statement, frames: Frames) -> str:
+        return f"{statement.function.name}/{len(frames)}/{id(frames[-1]) if frames else 0}/"
+
+    def _settled(self, point: Point) -> Environment:
+        """The tests of the same call that have one value past the assignment of a constant."""
+        node = point.statement.node if point.statement is not None else None
+        if not isinstance(node, cst.Assign) or len(node.targets) != 1 or point.statement is None:
+            return frozenset()
+        target, value = node.targets[0].target, literal_value(node.value)
+        variable = self.facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+        if variable is None or not isinstance(target, cst.Name) or value is UNKNOWN or len(variable.bindings) == 1:
+            return frozenset()  # what is set once is a switch, which somebody may turn by hand
+        begin = self._key_begin(point.statement, point.frames)
+        tests = (key for key in self._key_counts if key.startswith(begin) and target.value in self._reads[key])
+        found = ((key, value_of_test(key.removeprefix(begin), target.value, value)) for key in tests)
+        return frozenset((key, holds) for key, holds in found if holds is not None)
 
     # -- construction: every block is built backwards, from what follows it ---------------------------
 

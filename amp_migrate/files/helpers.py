@@ -53,6 +53,7 @@ class Helpers:
         self.is_set_up = is_set_up
         self.use_function = use_function or Nowhere().use_function
         self.declared_torch = declared_torch or Nowhere().declared_torch
+        self.may_use_scaler = Nowhere().may_use_scaler
         self._holding = holding or (lambda words: [])
 
     @cached_property

@@ -91,6 +91,7 @@ class Eraser:
         self.file = scope.file
         self.found = found
         self.around: list[tuple[Scope, ast.expr, bool]] = []
+        self.renamed: dict[str, str] = {}
 
     def body(self) -> list[ast.stmt]:
         """The statements of the function, its decorators as the first of them."""
@@ -144,16 +145,27 @@ class Eraser:
     def _With(self, node: ast.With) -> list[ast.stmt]:
         items: list[ast.withitem] = []
         before: list[ast.stmt] = []
+        outer = self.renamed
         for item in node.items:
             loss = self._scaled(item.context_expr)
             if loss is not None:
                 self._fire(sets_up=False)
                 if item.optional_vars is not None:
-                    before.append(at(node, ast.Assign([item.optional_vars], self._marked("<scaled>", self.expr(loss)))))
+                    scaled = self._marked("<scaled>", self.expr(loss))
+                    self.renamed = {**self.renamed, **self._own_names(node, item.optional_vars)}
+                    before.append(at(node, ast.Assign([self.expr(item.optional_vars)], scaled)))
             elif not self._is_region(item.context_expr):
                 items.append(self.generic(item))
         body = self.block(node.body)
+        self.renamed = outer
         return [*before, *([changed(node, items=items, body=body)] if items else body)]
+
+    def _own_names(self, node: ast.With, target: ast.expr) -> dict[str, str]:
+        """A name for the scaled loss that is nobody else's, where its own is read in this block alone."""
+        if not isinstance(target, ast.Name):
+            return {}
+        everywhere, here = (_reads(one, target.id) for one in (self.scope.body, node.body))
+        return {target.id: f"<scaled {target.id}>"} if everywhere == here else {}
 
     _AsyncWith = _With
 
@@ -263,6 +275,8 @@ class Eraser:
         return known(self, node) if known is not None else self.generic(node)
 
     def _Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.renamed:
+            return at(node, ast.Name(self.renamed[node.id], node.ctx))
         if isinstance(node.ctx, ast.Load) and self._carries(node):
             return ast.Constant(None)
         return self._dtype(node)
@@ -613,6 +627,12 @@ class Eraser:
                 elif "__name__" not in ast.unparse(one):
                     found.append((scope, one, answer))
         self.found.tests.append((sets_up, found))
+
+
+def _reads(statements: Sequence[ast.stmt], name: str) -> int:
+    """How often some statements read a name."""
+    names = (part for one in statements for part in walk(one) if isinstance(part, ast.Name) and part.id == name)
+    return sum(isinstance(one.ctx, ast.Load) for one in names)
 
 
 def _subject(node: ast.AST) -> str:

@@ -122,11 +122,13 @@ def _set_in(program: Program, paths: set[str]) -> set[str]:
     found: set[str] = set()
     for file in (program.files[path] for path in paths if path in program.files):
         if file.tree is not None:
-            found |= {name for scope in file.classes for name in scope.bound}
-            found |= {
-                one.attr for _, target, _ in file.assigned for one in walk(target) if isinstance(one, ast.Attribute)
-            }
+            found |= {name for scope in file.classes for name in scope.bound} | _stored(file)
     return found
+
+
+def _stored(file: File) -> set[str]:
+    """The attributes that a file gives a value, alone or among others."""
+    return {one.attr for _, target, _ in file.assigned for one in walk(target) if isinstance(one, ast.Attribute)}
 
 
 def _is_set_elsewhere(after: Program, attr: str) -> bool:
@@ -135,7 +137,10 @@ def _is_set_elsewhere(after: Program, attr: str) -> bool:
     pattern = re.compile(
         rb"\bdef %b\b|\.%b\s*=[^=]|--%b\b|^\s*%b\s*[:=]" % (text, text, text.replace(b"_", b"[-_]"), text), re.M
     )
-    return any(pattern.search(file.source) for file in after.files.values())
+    files = [file for file in after.files.values() if text in file.source]
+    return any(pattern.search(file.source) for file in files) or any(
+        file.tree is not None and attr in _stored(file) for file in files
+    )
 
 
 def _signatures(before: Program, after: Program, changed: set[str]) -> Iterator[Breach]:
