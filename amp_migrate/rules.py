@@ -1070,8 +1070,8 @@ _RULES = (
                 "the norm decides about the step in every round",
                 "natively an overflow is found by scaler.step, which would not be reached then: the scale would never "
                 "go down",
-                "leave the test out, since scaler.step skips an overflow by itself; or ask for the norm in the branch "
-                "that steps; then run again",
+                "by hand: keep the test, and call scaler.update() in its other branch, too, before anything leaves the "
+                "function; after unscale_ it lowers the scale there",
             ),
             "unnamed": Case(
                 "no name leads to the optimizer",
@@ -1109,6 +1109,13 @@ _RULES = (
         "the loss comes from another file or from code that cannot be followed, and its forward has to run under "
         "autocast",
         "give the files that make this loss, too; or put the forward and the loss into autocast by hand",
+        cases={
+            "unbound": Case(
+                "a name is bound nowhere",
+                "the script stops there with NameError: an import is missing, and what was meant by it is not known",
+                "restore the import (`from apex import amp`, say), then run again",
+            ),
+        },
     ),
     Rule(
         "AMP909",

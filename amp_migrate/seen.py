@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # reports import this file, and need no LibCST
 
 _OF_DEVICES = frozenset(("cuda", "to", "device", "is_available", "set_device"))
 _IS_TORCH_OR_MADE = re.compile(r"torch\b|[\w.]*\b[A-Z]\w*\(")  # `torch.device(...)`, `Net().to(device)`
+_OTHER_PARTS = re.compile(r"apex\.(?!amp\b|fp16_utils\b)")  # `apex.parallel.DistributedDataParallel(...)`
 _CLIPS = ("clip_grad_norm", "clip_grad_value", "clip_master_grads")
 
 
@@ -106,6 +107,8 @@ def _around(facts: Facts, found: Recognition) -> Iterator[tuple[str, cst.CSTNode
             yield "forward", call
         elif name in _OF_DEVICES and (name == "cuda" or receiver in models or _IS_TORCH_OR_MADE.match(receiver)):
             yield "device", call
+        elif _OTHER_PARTS.match(facts.names.dotted(call.func) or ""):
+            yield "part of Apex", call
 
 
 def _guards(facts: Facts, nodes: Iterable[cst.CSTNode]) -> Iterator[cst.BaseExpression]:

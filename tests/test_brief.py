@@ -176,3 +176,30 @@ def judged(brief: Any, root: Path) -> tuple[int, str]:
     words = shlex.split(brief["check"]["judge"].replace("ORIGINAL", str(root / "original")))
     result = CliRunner().invoke(_commands, words[1:])
     return result.exit_code, json.loads(result.stdout)["verdict"]
+
+
+LIBRARY = """\
+import math
+import apex
+
+
+class Trainer:
+    def __init__(self, task, optimizer):
+        self.task, self.optimizer = apex.amp.initialize(apex.parallel.convert_syncbn_model(task), optimizer)
+
+    def step(self, inputs):
+        loss = self.task(inputs)
+        with apex.amp.scale_loss(loss, self.optimizer) as scaled:
+            scaled.backward()
+        norm = torch.nn.utils.clip_grad_norm_(apex.amp.master_params(self.optimizer), 1.0)
+        if math.isfinite(norm):
+            self.optimizer.step()
+"""
+
+
+def test_other_parts_of_apex_have_places_and_a_library_is_not_run(tmp_path):
+    (tmp_path / "trainer.py").write_text(LIBRARY)
+    (brief,) = briefs_of(tmp_path)
+    assert places(brief, "part of Apex") == [(7, 57, 7, 97)]
+    assert "call scaler.update() in its other branch, too" in brief["reasons"][0]["what_to_do"]
+    assert brief["check"]["verify"] == []

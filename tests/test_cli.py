@@ -294,3 +294,12 @@ def test_every_option_is_in_one_section_of_the_help(repository):
 def test_where_there_is_no_file_the_summary_says_so(tmp_path):
     result = run(cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, b"no Python file and no notebook was found.\n")
+
+
+def test_a_lost_import_of_apex_is_named(tmp_path):
+    (tmp_path / "train.py").write_bytes(SCRIPT.replace(b"from apex import amp\n", b""))
+    said = run("train.py", cwd=tmp_path).stderr
+    assert b"AMP908 nothing in this file binds `amp` of amp.scale_loss(loss, optimizer)" in said
+    assert b"do:  restore the import" in said
+    (tmp_path / "train.py").write_bytes(SCRIPT.replace(b"from apex import amp\n", b"from utils import *\n"))
+    assert b"binds `amp`" not in run("train.py", cwd=tmp_path).stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import shlex
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from click.core import ParameterSource
 from amp_migrate.files.git import GitError
 from amp_migrate.files.since import Since
 from amp_migrate.report.findings import shown
+from amp_migrate.report.scripts import is_run
 from amp_migrate.result import Result
 from amp_migrate.selection import PLAIN
 
@@ -42,33 +42,6 @@ def command_that_verifies(results: Sequence[Result]) -> str | None:
     if script is None or not _are_committed(written):
         return None
     return _typed(["verify", shown(script.path)])
-
-
-def is_run(source: bytes) -> bool:
-    """True for a file that trains when it is run: it asks for its `__name__`, or has a backward of the module."""
-    try:
-        module = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return any(_asks_for_its_name(node) or _is_backward(node) for node in _of_module(module))
-
-
-def _of_module(node: ast.AST) -> Iterator[ast.AST]:
-    """What runs when a module is imported or run."""
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            yield child
-            yield from _of_module(child)
-
-
-def _asks_for_its_name(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and any(
-        isinstance(one, ast.Name) and one.id == "__name__" for one in ast.walk(node.test)
-    )
-
-
-def _is_backward(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
 
 
 def _are_committed(written: Sequence[Result]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 from collections.abc import Iterator, Sequence
 
@@ -154,6 +155,13 @@ class Names:
             return []
         assert isinstance(node, (cst.Name, cst.Attribute))
         return [f"{module}.{dotted_text(node)}" for module in self.star_imports.get(self.tree.root_of(node), [])]
+
+    def unbound_root(self, node: cst.BaseExpression) -> str | None:
+        """The name that an expression begins with, `amp` of `amp.scale_loss`, where certainly nothing binds it."""
+        root = _first_name(node)
+        if not isinstance(root, cst.Name) or hasattr(builtins, root.value) or self.variable_at(root) is not None:
+            return None
+        return None if self.star_imports.get(self.tree.root_of(node)) else root.value
 
     def behind_star(self, name: cst.Name) -> str | None:
         """The full name of what a star import of a local file outside of the unit gives a name."""

@@ -13,6 +13,7 @@ from amp_migrate.guide import rules
 from amp_migrate.home import page_of
 from amp_migrate.report.hunks import text_of
 from amp_migrate.report.model import Report
+from amp_migrate.report.scripts import is_run
 from amp_migrate.result import Result
 from amp_migrate.rules import RULES
 from amp_migrate.seen import Seen
@@ -31,13 +32,12 @@ _KNOWN = {
 }
 _ALWAYS_THERE = ("models", "optimizers", "losses", "devices")  # where one of these was not seen, it is not known
 _CHANGED = frozenset(
-    ("import", "setup", "forward", "backward", "gradients", "step", "state", "cast", "skipped step", "handed on")
+    "import, setup, forward, backward, gradients, step, state, cast, skipped step, handed on, part of Apex".split(", ")
 )
 _STEPS = ("Scaler", "Switch", "Autocast", "Backward", "Step", "Update")
 _HALF = re.compile(r"\.half\(|float16|O[23]\b")
 _STATE = re.compile(r"\bstate_dict\b|torch\.save|torch\.load")
 _GRADIENTS = re.compile(r"clip_grad|\.grad\b|master_params")
-_STARTS = re.compile(r"^if __name__ ?== ?['\"]__main__['\"]", re.MULTILINE)
 _COPY = "ORIGINAL"
 
 
@@ -182,7 +182,7 @@ def _check(unit: Sequence[Result]) -> dict[str, Any] | None:
         return None
     folder = _folder(paths)
     both = ["--before", _COPY, "--after", folder]
-    scripts = [os.path.relpath(path, folder) for path in _scripts(unit)]
+    scripts = [os.path.relpath(result.path, folder) for result in unit if _is_script(result)]
     return {
         "original": shlex.join(["cp", "-r", folder, _COPY]),
         "judge": shlex.join(["amp-migrate", "judge", *both, "--output-format", "json"]),
@@ -199,8 +199,5 @@ def _folder(paths: Iterable[str]) -> str:
     return folder if os.path.isabs(next(iter(paths))) else os.path.relpath(folder)
 
 
-def _scripts(unit: Sequence[Result]) -> list[str]:
-    """What can be run: files that say so, else those that set mixed precision up, else the first."""
-    started = [result.path for result in unit if _STARTS.search(text_of(result.source))]
-    set_up = [result.path for result in unit if any(one.what == "setup" for one in result.seen)]
-    return started or set_up or [unit[0].path]
+def _is_script(result: Result) -> bool:
+    return result.path.endswith(".ipynb") or is_run(result.source)

@@ -46,8 +46,16 @@ class BehindLoss:
             found = self._is_kept_by_model(backward.statement, wanted)
             found = self._slice(backward.statement, wanted, by_name=False) or found
         if not found:
-            message = f"the forward behind {self.facts.text(backward.loss)} is not in this file"
-            raise Refusal("AMP908", backward.loss, message)
+            raise self._not_found(backward.loss)
+
+    def _not_found(self, loss: cst.BaseExpression) -> Refusal:
+        variable = self.facts.names.variable_at(loss) if isinstance(loss, cst.Name) else None
+        for made in (one.value for one in variable.bindings) if variable is not None else ():
+            name = self.facts.names.unbound_root(made.func) if isinstance(made, cst.Call) else None
+            if name is not None:
+                message = f"nothing in this file binds `{name}` of {self.facts.text(made)}"
+                return Refusal("AMP908", loss, message, case="unbound")
+        return Refusal("AMP908", loss, f"the forward behind {self.facts.text(loss)} is not in this file")
 
     def _slice(self, at: Statement, wanted: list[Path], *, by_name: bool) -> bool:
         """Note the statements that make the wanted values; False where no forward is among them.
