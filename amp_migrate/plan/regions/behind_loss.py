@@ -50,8 +50,9 @@ class BehindLoss:
 
     def _not_found(self, loss: cst.BaseExpression) -> Refusal:
         variable = self.facts.names.variable_at(loss) if isinstance(loss, cst.Name) else None
-        for made in (one.value for one in variable.bindings) if variable is not None else ():
-            name = self.facts.names.unbound_root(made.func) if isinstance(made, cst.Call) else None
+        bindings = variable.bindings if variable is not None else []
+        for made in (one.value for one in bindings if isinstance(one.value, cst.Call)):
+            name = self.facts.names.unbound_root(made.func)
             if name is not None:
                 message = f"nothing in this file binds `{name}` of {self.facts.text(made)}"
                 return Refusal("AMP908", loss, message, case="unbound")
