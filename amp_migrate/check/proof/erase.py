@@ -164,8 +164,14 @@ class Eraser:
         """A name for the scaled loss that is nobody else's, where its own is read in this block alone."""
         if not isinstance(target, ast.Name):
             return {}
-        everywhere, here = (_reads(one, target.id) for one in (self.scope.body, node.body))
-        return {target.id: f"<scaled {target.id}>"} if everywhere == here else {}
+        everywhere, here = (self._reads(one, target.id) for one in (self.scope.body, node.body))
+        is_own = everywhere == here and {scope for _, scope in here} <= {self.scope}
+        return {target.id: f"<scaled {target.id}>"} if is_own else {}
+
+    def _reads(self, statements: Sequence[ast.stmt], read: str) -> set[tuple[ast.AST, Scope | None]]:
+        """Where some statements read a name, each with the scope that reads it."""
+        names = (part for one in statements for part in walk(one) if isinstance(part, ast.Name) and part.id == read)
+        return {(one, self.file.scope_of.get(one)) for one in names if isinstance(one.ctx, ast.Load)}
 
     _AsyncWith = _With
 
@@ -627,12 +633,6 @@ class Eraser:
                 elif "__name__" not in ast.unparse(one):
                     found.append((scope, one, answer))
         self.found.tests.append((sets_up, found))
-
-
-def _reads(statements: Sequence[ast.stmt], name: str) -> int:
-    """How often some statements read a name."""
-    names = (part for one in statements for part in walk(one) if isinstance(part, ast.Name) and part.id == name)
-    return sum(isinstance(one.ctx, ast.Load) for one in names)
 
 
 def _subject(node: ast.AST) -> str:
