@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from amp_migrate import Options, migrate_source
 from amp_migrate.cli import _commands
-from amp_migrate.explain.forms import FORMS
 from amp_migrate.explain.page import EXAMPLES, explained, page
 from amp_migrate.explain.terminal import rendered
+from amp_migrate.forms import FORMS
 from amp_migrate.report.terminal import Look
 from amp_migrate.rules import RULES
 from amp_migrate.selection import NATIVE, TITLES

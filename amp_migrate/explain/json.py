@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from amp_migrate.explain.forms import FORMS
 from amp_migrate.explain.page import EXAMPLES, title
+from amp_migrate.forms import FORMS
 from amp_migrate.home import page_of
 from amp_migrate.report.wording import severity_of
 from amp_migrate.rules import RULES

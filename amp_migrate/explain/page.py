@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from amp_migrate.explain.forms import FORMS
+from amp_migrate.forms import FORMS
 from amp_migrate.line_matcher import hunks_of
 from amp_migrate.options import Options
 from amp_migrate.report.wording import sentence

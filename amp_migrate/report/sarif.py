@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from amp_migrate import __version__
-from amp_migrate.explain.forms import FORMS
+from amp_migrate.forms import FORMS
 from amp_migrate.home import REPOSITORY, page_of
 from amp_migrate.report.diff import repository_path
 from amp_migrate.report.hunks import Hunk, hunks

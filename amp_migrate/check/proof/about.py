@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
 
+from amp_migrate.check.proof.flow import Flow
 from amp_migrate.check.proof.kinds import ABOUT_AMP
-from amp_migrate.check.proof.program import File, Scope
-
-if TYPE_CHECKING:
-    from amp_migrate.check.proof.side import Side
+from amp_migrate.check.proof.program import File, Program, Scope
 
 _PACKAGES = re.compile(r"apex\b|torch\.(.+\.)?(amp|half|float16|autocast|HalfTensor)\b|contextlib\.nullcontext$")
 
 
-def about_precision(side: Side) -> set[Scope]:
-    """The functions with a word of mixed precision in their text, what may call these, and all modules. All functions
-    where precision is made by hand: it has no words of its own.
+def about_precision(program: Program, flow: Flow, known: Collection[str]) -> set[Scope]:
+    """The functions with a word of mixed precision in their text, those that are `known` to hold such values among
+    them, what may call these functions, and all modules.
     """
-    flow = side.flow
-    if side.is_half or side.scales or not (side.optimizers.is_empty and side.helpers.is_empty):
-        return set(flow.functions)
-    words = {*ABOUT_AMP, *side.words, *(word for file in _with_imported(side) for word in _aliases(file))}
+    words = {*ABOUT_AMP, *known, *(word for file in _with_imported(program, flow) for word in _aliases(file))}
     pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})\b")
     found = {one for one in flow.functions if not one.name or _is_open(one.file) or pattern.search(_text(one))}
     waiting = list(found)
@@ -44,17 +38,17 @@ def _is_open(file: File) -> bool:
     return any(one.startswith("apex") or file.program.module(one, file) is not None for one in file.stars)
 
 
-def _with_imported(side: Side) -> set[File]:
+def _with_imported(program: Program, flow: Flow) -> set[File]:
     """The files, and those that they import, which may have names of mixed precision for them."""
     imported = (
-        side.program.module(path, file)
-        for file in side.flow.files
+        program.module(path, file)
+        for file in flow.files
         for scope in file.functions.values()
         for bound in scope.bound.values()
         for path in bound
         if isinstance(path, str)
     )
-    return {*side.flow.files, *(file for file in imported if file is not None and file.tree is not None)}
+    return {*flow.files, *(file for file in imported if file is not None and file.tree is not None)}
 
 
 def _aliases(file: File) -> Iterator[str]:

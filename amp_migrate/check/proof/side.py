@@ -60,8 +60,9 @@ class Side:
 
     @cached_property
     def about(self) -> set[Scope]:
-        """The functions that erasure may find something in."""
-        return about_precision(self)
+        """The functions that erasure may find something in; by hand, without words of its own, it may be any."""
+        is_by_hand = self.is_half or self.scales or not (self.optimizers.is_empty and self.helpers.is_empty)
+        return set(self.flow.functions) if is_by_hand else about_precision(self.program, self.flow, self.words)
 
     @property
     def words(self) -> set[str]:
