@@ -620,3 +620,50 @@ def test_what_a_name_was_set_to_decides_about_its_test(tmp_path):
     """Where nothing is clipped, the norm is -1, which is finite: there is no update without a step."""
     told = judged_trainer(tmp_path, native_trainer("            self.scaler.update()"))
     assert (told.exit_code, "AMP4" in told.stdout) == (0, False), told.stdout
+
+
+_RESUMED = """\
+import argparse
+
+import torch
+{imports}
+parser = argparse.ArgumentParser()
+parser.add_argument("--resume", action="store_true")
+config = parser.parse_args()
+
+
+def train(rank, args):
+    model = torch.nn.Linear(8, 2).to(rank)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{setup}
+    if rank == 0:
+        print("loading")
+        if args.resume:
+            {state}.load_state_dict(torch.load("last.pt"))
+    for x in range(3):
+{step}
+
+
+train(0, config)
+"""
+
+
+def test_an_option_under_another_name_is_not_a_new_switch(tmp_path):
+    """`args.resume` of the function is `config.resume` of the script: both sides have that test."""
+    before = _RESUMED.format(
+        imports="from apex import amp\n",
+        setup="    model, optimizer = amp.initialize(model, optimizer, opt_level='O1')",
+        state="amp",
+        step="        with amp.scale_loss(model(x).sum(), optimizer) as loss:\n            loss.backward()\n"
+        "        optimizer.step()",
+    )
+    after = _RESUMED.format(
+        imports="",
+        setup="    scaler = torch.cuda.amp.GradScaler()",
+        state="scaler",
+        step="        with torch.cuda.amp.autocast():\n            loss = model(x).sum()\n"
+        "        scaler.scale(loss).backward()\n        scaler.step(optimizer)\n        scaler.update()",
+    )
+    told = judged(tmp_path, before, after)
+    assert told.exit_code == 0, told.stdout
+    assert "assumed: nothing" in told.stdout

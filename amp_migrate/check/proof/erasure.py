@@ -116,8 +116,9 @@ class Erasure:
         if is_computed or not all(part.isidentifier() for part in text.split(".")):
             return False
         sources = [file.source for file in self.original.flow.files]
-        if "." in text:
-            return not any(text.encode() in source for source in sources)
+        if "." in text:  # as the key of what it means, or as it is written here
+            known = {text.encode(), ast.unparse(test).encode()}
+            return not any(one in source for source in sources for one in known)
         return not any(text in one.bound for one in self.original.flow.functions if one.name) and not any(
             text in file.functions[""].bound for file in self.original.flow.files
         )
