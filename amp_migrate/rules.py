@@ -1747,8 +1747,10 @@ _RULES = (
         cases={
             "parser": Case(
                 "Python reads the file, and LibCST does not",
-                "the syntax is newer than the installed LibCST, the parser that amp-migrate uses",
-                "update it with `python -m pip install -U libcst`, then run again",
+                "LibCST is the parser that amp-migrate uses: the syntax is newer than the installed one, or tabs and "
+                "spaces are mixed as only Python reads them",
+                "indent the block with spaces alone; where the syntax is new, update LibCST with `python -m pip install "
+                "-U libcst`; then run again",
             ),
             "depth": Case(
                 "the code goes too deep",
