@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Iterator
 
 import libcst as cst
@@ -13,8 +12,6 @@ from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.exports import is_exported, names_in_all
 from amp_migrate.facts.tree import Statement, walk
 from amp_migrate.facts.variables import Variable
-
-_ALWAYS_THERE = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__spec__", "__path__", "__class__"}
 
 
 def check_names(after: Facts, before: Facts) -> Iterator[Violation]:
@@ -87,11 +84,8 @@ def _unresolved(facts: Facts) -> dict[tuple[str, str], cst.Name]:
     for part, statement in facts.tree.every(cst.Name):
         if isinstance(statement.node, (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal)):
             continue
-        if not facts.tree.is_label(part):
-            variable = facts.names.variable_at(part)
-            unbound = variable is None or not variable.bindings
-            if unbound and part.value not in _ALWAYS_THERE:
-                found.setdefault((facts.file_of(part).path, part.value), part)
+        if not facts.tree.is_label(part) and facts.names.is_unbound(part):
+            found.setdefault((facts.file_of(part).path, part.value), part)
     return found
 
 

@@ -14,6 +14,8 @@ from amp_migrate.facts.tree import Class, called_name, walk
 _HARMLESS = frozenset(
     "isinstance hasattr getattr setattr type super id bool print repr len callable deepcopy save".split()
 )
+# Base classes of these packages know nothing of a script's scaler.
+WITHOUT_SCALERS = frozenset(("torch", "abc", "typing", "object"))
 
 
 class Unseen:
@@ -102,7 +104,7 @@ class Unseen:
         package = (self.facts.names.dotted(base) or "object").split(".")[0]
         variable = self.facts.names.definition(base) if isinstance(base, (cst.Name, cst.Attribute)) else None
         is_here = variable is not None and any(one.node in self.facts.tree.class_at for one in variable.bindings)
-        return is_here or package in ("torch", "abc", "typing", "object")
+        return is_here or package in WITHOUT_SCALERS
 
     def _is_computed_with(self, call: cst.Call) -> bool:
         """True for `inv_scale = 1.0 / scaler.get_scale()`: gradients that are unscaled by hand."""

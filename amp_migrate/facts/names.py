@@ -15,6 +15,7 @@ from amp_migrate.facts.source_file import SourceFile
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, children
 from amp_migrate.facts.variables import Binding, BindingKind, Scope, Variable
 
+_ALWAYS_THERE = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__spec__", "__path__", "__class__"}
 # Most expressions are made of these, which bind nothing and open no scope.
 _TRANSPARENT = frozenset((cst.Call, cst.AssignTarget, cst.Element, cst.Integer, cst.Float, cst.SimpleString))
 
@@ -156,12 +157,16 @@ class Names:
         assert isinstance(node, (cst.Name, cst.Attribute))
         return [f"{module}.{dotted_text(node)}" for module in self.star_imports.get(self.tree.root_of(node), [])]
 
+    def is_unbound(self, name: cst.Name) -> bool:
+        """True where neither the file nor Python defines a name; a star import may."""
+        variable = self.variable_at(name)
+        return (variable is None or not variable.bindings) and name.value not in _ALWAYS_THERE
+
     def unbound_root(self, node: cst.BaseExpression) -> str | None:
         """The name that an expression begins with, `amp` of `amp.scale_loss`, where certainly nothing binds it."""
         root = _first_name(node)
-        if not isinstance(root, cst.Name) or hasattr(builtins, root.value) or self.variable_at(root) is not None:
-            return None
-        return None if self.star_imports.get(self.tree.root_of(node)) else root.value
+        may_be_bound = not isinstance(root, cst.Name) or self.star_imports.get(self.tree.root_of(node))
+        return root.value if isinstance(root, cst.Name) and not may_be_bound and self.is_unbound(root) else None
 
     def behind_star(self, name: cst.Name) -> str | None:
         """The full name of what a star import of a local file outside of the unit gives a name."""

@@ -68,18 +68,8 @@ class Spelling:
 
 
 def spelling_in(file: Path, configured: tuple[int, int] | None) -> Spelling:
-    """What the oldest torch of a file's project allows: the `configured` one, else the declared, else the installed."""
-    declared = declaration(file) if configured is None else None
-    installed = _installed() if declared is None else None
-    if configured is not None:
-        version, why = configured, f"target-torch is {_dotted(configured)}"
-    elif declared is not None:
-        oldest = _dotted(declared.oldest) if any(declared.oldest) else "of any age"
-        version, why = declared.oldest, f"{os.path.relpath(declared.file)}:{declared.line} admits torch {oldest}"
-    elif installed is not None:
-        version, why = installed, f"torch {_dotted(installed)} is installed here"
-    else:
-        version, why = None, "no torch is declared or installed here"
+    """What the oldest torch of a file's project allows."""
+    version, why = _oldest(file, configured)
     api = api_for(version)
     return Spelling(api, why if api == "torch.amp" else f"{why}; --api torch.amp for 2.4 and newer")
 
@@ -97,10 +87,23 @@ def declared_torch(path: Path | None) -> tuple[int, int] | None:
     return found.oldest if found is not None else None
 
 
-def oldest_torch(path: Path | None) -> tuple[int, int] | None:
-    """The oldest torch that the project of a file admits; without a declaration, the one that is installed here."""
-    version = declared_torch(path)
-    return version if version is not None else _installed()
+def oldest_torch(path: Path, configured: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The oldest torch that a file's project admits: the `configured` one, else the declared, else the installed."""
+    return _oldest(path, configured)[0]
+
+
+def _oldest(file: Path, configured: tuple[int, int] | None) -> tuple[tuple[int, int] | None, str]:
+    """The same, and where it is said."""
+    if configured is not None:
+        return configured, f"target-torch is {_dotted(configured)}"
+    declared = declaration(file)
+    if declared is not None:
+        oldest = _dotted(declared.oldest) if any(declared.oldest) else "of any age"
+        return declared.oldest, f"{os.path.relpath(declared.file)}:{declared.line} admits torch {oldest}"
+    installed = _installed()
+    if installed is not None:
+        return installed, f"torch {_dotted(installed)} is installed here"
+    return None, "no torch is declared or installed here"
 
 
 def declaration(path: Path) -> Declaration | None:

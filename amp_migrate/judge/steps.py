@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from amp_migrate.check.proof.program import File, Program
+from amp_migrate.check.unseen import WITHOUT_SCALERS
 from amp_migrate.facts import Facts, SourceFile
 from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.parse import Unparsable, parse
@@ -16,8 +17,6 @@ from amp_migrate.sources.gate import holds_native_amp
 
 # A method of a scaler is called on what has a name, or it is handed on.
 _USES = rb"\b%(name)s\s*\.\s*(?:scale|unscale_|step|update|get_scale)\b|[=(,]\s*(?:\w+\.)*%(name)s\s*(?:[,)#\n]|\Z)"
-
-_NOT_OURS = frozenset(("torch", "abc", "typing", "object"))
 
 
 def mistakes(sources: Mapping[str, bytes], program: Program) -> list[Finding] | None:
@@ -53,7 +52,7 @@ class _Within(Nowhere):
 
     def _is_here(self, dotted: str, near: File, known: set[str]) -> bool:
         """True for a class of the tree that inherits from no others but those, torch's and Python's."""
-        if dotted.partition(".")[0] in _NOT_OURS or dotted in known:
+        if dotted.partition(".")[0] in WITHOUT_SCALERS or dotted in known:
             return True
         found = self._program.definition(dotted, near)
         made = found[0].bound[found[1]][0] if found is not None else None

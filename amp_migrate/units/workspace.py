@@ -71,7 +71,7 @@ class Workspace:
         """The oldest torch to be supported; where nothing says so, the one that is installed here."""
         from amp_migrate.files.torch_version import oldest_torch
 
-        return self._torch or oldest_torch(file)
+        return oldest_torch(file, self._torch)
 
     def spelling_in(self, file: Path) -> Spelling:
         """How native AMP is spelled in the unit that begins with a file, and why."""
