@@ -1749,8 +1749,8 @@ _RULES = (
                 "Python reads the file, and LibCST does not",
                 "LibCST is the parser that amp-migrate uses: the syntax is newer than the installed one, or tabs and "
                 "spaces are mixed as only Python reads them",
-                "indent the block with spaces alone; where the syntax is new, update LibCST with `python -m pip install "
-                "-U libcst`; then run again",
+                "indent the block with spaces alone; where the syntax is new, update LibCST with "
+                "`python -m pip install -U libcst`; then run again",
             ),
             "depth": Case(
                 "the code goes too deep",
