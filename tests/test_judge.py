@@ -667,3 +667,40 @@ def test_an_option_under_another_name_is_not_a_new_switch(tmp_path):
     told = judged(tmp_path, before, after)
     assert told.exit_code == 0, told.stdout
     assert "assumed: nothing" in told.stdout
+
+
+def test_gradients_that_the_original_read_scaled_may_stay_scaled(tmp_path):
+    """Inside of `with amp.scale_loss` they are: Apex unscales behind it."""
+    before = """\
+import torch
+from apex import amp
+
+model = torch.nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for x in loader:
+    loss = model(x).sum()
+    optimizer.zero_grad()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+        print(model.weight.grad)
+    optimizer.step()
+"""
+    after = """\
+import torch
+
+model = torch.nn.Linear(8, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.cuda.amp.GradScaler()
+for x in loader:
+    with torch.cuda.amp.autocast():
+        loss = model(x).sum()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    print(model.weight.grad)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+    assert codes(tmp_path, before, after) == set()
+    behind = before.replace("        print(", "    print(")
+    assert "AMP426" in codes(tmp_path, behind, after)

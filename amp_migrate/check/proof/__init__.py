@@ -46,7 +46,7 @@ class Prover:
                 *resolution(self.before, self.after, changed),
                 *without_apex(self.after, self._without_apex, changed),
                 *half_weights(output),
-                *scaled_gradients(output, by_hand=every),
+                *scaled_gradients(output, original if every else None),
                 *frozen_after_wrapping(original, output),
             ]
         except RecursionError:

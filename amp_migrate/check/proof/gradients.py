@@ -20,19 +20,20 @@ _KNOWN = ("torch.", "builtins.", "logging.", "tqdm.", "numpy.", "math.", "time."
 _MESSAGE = "the gradients that this reads are still scaled"
 
 
-def scaled_gradients(side: Side, *, by_hand: bool = False) -> Iterator[Breach | Assumption]:
+def scaled_gradients(side: Side, original: Side | None = None) -> Iterator[Breach | Assumption]:
     """Calls between backward and unscaling: of code at hand that reads gradients, and of objects out of sight that were
-    given the model or the optimizer. Of what is written `by_hand`, statements that read them themselves, too.
+    given the model or the optimizer. Of what is written by hand after an `original`, statements that read them
+    themselves, too, unless they read scaled ones there as well.
     """
-    search = _Search(side, by_hand)
+    search = _Search(side, original)
     for scope in side.flow.functions:
         yield from search.block(scope, scope.body, [False])
 
 
 class _Search:
-    def __init__(self, side: Side, by_hand: bool) -> None:
+    def __init__(self, side: Side, original: Side | None) -> None:
         self.side = side
-        self.by_hand = by_hand
+        self.original = original
         self.flow = side.flow
         self.trained = Carriers(side.flow, lambda file, node: False, {*side.trained.found, *_stepped(side)})
         calls = [one for file in side.flow.files for one in file.calls]
@@ -57,8 +58,8 @@ class _Search:
                 scaled[0] = all(after) if isinstance(one, ast.If) and len(after) > 1 else after[0]
 
     def _statement(self, scope: Scope, node: ast.stmt, scaled: list[bool]) -> Iterator[Breach | Assumption]:
-        if self.by_hand and scaled[0] and not _clips(node) and _reads_gradients(node):
-            if "get_scale" not in ast.unparse(node):
+        if self.original is not None and scaled[0] and not _clips(node) and _reads_gradients(node):
+            if "get_scale" not in ast.unparse(node) and not _read_scaled(self.original, scope, node):
                 line = node.lineno, scope.file.lines[node.lineno - 1].strip()
                 yield Breach("scaled gradients", scope.file.path, scope.name, None, line, _MESSAGE)
         for call in [part for part in walk(node) if isinstance(part, ast.Call)]:
@@ -126,6 +127,20 @@ class _Search:
 
     def _is_trained(self, scope: Scope, node: ast.expr) -> bool:
         return self.trained.holds(scope, node) or (isinstance(node, ast.Name) and node.id == "self")
+
+
+def _read_scaled(original: Side, scope: Scope, node: ast.stmt) -> bool:
+    """True for a statement that stands in a `with amp.scale_loss(...)` of the original: behind it Apex unscales."""
+    file = original.program.files.get(scope.file.path)
+    old = file.functions.get(scope.name) if file is not None else None
+    blocks = [one for part in (old.body if old is not None else ()) for one in walk(part) if isinstance(one, ast.With)]
+    within = (inner for one in blocks if _scales(one) for part in one.body for inner in walk(part))
+    return any(isinstance(one, ast.stmt) and ast.unparse(one) == ast.unparse(node) for one in within)
+
+
+def _scales(node: ast.With) -> bool:
+    calls = [item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call)]
+    return any(getattr(one.func, "attr", getattr(one.func, "id", None)) == "scale_loss" for one in calls)
 
 
 def _is_method(call: ast.Call, name: str) -> bool:
