@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     if refusal is not None:
         print(refusal, file=sys.stderr)
         return 2
-    machine = this_machine(options.device)  # before the runs: the commit may move on meanwhile
+    machine = this_machine(options.device, options.commit)  # before the runs: the commit may move on meanwhile
     begin = time.monotonic()
     verdicts = judge_fixtures(fixtures, options.device, _tell) if fixtures else []
     between = time.monotonic()
@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         "--device", choices=["cuda", "cpu"], default="cuda", help="cpu: tiny sizes, to test the command"
     )
     parser.add_argument("--output", type=Path, metavar="FOLDER", default=RESULTS, help="default: docs/results")
+    parser.add_argument("--commit", metavar="REVISION", help="what the files are, where they are a copy without git")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="fixtures (apex/bce_sigmoid) and models (unet)")
     return parser
 

@@ -27,8 +27,8 @@ class Machine:
     float32_products: str  # of matrices and of convolutions: TF32 makes float32 faster
 
 
-def this_machine(device: str) -> Machine:
-    """`device` is "cuda" or "cpu"."""
+def this_machine(device: str, commit: str | None = None) -> Machine:
+    """`device` is "cuda" or "cpu"; `commit` is that of a copy without git, else git is asked."""
     on_gpu = device == "cuda"
     changes = _answer("git", "-C", str(ROOT), "status", "--porcelain", "--", ".", ":!docs/results")
     return Machine(
@@ -38,8 +38,8 @@ def this_machine(device: str) -> Machine:
         cuda=torch.version.cuda if on_gpu else None,
         cudnn=torch.backends.cudnn.version() if on_gpu else None,
         torch=torch.__version__,
-        commit=_answer("git", "-C", str(ROOT), "rev-parse", "HEAD"),
-        changed_since=bool(changes) if changes is not None else None,
+        commit=commit or _answer("git", "-C", str(ROOT), "rev-parse", "HEAD"),
+        changed_since=bool(changes) if changes is not None and commit is None else None,
         float32_products=f"matrices {torch.get_float32_matmul_precision()}, convolutions "
         + ("TF32" if torch.backends.cudnn.allow_tf32 else "float32"),
     )
