@@ -123,6 +123,62 @@ def test_functions_that_are_used_as_values(main, uses):
     assert {name: texts for name, texts in found.items() if texts} == {name: [text] for name, text in uses.items()}
 
 
+CALLS = """\
+import functools
+from torch.utils.checkpoint import checkpoint
+
+class Base:
+    @staticmethod
+    def scaled(x):
+        return x
+    @classmethod
+    def made(cls, x):
+        return x
+    def step(self, x):
+        return x
+
+class Trainer(Base):
+    def __init__(self):
+        self.hooks = [self.step]
+        self.run = self.step
+    def train(self, batch):
+        step = getattr(self, "step")
+        ask({call})
+
+Trainer().train(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "given"),
+    {
+        "self.step(batch)": {"x": "batch"},
+        "Base.step(self, batch)": {"self": "self", "x": "batch"},
+        "Base.step(self, x=batch)": {"self": "self", "x": "batch"},
+        "type(self).step(self, batch)": {"self": "self", "x": "batch"},
+        "self.__class__.step(self, batch)": {"self": "self", "x": "batch"},
+        "getattr(self, 'step')(batch)": {"x": "batch"},
+        "step(batch)": {"x": "batch"},
+        "self.run(batch)": {"x": "batch"},
+        "self.hooks[0](batch)": {"x": "batch"},
+        "functools.partial(self.step, batch)()": {"x": "batch"},
+        "checkpoint(self.step, batch, use_reentrant=False)": {"x": "batch"},
+        "Base.scaled(batch)": {"x": "batch"},
+        "self.scaled(batch)": {"x": "batch"},
+        "Base.made(batch)": {"x": "batch"},
+        "self.made(batch)": {"x": "batch"},
+    }.items(),
+)
+def test_a_method_is_known_however_it_is_called(call, given):
+    facts = facts_of(CALLS.format(call=call))
+    (question,) = asked(facts)
+    assert isinstance(question, cst.Call)
+    (function,) = facts.objects.candidates(question)
+    assert facts.objects.called_function(question) is function
+    found = facts.objects.arguments(question, function)
+    assert {param.name.value: facts.text(arg.value) for param, arg in found} == given
+
+
 @pytest.mark.parametrize(
     "body", ["raise NotImplementedError", "raise NotImplementedError('later')", "...", "'Later.'", "pass"]
 )

@@ -1,9 +1,12 @@
 """Which function or class of the unit a call runs, and which argument each of its parameters gets.
 
-train(model)                  the function that the name means, also through imports and `functools.partial`
+train(model)                  the function that the name means, also through imports
+run = partial(train, model)   the function that is given to `partial`, and to torch's `checkpoint`
 TRAINERS[name](model)         the only function in that table
 step(model, batch)            where `step` is a parameter: the function that every caller passes for it
 self.process(batch)           the method that all classes of the hierarchy agree on
+Trainer.process(self, batch)  the method of just this class
+self.hooks[0](batch)          a method that was stored, looked up by `getattr`, or named first
 TRAINERS[name](model)         the constructor of all classes in the table, if they share one
 """
 
@@ -17,10 +20,13 @@ import libcst as cst
 
 from amp_migrate.facts.hierarchy import Hierarchy
 from amp_migrate.facts.names import Names
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.only_bases import only_bases
 from amp_migrate.facts.tree import Class, Function, Statement, Tree
 
 _LOOKUPS = (cst.Subscript, cst.Call)  # TABLE[name](x), getattr(module, name)(x)
+# They run the function that they are given first, with the arguments that follow.
+_RUN_THEIR_FIRST = frozenset(("torch.utils.checkpoint.checkpoint",))
 
 
 class Callables(Hierarchy, ABC):
@@ -32,12 +38,17 @@ class Callables(Hierarchy, ABC):
         self._possible_callers: dict[Function, list[tuple[cst.Call, Statement]]] = {}
         self._known_function: dict[cst.Call, Function | None] = {}
         self._known_candidates: dict[cst.Call, tuple[Function, ...]] = {}
+        self._known_handers: dict[cst.Call, cst.Call | None] = {}
         self._order = {function: number for number, function in enumerate(tree.function_at.values())}
 
     @property
     @abstractmethod
     def is_settled(self) -> bool:
         """False while a question is open that another one leads back to: what is found then may be incomplete."""
+
+    @abstractmethod
+    def objects(self, node: cst.BaseExpression) -> ObjectSet:
+        """The things that `node` may mean."""
 
     @abstractmethod
     def origins(self, node: cst.BaseExpression) -> set[object]:
@@ -55,10 +66,12 @@ class Callables(Hierarchy, ABC):
         return found
 
     def _certainly_called(self, call: cst.Call) -> Function | None:
-        func = call.func
+        return self._plainly_called(call) or _only({*self._held(call)})
+
+    def _plainly_called(self, call: cst.Call) -> Function | None:
+        func = self.callee(call)
         if isinstance(func, cst.Name):
-            bound = self.partial_behind(func)
-            meant = self._function_meant(bound.args[0].value if bound is not None else func)
+            meant = self._function_meant(func)
             return meant or _only({*self._called_instances(call)}) or _only(self._constructors(call))
         if isinstance(func, cst.Attribute):
             if _is_super(func.value):
@@ -69,6 +82,9 @@ class Callables(Hierarchy, ABC):
             own = self.exact_class(func.value)
             if own is not None and (method := self.method_of(own, func.attr.value)) and not method.is_property:
                 return method
+            classes = self._classes_meant(func.value)
+            if classes:
+                return _only({self.method_of(one, func.attr.value) for one in classes})
             owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
             of_self = isinstance(func.value, cst.Name) and func.value.value == "self"
             methods = {self._method(owner, func.attr.value, of_self=of_self) for owner in owners}
@@ -76,6 +92,32 @@ class Callables(Hierarchy, ABC):
             return _only(methods or {*self._called_instances(call)}) or _only(self._constructors(call))
         meant = self._function_meant(func) or _only(self._constructors(call))
         return meant or _only({*self._called_instances(call)})
+
+    def callee(self, call: cst.Call) -> cst.BaseExpression:
+        """What a call calls: `train` of `partial(train, model)(batch)` and of `checkpoint(train, model)`."""
+        around = self._handing(call)
+        return around.args[0].value if around is not None else call.func
+
+    def _given(self, call: cst.Call) -> list[cst.Arg]:
+        """What that is given."""
+        around = self._handing(call)
+        if around is None:
+            return [*call.args]
+        return [*around.args[1:], *(call.args if around is not call else ())]
+
+    def _handing(self, call: cst.Call) -> cst.Call | None:
+        """The call whose first argument is a function that the call runs, with the other arguments."""
+        if call in self._known_handers:
+            return self._known_handers[call]
+        found = self._handing_anew(call)
+        if self.is_settled:
+            self._known_handers[call] = found
+        return found
+
+    def _handing_anew(self, call: cst.Call) -> cst.Call | None:
+        if call.args and not call.args[0].star and self.names.dotted(call.func) in _RUN_THEIR_FIRST:
+            return call
+        return self.partial_behind(call.func)
 
     def candidates(self, call: cst.Call) -> tuple[Function, ...]:
         """The functions that a call may run, in their order: one where that is certain, else all that a variable or a
@@ -93,25 +135,45 @@ class Callables(Hierarchy, ABC):
         """Ask everything anew: the callers have changed."""
         self._known_function.clear()
         self._known_candidates.clear()
+        self._known_handers.clear()
 
     def _possibly_called(self, call: cst.Call) -> set[Function]:
         certain = self.called_function(call)
         if certain is not None:
             return {certain}
-        if isinstance(call.func, (cst.Name, *_LOOKUPS)):
-            held = self.origins(call.func)
-            functions = {self.tree.function_at[one] for one in held if isinstance(one, cst.FunctionDef)}
+        func = self.callee(call)
+        if isinstance(func, (cst.Name, *_LOOKUPS)):
+            functions = {function for function in self._held(call) if function is not None}
             constructors = {one for one in self._constructors(call) if one is not None}
             return functions | constructors | self._called_instances(call)
-        if not isinstance(call.func, cst.Attribute) or _is_super(call.func.value):
+        if not isinstance(func, cst.Attribute) or _is_super(func.value):
             return set()
-        owners = [owner for owner in self.origins(call.func.value) if isinstance(owner, Class)]
-        found = {method for owner in owners for method in self._methods(owner, call.func.attr.value)}
-        found |= {method for owner in owners for method in self._of_siblings(owner, call.func.attr.value)}
+        owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
+        found = {method for owner in owners for method in self._methods(owner, func.attr.value)}
+        found |= {method for owner in owners for method in self._of_siblings(owner, func.attr.value)}
+        found |= {one for cls in self._classes_meant(func.value) if (one := self.method_of(cls, func.attr.value))}
         found = {method for method in found if self._gives_enough(call, method)}
-        held = set() if found else self.origins(call.func)
-        found |= {self.tree.function_at[one] for one in held if isinstance(one, cst.FunctionDef)}
+        found |= set() if found else {function for function in self._held(call) if function is not None}
         return found or self._called_instances(call)
+
+    def _held(self, call: cst.Call) -> Iterator[Function | None]:
+        """The function, or the methods, that each thing is which a call may call; None for what is none."""
+        for one in self.objects(self.callee(call)):
+            holder = one.holder.origin if one.kind == "field" and one.holder is not None else None
+            methods: set[Function | None] = set()
+            if isinstance(one.origin, cst.FunctionDef):
+                methods = {self.tree.function_at[one.origin]}
+            elif isinstance(holder, Class):
+                methods = {one for one in self._methods(holder, str(one.origin)) if self._gives_enough(call, one)}
+            elif isinstance(holder, cst.ClassDef):
+                methods = {self.method_of(self.tree.class_at[holder], str(one.origin))}
+            yield from methods or {None}
+
+    def _classes_meant(self, node: cst.BaseExpression) -> list[Class]:
+        """The classes of the unit that an expression means, where it means nothing else."""
+        meant = self.origins(node)
+        classes = [self.tree.class_at[one] for one in meant if isinstance(one, cst.ClassDef)]
+        return classes if len(classes) == len(meant) else []
 
     def _called_instances(self, call: cst.Call) -> set[Function]:
         """`trainer(loader)`: the `__call__` of the classes that a name or an attribute holds instances of."""
@@ -144,8 +206,7 @@ class Callables(Hierarchy, ABC):
         params = self._given_in(call, function)
         by_name = {param.name.value: param for param in params}
         positional = iter(params)
-        bound = self.partial_behind(call.func) if isinstance(call.func, cst.Name) else None
-        for arg in (*(bound.args[1:] if bound is not None else ()), *call.args):
+        for arg in self._given(call):
             if arg.star:
                 positional = iter(())
                 kept = self.dict_behind(arg)
@@ -171,10 +232,16 @@ class Callables(Hierarchy, ABC):
     def _given_in(self, call: cst.Call, function: Function) -> list[cst.Param]:
         """The parameters that a call can give: without the instance that a method is called on."""
         params = list(function.parameters)
-        is_of_instance = function.name in ("__call__", "forward")  # of a module: `net(x)` runs its forward
-        if function.is_method and (isinstance(call.func, cst.Attribute) or is_of_instance or self.classes_made(call)):
-            return params[1:]
-        return params
+        return params[1:] if function.is_method and self._has_instance(call, function) else params
+
+    def _has_instance(self, call: cst.Call, function: Function) -> bool:
+        """False for `Trainer.step(self, x)`, where the instance is an argument."""
+        func = self.callee(call)
+        if isinstance(func, cst.Attribute):
+            return function.has_decorator("classmethod") or not self._classes_meant(func.value)
+        if function.name in ("__call__", "forward") or self.classes_made(call):
+            return True  # `net(x)` runs its forward
+        return any(one.kind == "field" for one in self.objects(func))  # `step = self.step`, `getattr(self, "step")`
 
     def handed_on(self, call: cst.Call, function: Function, param: cst.Param) -> list[cst.Arg] | None:
         """What a parameter gets where the call hands on the `*args` and `**kwargs` of the function that it stands in:
@@ -217,9 +284,9 @@ class Callables(Hierarchy, ABC):
         named = (arg for arg in outer.args if arg.keyword is not None and arg.keyword.value == name)
         return next(named, None) if name not in [param.name.value for param in taken] else None
 
-    def partial_behind(self, name: cst.Name) -> cst.Call | None:
-        """The `functools.partial(f, ...)` that a name means, where it is the only thing it can mean."""
-        meant = self._only_value(name)
+    def partial_behind(self, node: cst.BaseExpression) -> cst.Call | None:
+        """The `functools.partial(f, ...)` that an expression means, where it is the only thing it can mean."""
+        meant = self._only_value(node) if isinstance(node, cst.Name) else _sole(self.origins(node))
         return meant if isinstance(meant, cst.Call) and self.is_partial(meant) else None
 
     def is_partial(self, call: cst.Call) -> bool:

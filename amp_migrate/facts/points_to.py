@@ -311,6 +311,8 @@ class PointsTo(Callables):
         if name == "getattr" and (attribute := self._attribute_named(node)) is not None:
             otherwise = self.objects(node.args[2].value) if len(node.args) > 2 else _NOTHING
             return self._select(self.objects(node.args[0].value), attribute) | otherwise
+        if name == "type" and len(node.args) == 1 and isinstance(func, cst.Name):
+            return self._select(self.objects(node.args[0].value), "__class__")
         if made := self.classes_made(node):
             return frozenset({Object("instance", self.root_class(one)) for one in made})
         if self.looked_up_in(node):
@@ -438,6 +440,8 @@ class PointsTo(Callables):
             return self._of_import(self.names.elsewhere.member(str(one.origin), field))
         if field == "module":
             return frozenset({one})  # DataParallel and DDP hold the model under `.module`
+        if field == "__class__" and isinstance(one.origin, Class):
+            return frozenset(Object("definition", owner.node) for owner in self.derived(one.origin))
         if one.kind == "display" and field.startswith("["):
             held = self._element(one.origin, field)
             return held if isinstance(one.origin, cst.Tuple) else held | self._stored(one, field)
