@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
+from typing import TypeVar, cast
 
 import libcst as cst
 
@@ -22,6 +23,8 @@ from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Finding, Span
 from amp_migrate.module_text import module_text
 
+_Analysis = TypeVar("_Analysis")
+
 
 class Facts:
     """Everything known about the files that are migrated together, computed once per parse; of what is `hidden`
@@ -38,12 +41,19 @@ class Facts:
         self.tree = Tree([file.module for file in files], hidden)
         self.files = dict(zip(self.tree.roots, files, strict=True))
         self._quotes: dict[Function, str] = {}
+        self._analyses: dict[Callable[[Facts], object], object] = {}
         self.names = Names(self.tree, files, self.elsewhere)
         self.objects = Objects(self.tree, self.names)
         self.values = Values(self.tree, self.names, self.objects)
         self.identity = Identity(self.names, self.objects)
         self.conditions = Conditions(self.identity, self.objects, self.values)
         self.calls = Calls(self.tree, self.names, self.objects)
+
+    def analysis(self, of: Callable[[Facts], _Analysis]) -> _Analysis:
+        """What is built on the facts, once for all who ask: `facts.analysis(Steps)`."""
+        if of not in self._analyses:
+            self._analyses[of] = of(self)
+        return cast("_Analysis", self._analyses[of])
 
     @cached_property
     def self_tests(self) -> list[Statement]:

@@ -169,6 +169,17 @@ class Callables(Hierarchy, ABC):
                 methods = {self.method_of(self.tree.class_at[holder], str(one.origin))}
             yield from methods or {None}
 
+    def properties(self, node: cst.Attribute) -> list[Function]:
+        """The properties that reading an attribute may run."""
+        owners = [one for one in self.origins(node.value) if isinstance(one, Class)] if self._has_properties else []
+        family = [cls for owner in owners for cls in self.derived(owner)]
+        found = (cls.methods.get(node.attr.value) for cls in family)
+        return list(dict.fromkeys(one for one in found if one is not None and one.is_property))
+
+    @cached_property
+    def _has_properties(self) -> bool:
+        return any(method.is_property for owner in self.tree.classes for method in owner.methods.values())
+
     def _classes_meant(self, node: cst.BaseExpression) -> list[Class]:
         """The classes of the unit that an expression means, where it means nothing else."""
         meant = self.origins(node)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, walk
-from amp_migrate.plan.safety.precision import IN_HALF, Precisions
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import Passes, Trace, trace
+from amp_migrate.interp.step import Made
+from amp_migrate.interp.steps import Steps
+from amp_migrate.models import traits
+from amp_migrate.plan.safety.precision import IN_HALF, Precision, Precisions
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
+
+# What may be the result of an operation.
+_OPERATIONS = (cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Attribute)
 
 
 @dataclasses.dataclass
@@ -21,6 +30,39 @@ class Context:
     reach: Reach
     precisions: Precisions
     safety: Safety
+
+    @property
+    def steps(self) -> Steps:
+        return self.facts.analysis(Steps)
+
+    # -- operations -------------------------------------------------------------------------------------
+
+    def results(self) -> Iterator[Made]:
+        """Every result of an operation of torch under autocast."""
+        for statement in list(self.reach.statements):
+            for part in self.facts.tree.expressions(statement):
+                if isinstance(part, _OPERATIONS):
+                    yield from self.steps.of(Place(part)).made
+
+    def trace(self, value: Place, passes: Passes) -> Trace:
+        """What a value comes from."""
+        return trace(self.steps, value, passes)
+
+    def is_a(self, trait: str, made: Made) -> bool:
+        """True for the result of one operation with a trait of `models/traits.json`."""
+        (operation, *others) = made.operations
+        return not others and operation is not None and operation.bare in traits.named(trait)
+
+    def is_product(self, made: Made) -> bool:
+        """True for a product of two tensors that autocast runs in half."""
+        (operation, *others) = made.operations
+        return not others and operation is not None and operation.product and operation.policy == "half"
+
+    def products_behind(self, value: Place, passes: Passes) -> Iterator[Made]:
+        """The products that a value comes from, and that are certainly half."""
+        for made in self.trace(value, passes).ends:
+            if self.is_product(made) and self.precisions.of(made.node) is Precision.HALF:
+                yield made
 
     def note(self, node: cst.CSTNode, code: str, message: str) -> None:
         self.safety.findings.append(self.facts.finding(node, code, message))

@@ -17,10 +17,12 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts.tree import argument_value, called_name
-from amp_migrate.plan.regions.trail import Frames, Keys, OpenTrail
+from amp_migrate.interp.place import Place
+from amp_migrate.models import Operation, traits
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.passing import in_half, keeps_float32
 from amp_migrate.plan.safety.precision import Precision
-from amp_migrate.plan.safety.products import factors, is_single_alone, isolate
+from amp_migrate.plan.safety.products import is_single_alone, isolate
 
 
 def keep_coordinates(context: Context) -> None:
@@ -28,9 +30,9 @@ def keep_coordinates(context: Context) -> None:
     grid comes from elsewhere, and is not known to be float32.
     """
     calls = [call for call, _ in context.reach.calls()]
-    made = {call for call in calls if called_name(call) == "affine_grid" and _is_isolated(context, call)}
+    made = {call for call in calls if called_name(call) in traits.named("grid") and _is_isolated(context, call)}
     for call in calls:
-        grid = argument_value(call, "grid", 1) if called_name(call) == "grid_sample" else None
+        grid = argument_value(call, "grid", 1) if called_name(call) in traits.named("sampling") else None
         if grid is None or context.precisions.behind(grid) in made or _isolate_products(context, grid):
             continue
         if context.precisions.of(grid) is not Precision.SINGLE:
@@ -50,31 +52,14 @@ def _is_isolated(context: Context, call: cst.Call) -> bool:
 
 def _isolate_products(context: Context, grid: cst.BaseExpression) -> bool:
     """True where a grid is made of products, each of which is float32 now."""
-    trail = _Products(context)
-    trail.look(grid)
-    for product in reversed(trail.found):  # what is float32 by now needs no cast
-        if context.precisions.of(product) is Precision.HALF:
-            isolate(context, product, factors(context.facts, product), "it makes points at which a picture is sampled")
-    return any(context.facts.tree.statement_of(product) in context.safety.islands for product in trail.found)
+    found = [one for one in context.trace(Place(grid), _is_on_the_way).made if context.is_product(one)]
+    products = [one for one in found if context.facts.tree.statement_of(one.node) in context.reach.statements]
+    for product in reversed(products):  # what is float32 by now needs no cast
+        if context.precisions.of(product.node) is Precision.HALF:
+            operands = [one.node for one in product.operands]
+            isolate(context, product.node, operands, "it makes points at which a picture is sampled")
+    return any(context.facts.tree.statement_of(one.node) in context.safety.islands for one in products)
 
 
-class _Products(OpenTrail):
-    """The products of matrices that a grid is made of by shaping, joining and arithmetic, as far as the code shows."""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context.facts)
-        self._context = context
-        self.found: list[cst.BaseExpression] = []
-
-    def is_source(self, node: cst.BaseExpression) -> bool:
-        return False
-
-    def _follow(self, node: cst.BaseExpression, keys: Keys, frames: Frames) -> None:
-        pair = factors(self.facts, node)
-        if pair:
-            if node not in self.found and self.facts.tree.statement_of(node) in self._context.reach.statements:
-                self.found.append(node)
-            for operand in pair:
-                self._go(operand, (), frames)
-            return
-        super()._follow(node, keys, frames)
+def _is_on_the_way(row: Operation) -> bool:
+    return keeps_float32(row) or (row.product and in_half(row))

@@ -11,81 +11,36 @@ what its product with the truth differs from the identity, half rounds.
 
 from __future__ import annotations
 
-import libcst as cst
-
-from amp_migrate.facts.tree import called_name
-from amp_migrate.plan.regions.trail import OpenTrail
+from amp_migrate.interp.step import Made
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.linear_algebra import is_operation
-from amp_migrate.plan.safety.precision import Precision, tensor_operand
-from amp_migrate.plan.safety.products import factors, isolate
+from amp_migrate.plan.safety.passing import keeps_float32
+from amp_migrate.plan.safety.precision import Precision
+from amp_migrate.plan.safety.products import isolate
 
-_DECOMPOSITIONS = frozenset("svd eigh qr".split())
 # A factor is turned (`v @ reflection`), then multiplied with another, then applied.
 _MOST_PRODUCTS = 3
 
 
 def isolate_products_beside_decompositions(context: Context) -> None:
     """An island without autocast for each of them."""
-    named = [call for call, _ in context.reach.calls() if called_name(call) in _DECOMPOSITIONS]
-    decompositions = [call for call in named if is_operation(context, call)]
-    products = _products(context) if decompositions else []
-    beside = {*_decomposed(context, decompositions, products), *_made_of_factors(context, decompositions, products)}
+    results = list(context.results())
+    decompositions = [one for one in results if context.is_a("decomposition", one)]
+    products = [one for one in results if context.is_product(one)] if decompositions else []
+    taken = {end for one in decompositions for end in context.trace(one.operands[0], keeps_float32).ends}
+    beside = taken | _made_of(context, decompositions, products)
     for product in products:
-        if product in beside and context.precisions.of(product) is Precision.HALF:
-            isolate(context, product, factors(context.facts, product), "stands beside a decomposition")
+        if product in beside and context.precisions.of(product.node) is Precision.HALF:
+            operands = [one.node for one in product.operands]
+            isolate(context, product.node, operands, "stands beside a decomposition")
 
 
-def _decomposed(
-    context: Context, decompositions: list[cst.Call], products: list[cst.BaseExpression]
-) -> list[cst.BaseExpression]:
-    """The products that are decomposed."""
-    sources = _Sources(context, products)
-    for call in decompositions:
-        operand = tensor_operand(context.facts, call)
-        if operand is not None:
-            sources.look(operand)
-    return sources.found
-
-
-def _made_of_factors(
-    context: Context, decompositions: list[cst.Call], products: list[cst.BaseExpression]
-) -> list[cst.BaseExpression]:
+def _made_of(context: Context, decompositions: list[Made], products: list[Made]) -> set[Made]:
     """The products of what a decomposition returned, and of those again."""
-    made: list[cst.BaseExpression] = list(decompositions)
-    found: list[cst.BaseExpression] = []
+    ends = {one: [end for part in one.operands for end in context.trace(part, keeps_float32).made] for one in products}
+    made = {one.node for one in decompositions}
+    found: set[Made] = set()
     for _ in range(_MOST_PRODUCTS):
-        sources = _Sources(context, made)
-        made = [one for one in products if sources.are_behind(*factors(context.facts, one))]
-        found += made
+        following = {one for one in products if any(end.node in made for end in ends[one])}
+        made = {one.node for one in following}
+        found |= following
     return found
-
-
-def _products(context: Context) -> list[cst.BaseExpression]:
-    return [
-        part
-        for statement in context.reach.statements
-        for part in context.facts.tree.expressions(statement)
-        if isinstance(part, cst.BaseExpression) and factors(context.facts, part)
-    ]
-
-
-class _Sources(OpenTrail):
-    """Which of some expressions a value is made of by shaping, joining and arithmetic, as far as the code shows."""
-
-    def __init__(self, context: Context, sources: list[cst.BaseExpression]) -> None:
-        super().__init__(context.facts)
-        self._sources = frozenset(sources)
-        self.found: list[cst.BaseExpression] = []
-
-    def are_behind(self, *values: cst.BaseExpression) -> bool:
-        before = len(self.found)
-        for value in values:
-            self.look(value)
-        return len(self.found) > before
-
-    def is_source(self, node: cst.BaseExpression) -> bool:
-        is_one = node in self._sources
-        if is_one:
-            self.found.append(node)
-        return is_one

@@ -1,0 +1,279 @@
+"""One step back from the result of a call: a function that is entered, a container that is read, an operation of torch.
+
+A call that is none of these is out of sight, and so is what it returns.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate import models
+from amp_migrate.facts import Facts
+from amp_migrate.facts.contents import ANY, constant_key, may_be_same
+from amp_migrate.facts.module_lists import taken_out
+from amp_migrate.facts.tree import Class, Function, called_name
+from amp_migrate.interp.dtype_asked import dtype_asked
+from amp_migrate.interp.layers import Layers
+from amp_migrate.interp.place import Field, Frame, Frames, Keys, Place, of_any
+from amp_migrate.interp.step import CONSTANT, LOST, Made, Step, either
+from amp_migrate.models import Dtype, Operation, traits
+
+SINGLE = frozenset((Dtype.SINGLE,))  # what parameters are
+_MOST_FRAMES = 4  # calls that are told apart; what called the outermost of them may then be any
+_SAME_ELEMENTS = frozenset("list tuple sorted reversed iter dict OrderedDict set deque copy deepcopy tqdm".split())
+_OF_MODULES = frozenset("OrderedDict deque copy deepcopy tqdm".split())
+_DEEPEST = 6  # assignments of replicas
+
+
+class Calls:
+    """Steps through the calls of a unit."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.layers = Layers(facts)
+
+    def of(self, node: cst.Call, place: Place) -> Step:
+        """What a call may return."""
+        entered = self.entered(node)
+        if entered:
+            return either([self.returned(frame, place) for frame in entered])
+        return (
+            self._of_numbers(node, place)
+            or self._of_containers(node, place)
+            or self._of_layers(node, place)
+            or self._of_torch(node, place)
+            or LOST
+        )
+
+    # -- functions --------------------------------------------------------------------------------------
+
+    def entered(self, node: cst.Call) -> list[Frame]:
+        """The functions that a call runs, and the forwards of the modules that it calls."""
+        objects = self.facts.objects
+        functions = [one for one in objects.candidates(node) if one.name != "__init__"]
+        if functions:
+            return [Frame(one, node) for one in functions]
+        if called_name(node) == "data_parallel" and node.args:
+            return [Frame(one, node, skipped=1) for one in self.forwards_of(node.args[0].value)]
+        if called_name(node) == "checkpoint" and node.args:
+            return self._checkpointed(node)
+        if called_name(node) == "apply" and isinstance(node.func, cst.Attribute):
+            return [Frame(one, node, added=1) for one in self._autograd_forwards(node.func.value)]
+        is_forward = called_name(node) == "forward" and isinstance(node.func, cst.Attribute)
+        module = node.func.value if is_forward and isinstance(node.func, cst.Attribute) else node.func
+        return [Frame(one, node) for one in self.forwards_of(module)]
+
+    def _checkpointed(self, node: cst.Call) -> list[Frame]:
+        """`checkpoint(run, x)` returns what `run(x)` does."""
+        run = node.args[0].value
+        function = self.facts.objects.function_handed_over(run)
+        functions = [function] if function is not None else self.forwards_of(run)
+        return [Frame(one, node, skipped=1) for one in functions]
+
+    def _autograd_forwards(self, node: cst.BaseExpression) -> list[Function]:
+        origins = self.facts.objects.origins(node)
+        owners = [self.facts.tree.class_at[one] if isinstance(one, cst.ClassDef) else None for one in origins]
+        found = [one.methods["forward"] for one in owners if one is not None and "forward" in one.methods]
+        return found if len(found) == len(owners) else []
+
+    def forwards_of(self, module: cst.BaseExpression) -> list[Function]:
+        """The forwards that a call of a module may run; none where it may be something else."""
+        if not isinstance(module, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
+            return []
+        found: dict[Function, None] = {}
+        for one in taken_out(self.facts.names, self.facts.objects, module):
+            forwards = self._of_class(one.origin) if isinstance(one.origin, Class) else []
+            if not forwards:
+                return []
+            found |= dict.fromkeys(forwards)
+        return [*found]
+
+    def _of_class(self, root: Class) -> list[Function]:
+        """The forwards of the classes that an instance known by its root class may be of."""
+        objects = self.facts.objects
+        family = [one for one in objects.makers if objects.root_class(one) is root] or [root]
+        found: dict[Function, None] = {}
+        for owner in family:
+            lines = [owner, *(one for one in objects.ancestors(owner) if one is not owner)]
+            forward = next((one.methods["forward"] for one in lines if "forward" in one.methods), None)
+            if forward is None:
+                return []
+            found[forward] = None
+        return [*found]
+
+    def returned(self, frame: Frame, place: Place) -> Step:
+        values = self.facts.objects.returned_by(frame.function)
+        if not values or any(one.function is frame.function for one in place.frames):
+            return LOST
+        frames = (*place.frames, frame)[-_MOST_FRAMES:]
+        return Step(tuple(Place(value, place.keys, frames) for value in values))
+
+    def runs_of(self, function: Function) -> list[Frame]:
+        """The calls of a function; of a forward, those of its module."""
+        calls = dict.fromkeys(call for call, _ in self.facts.objects.possible_callers(function))
+        if function.name == "forward" and function.owner is not None:
+            root = self.facts.objects.root_class(function.owner)
+            for call, _ in self.facts.tree.every(cst.Call):
+                if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)) and call not in calls:
+                    if any(one.origin is root for one in self.facts.objects.objects(call.func)):
+                        calls[call] = None
+        return [Frame(function, call) for call in calls]
+
+    def given(self, frame: Frame, param: cst.Param, keys: Keys, frames: Frames) -> Step:
+        """What a call gives for a parameter, its default if it gives nothing."""
+        call = frame.call
+        if call is None or any(arg.star for arg in call.args):
+            return LOST
+        if frame.skipped or frame.added:
+            places = [one for one in frame.function.parameters if one.name.value != frame.function.receiver]
+            place = places.index(param) - frame.added + frame.skipped if param in places else -1
+            given = call.args[place] if 0 <= place < len(call.args) else None
+        else:
+            given = self.facts.objects.argument(call, frame.function, param)
+        if given is not None:
+            return Step((Place(given.value, keys, frames),))
+        return Step((Place(param.default, keys, ()),)) if param.default is not None else LOST
+
+    # -- operations of torch ----------------------------------------------------------------------------
+
+    def _of_torch(self, node: cst.Call, place: Place) -> Step | None:
+        """The result of a function of torch, or of a method that tensors have."""
+        names = self._torch_names(node.func)
+        if names:
+            rows = [models.function(name) for name in names]
+            operands = self._operands(node, rows[0], place.frames)
+        elif isinstance(node.func, cst.Attribute):
+            rows = [models.method(node.func.attr.value)]
+            operands = (Place(node.func.value, (), place.frames), *self._operands(node, None, place.frames))
+        else:
+            return None
+        if any(row is None or row.kind == "layer" for row in rows):
+            return None
+        cast = dtype_asked(self.facts, node, place.frames)
+        output = place.keys[0] if place.keys else None
+        is_plain = len(node.args) == (1 if names else 0)
+        return Step(made=tuple(Made(node, (row,), operands, output, cast, is_plain) for row in rows))
+
+    def is_operation(self, node: cst.Call) -> bool:
+        """True for a call of a function, method or layer of torch that makes tensors."""
+        place = Place(node)
+        step = self._of_layers(node, place) or self._of_torch(node, place)
+        return step is not None and bool(step.made)
+
+    def _torch_names(self, func: cst.BaseExpression) -> list[str]:
+        """`torch.relu` of `torch.relu`, and of `self.act` after `self.act = torch.relu`."""
+        dotted = self.facts.names.dotted(func)
+        if dotted is not None:
+            return [dotted] if dotted.startswith("torch.") else []
+        held = self.facts.objects.values_of(func) if isinstance(func, (cst.Name, cst.Attribute)) else []
+        names = [self.facts.names.dotted(one) or "" for one in held]
+        return names if names and all(one.startswith("torch.") for one in names) else []
+
+    def _operands(self, node: cst.Call, row: Operation | None, frames: Frames) -> tuple[Place, ...]:
+        """What is computed with; of a list of tensors each."""
+        given = [arg.value for arg in node.args if not arg.star and _is_operand(arg)]
+        if row is None or row.bare not in traits.named("list") or not given:
+            return tuple(Place(one, (), frames) for one in given)
+        listed = given[0]
+        if not isinstance(listed, (cst.List, cst.Tuple)):
+            return (Place(listed, (ANY,), frames),)
+        return tuple(
+            Place(one.value, (ANY,) if isinstance(one, cst.StarredElement) else (), frames) for one in listed.elements
+        )
+
+    def _of_layers(self, node: cst.Call, place: Place) -> Step | None:
+        """The result of layers of torch that are called."""
+        layers = self.layers.called(node.func)
+        if not layers:
+            return None
+        operands = self._operands(node, None, place.frames)
+        output = place.keys[0] if place.keys else None
+        return Step(made=tuple(Made(node, one, operands, output, is_plain=True) for one in layers))
+
+    # -- Python and NumPy -------------------------------------------------------------------------------
+
+    def _of_numbers(self, node: cst.Call, place: Place) -> Step | None:
+        """`len(x)`, `math.exp(x)` and `np.float64(x)` are numbers, and `np.exp(x)` is one where x is."""
+        if isinstance(node.func, cst.Name) and self.facts.names.variable_at(node.func) is None:
+            return CONSTANT if node.func.value in traits.named("number of Python") else None
+        if isinstance(node.func, cst.Attribute) and called_name(node) in traits.named("parameters"):
+            return Step(made=(Made(node, (models.function("torch.nn.Parameter"),), (), cast=SINGLE),))
+        package, _, name = (self.facts.names.dotted(node.func) or "").rpartition(".")
+        if package == "math" or (package == "numpy" and name in traits.named("number of NumPy")):
+            return CONSTANT
+        if package != "numpy" or name not in traits.named("function of NumPy"):
+            return None
+        return Step(tuple(Place(arg.value, (), place.frames) for arg in node.args))
+
+    # -- containers -------------------------------------------------------------------------------------
+
+    def _of_containers(self, node: cst.Call, place: Place) -> Step | None:
+        """What is read of a container by a call: `outputs.get("mask")`, `zip(masks, depths)`."""
+        name, keys = called_name(node), place.keys
+        args = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+
+        def step(value: cst.BaseExpression, part: Keys) -> Step:
+            return Step((Place(value, part, place.frames),))
+
+        if isinstance(node.func, cst.Attribute) and not self._is_of_torch(node):
+            receiver = node.func.value
+            if name in ("get", "setdefault", "pop"):
+                key = constant_key(args[0]) if args and name != "pop" else ANY
+                return either([step(receiver, (key, *keys)), *(step(default, keys) for default in args[1:])])
+            if name in ("values", "copy"):
+                return step(receiver, of_any(keys) if name == "values" else keys)
+            if name == "items":
+                is_value = len(keys) > 1 and may_be_same(keys[1], 1)
+                return step(receiver, (ANY, *keys[2:])) if is_value else Step(is_constant=True)
+        if (self.facts.names.dotted(node.func) or "").startswith("torch.nn.parallel.") and args:
+            return self._in_parallel(name, args, place)
+        if name in _SAME_ELEMENTS and (isinstance(node.func, cst.Name) or name in _OF_MODULES):
+            found = []
+            for given in node.args:
+                if given.keyword is None:
+                    found.append(step(given.value, of_any(keys)))
+                elif name in ("dict", "OrderedDict") and keys and may_be_same(given.keyword.value, keys[0]):
+                    found.append(step(given.value, keys[1:]))
+            return either(found)
+        if name == "next" and args:
+            return step(args[0], (ANY, *keys))
+        if name == "enumerate" and args and len(keys) > 1:
+            return step(args[0], (ANY, *keys[2:])) if may_be_same(keys[1], 1) else Step(is_constant=True)
+        if name == "zip" and args and len(keys) > 1:
+            chosen = [arg for index, arg in enumerate(args) if may_be_same(keys[1], index)]
+            return either([step(arg, (ANY, *keys[2:])) for arg in chosen])
+        field = keys[0] if keys else None
+        named = [arg.value for arg in node.args if isinstance(field, Field) and _is_named(arg, field.name)]
+        return either([step(value, keys[1:]) for value in named]) if named else None
+
+    def _is_of_torch(self, node: cst.Call) -> bool:
+        return (self.facts.names.dotted(node.func) or "").startswith("torch.")
+
+    def _in_parallel(self, name: str, args: list[cst.BaseExpression], place: Place) -> Step | None:
+        if name == "gather":
+            return Step((Place(args[0], (ANY, *place.keys), place.frames),))
+        if name != "parallel_apply":
+            return None
+        forwards = self.forwards_of(self._replicated(args[0]))
+        part = Place(place.node, place.keys[1:], place.frames)
+        return either([self.returned(Frame(one, None), part) for one in forwards]) if forwards else None
+
+    def _replicated(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """X of `replicas = replicate(X, devices)`, also where `replicas[:n]` is left of them."""
+        for _ in range(_DEEPEST):
+            if isinstance(node, cst.Subscript):
+                node = node.value
+            elif isinstance(node, cst.Call) and called_name(node) == "replicate" and node.args:
+                return node.args[0].value
+            elif isinstance(node, cst.Name):
+                values = self.facts.objects.values_of(node)
+                node = next((one for one in values if isinstance(one, cst.Call)), node)
+        return node
+
+
+def _is_named(arg: cst.Arg, name: str) -> bool:
+    return arg.keyword is not None and arg.keyword.value == name
+
+
+def _is_operand(arg: cst.Arg) -> bool:
+    return arg.keyword is None or arg.keyword.value in ("input", "other", "tensors")

@@ -1,0 +1,44 @@
+"""The dtype that a call names for its result.
+
+x.to(torch.float32)    x.type_as(y)    x.to(y.dtype)    torch.zeros(n, dtype=torch.half)    x.type("torch.HalfTensor")
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate import models
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import argument_value, called_name
+from amp_migrate.facts.values import literal_value
+from amp_migrate.interp.place import Frames, Place
+from amp_migrate.models import Dtype
+from amp_migrate.models.dtype_names import dtype_named
+
+_ANY_FLOAT = frozenset((Dtype.HALF, Dtype.SINGLE))
+
+
+def dtype_asked(facts: Facts, call: cst.Call, frames: Frames) -> frozenset[Dtype] | Place | None:
+    """The dtypes that a call may ask for, or the tensor whose dtype it asks for; None where it asks for none."""
+    given = argument_value(call, "dtype")
+    if given is not None:
+        return _meant(facts, given, frames) or _ANY_FLOAT
+    if called_name(call) == "type_as" and call.args:
+        return Place(call.args[0].value, (), frames)
+    row = models.method(called_name(call)) if isinstance(call.func, cst.Attribute) else None
+    if row is not None and row.by_argument:
+        meant = (_meant(facts, arg.value, frames) for arg in call.args if not arg.star)
+        return next((one for one in meant if one is not None), None)
+    return None
+
+
+def _meant(facts: Facts, node: cst.BaseExpression, frames: Frames) -> frozenset[Dtype] | Place | None:
+    text = literal_value(node)
+    dtype = dtype_named(text if isinstance(text, str) else facts.names.dotted(node) or "")
+    if dtype is not None:
+        return frozenset((dtype,))
+    if isinstance(node, cst.Attribute) and node.attr.value == "dtype":
+        return Place(node.value, (), frames)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) == "type":
+        return Place(node.func.value, (), frames) if not node.args else None  # `x.type(y.type())`
+    return None

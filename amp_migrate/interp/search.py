@@ -1,0 +1,71 @@
+"""Everything that makes a value: many steps back, through the operations that pass on what they are given."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
+from amp_migrate.interp.steps import Steps
+from amp_migrate.models import Operation
+
+_MOST = 3000  # places on one search
+_DEEPEST = 6  # keys, of containers in containers
+
+Passes = Callable[[Operation], bool]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Trace:
+    """What a value comes from.
+
+    `ends` are the results of operations that do not pass, `passed` those of the others on the way, and `open` the
+    places from where it leads out of sight. What else makes the value is constant.
+    """
+
+    ends: tuple[Made, ...]
+    passed: tuple[Made, ...]
+    open: tuple[Place, ...]
+
+    @property
+    def made(self) -> tuple[Made, ...]:
+        return (*self.ends, *self.passed)
+
+
+def trace(steps: Steps, value: Place, passes: Passes) -> Trace:
+    """The ways back from a value, each to the first operation that does not pass. What is written into it in place
+    counts as well. A way that leads out of sight ends there, and the others go on.
+    """
+    ends: dict[Made, None] = {}
+    passed: dict[Made, None] = {}
+    seen: set[Place] = set()
+    open_: dict[Place, None] = {}
+    waiting = [value]
+    while waiting:
+        place = waiting.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        if len(seen) > _MOST or len(place.keys) > _DEEPEST:
+            open_[place] = None
+            continue
+        step = steps.of(place)
+        if step.is_lost:
+            open_[place] = None
+        waiting += [*step.same, *step.written]
+        for made in step.made:
+            if all(one is not None and passes(one) for one in made.operations):
+                passed[made] = None
+                waiting += contributing(made)
+            else:
+                ends[made] = None
+    return Trace(tuple(ends), tuple(passed), tuple(open_))
+
+
+def contributing(made: Made) -> tuple[Place, ...]:
+    """The operands whose numbers the result is made of: one, where it has the dtype of one."""
+    operation = made.operations[0]
+    if operation is None or not operation.takes_one:
+        return made.operands
+    return made.operands[operation.operand : operation.operand + 1] or made.operands[:1]

@@ -1,0 +1,299 @@
+"""One step back from a value to what it comes from, for each kind of expression.
+
+    loss = bce(mask, y)  <-  mask = outputs["masks"][scale]  <-  outputs["masks"] = decoder(features)
+                         <-  return masks  <-  masks.append(torch.sigmoid(head(x)))
+
+A step goes through names, parameters, attributes, lists, tuples and dicts with their keys, loops, functions, and the
+forwards of modules. A call is followed with its own arguments, so that a helper that many call leads to nobody else's.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from amp_migrate import models
+from amp_migrate.facts import Facts
+from amp_migrate.facts.contents import ANY, Key, Put, constant_key, key_of, may_be_same, puts
+from amp_migrate.facts.reaching import reaching
+from amp_migrate.facts.tree import Function, called_name
+from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.facts.variables import Binding, Variable
+from amp_migrate.interp.calls import SINGLE, Calls
+from amp_migrate.interp.place import Field, Frame, Frames, Keys, Place, of_any
+from amp_migrate.interp.step import CONSTANT, LOST, Made, Step, either
+from amp_migrate.models import traits
+
+_OPERATORS: dict[type[cst.BaseBinaryOp], str] = {
+    cst.Add: "__add__",
+    cst.Subtract: "__sub__",
+    cst.Multiply: "__mul__",
+    cst.Divide: "__truediv__",
+    cst.FloorDivide: "__floordiv__",
+    cst.Modulo: "__mod__",
+    cst.Power: "__pow__",
+    cst.MatrixMultiply: "__matmul__",
+    cst.BitAnd: "__and__",
+    cst.BitOr: "__or__",
+    cst.BitXor: "__xor__",
+    cst.LeftShift: "__lshift__",
+    cst.RightShift: "__rshift__",
+}
+# What layers of torch call their parameters.
+_WEIGHTS = frozenset("weight bias in_proj_weight in_proj_bias".split())
+_LISTS = (cst.List, cst.ListComp)
+
+
+class Steps:
+    """Where the values of a unit's expressions come from. Each step is worked out once."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.calls = Calls(facts)
+        self._known: dict[Place, Step] = {}
+
+    def of(self, place: Place) -> Step:
+        """What a value is made of, one step back."""
+        step = self._known.get(place)
+        if step is None:
+            step = self._known[place] = self._of(place)
+        return step
+
+    def _of(self, place: Place) -> Step:
+        node = place.node
+        if literal_value(node) is not UNKNOWN and not isinstance(node, (cst.Tuple, cst.List)):
+            return CONSTANT
+        match node:
+            case cst.Name():
+                return self._name(node, place)
+            case cst.Attribute():
+                return self._attribute(node, place)
+            case cst.Subscript():
+                is_slice = any(not isinstance(item.slice, cst.Index) for item in node.slice)
+                keys = place.keys if is_slice else (key_of(node), *place.keys)
+                return Step((Place(node.value, keys, place.frames),))
+            case cst.Call():
+                return either([self.calls.of(node, place), self._put(node, place)])
+            case cst.BinaryOperation():
+                return self._arithmetic(node, place)
+            case cst.UnaryOperation():
+                return self._unary(node, place)
+            case cst.IfExp():
+                return _same([node.body, node.orelse], place)
+            case cst.BooleanOperation():
+                return _same([node.left, node.right], place)
+            case cst.NamedExpr():
+                return _same([node.value], place)
+            case cst.Comparison():
+                operands = (node.left, *(one.comparator for one in node.comparisons))
+                return _made(node, "__eq__", operands, place.frames)
+        return either([self._display(node, place), self._put(node, place)])
+
+    # -- operators --------------------------------------------------------------------------------------
+
+    def _arithmetic(self, node: cst.BinaryOperation, place: Place) -> Step:
+        if place.keys and any(isinstance(one, _LISTS) for one in (node.left, node.right)):  # `[stop] * r`
+            lists = [one for one in (node.left, node.right) if isinstance(one, _LISTS)]
+            joined = [node.left, node.right] if isinstance(node.operator, cst.Add) else lists
+            return Step(tuple(Place(one, of_any(place.keys), place.frames) for one in joined))
+        return _made(node, _OPERATORS[type(node.operator)], (node.left, node.right), place.frames)
+
+    def _unary(self, node: cst.UnaryOperation, place: Place) -> Step:
+        if isinstance(node.operator, cst.Not):
+            return CONSTANT
+        name = "__invert__" if isinstance(node.operator, cst.BitInvert) else "__neg__"
+        return _made(node, name, (node.expression,), place.frames)
+
+    def _display(self, node: cst.BaseExpression, place: Place) -> Step:
+        keys, frames = place.keys, place.frames
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
+            return Step((Place(node.elt, keys[1:], frames),))
+        if isinstance(node, cst.DictComp):
+            return Step((Place(node.value, keys[1:], frames),))
+        if isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+            return Step(tuple(_elements(node, keys, frames)))
+        if isinstance(node, cst.Dict):
+            return Step(tuple(_items(node, keys, frames)))
+        return LOST
+
+    # -- names and attributes ---------------------------------------------------------------------------
+
+    def _name(self, node: cst.Name, place: Place) -> Step:
+        variable = self.facts.names.variable_at(node)
+        if variable is None:
+            return LOST
+        bindings = reaching(variable, self.facts.tree.statement_of(node))
+        steps = [self._binding(variable, one, place) for one in bindings] or [LOST]
+        written = [] if place.keys else [put for put in self._puts if self._is_into(put, variable)]
+        into = tuple(self._elsewhere(put.value, put.selector, place.frames) for put in written)
+        return either([*steps, self._put(node, place), Step(written=into)])
+
+    def _is_into(self, put: Put, variable: Variable) -> bool:
+        """True for `p[mask] = q`, of the tensor itself."""
+        return isinstance(put.base, cst.Name) and not put.merges and self.facts.names.variable_at(put.base) is variable
+
+    def _binding(self, variable: Variable, binding: Binding, place: Place) -> Step:
+        keys, frames = place.keys, place.frames
+        if binding.kind == "param":
+            return self._parameter(variable, binding, place)
+        if binding.value is None or binding.kind not in ("assign", "augment", "for"):
+            return LOST
+        if binding.kind == "for":
+            return Step((self._elsewhere(binding.value, (ANY, *binding.selector, *keys), frames),))
+        value = self._elsewhere(binding.value, (*binding.selector, *keys), frames)
+        if binding.kind == "assign" or not isinstance(binding.node, cst.Name) or binding.node is place.node:
+            return Step((value,))
+        return self._augmented(binding, Place(binding.node, keys, frames), value)
+
+    def _augmented(self, binding: Binding, before: Place, value: Place) -> Step:
+        """`x += y`: in place where x is a tensor, and x + y where it is a number."""
+        if before.keys:
+            return Step((before, value))
+        statement = binding.statement.node if binding.statement is not None else None
+        operator = statement.operator if isinstance(statement, cst.AugAssign) else None
+        name = _IN_PLACE.get(type(operator)) if operator is not None else None
+        operation = models.method(name) if name is not None else None
+        return Step(made=(Made(before.node, (operation,), (before, value)),))
+
+    def _parameter(self, variable: Variable, binding: Binding, place: Place) -> Step:
+        function, param = variable.scope.owner, binding.node
+        if not isinstance(function, Function) or not isinstance(param, cst.Param) or param.star:
+            return LOST
+        frames = place.frames
+        while frames and frames[-1].function is not function:
+            frames = frames[:-1]
+        if frames:
+            return self.calls.given(frames[-1], param, place.keys, frames[:-1])
+        runs = self.calls.runs_of(function)
+        return either([self.calls.given(run, param, place.keys, ()) for run in runs] or [LOST])
+
+    def _attribute(self, node: cst.Attribute, place: Place) -> Step:
+        dotted = self.facts.names.dotted(node) or ""
+        if dotted.rpartition(".")[0] in ("math", "numpy", "torch"):
+            return CONSTANT if dotted.rpartition(".")[2] in traits.named("constant") else LOST
+        if node.attr.value in traits.named("description"):
+            return CONSTANT
+        computed = self._property(node, place)
+        if computed is not None:
+            return computed
+        values = self.facts.objects.values_of(node) + self.buffers.get(node.attr.value, [])
+        if not values and self._is_weight(node):
+            return Step(made=(Made(node, (models.function("torch.nn.Parameter"),), (), cast=SINGLE),))
+        row = models.method(node.attr.value) if not values else None
+        if row is not None and row.kind == "property":
+            return Step(made=(Made(node, (row,), (Place(node.value, (), place.frames),)),))
+        if not values:
+            found = Step((Place(node.value, (Field(node.attr.value), *place.keys), place.frames),))
+        else:
+            found = Step(tuple(self._elsewhere(value, place.keys, place.frames) for value in values))
+        return either([found, self._put(node, place)])
+
+    def _property(self, node: cst.Attribute, place: Place) -> Step | None:
+        """What a property of a class of the unit returns."""
+        functions = self.facts.objects.properties(node)
+        return either([self.calls.returned(Frame(one, None), place) for one in functions]) if functions else None
+
+    def _is_weight(self, node: cst.Attribute) -> bool:
+        """True for the weight of a layer of torch: autocast leaves it in float32, whatever the layer returns."""
+        if node.attr.value not in _WEIGHTS or not isinstance(node.value, (cst.Name, cst.Attribute, cst.Subscript)):
+            return False
+        made = [one.origin for one in self.facts.objects.objects(node.value)]
+        return bool(made) and all(isinstance(one, cst.Call) and self._is_layer(one) for one in made)
+
+    def _is_layer(self, maker: cst.Call) -> bool:
+        return (self.facts.names.dotted(maker.func) or "").startswith("torch.nn.")
+
+    @cached_property
+    def buffers(self) -> dict[str, list[cst.BaseExpression]]:
+        """What is registered as a buffer, under its name: `self.register_buffer("bank", torch.zeros(n, d))`."""
+        found: dict[str, list[cst.BaseExpression]] = {}
+        for call, _ in self.facts.tree.every(cst.Call):
+            if called_name(call) == "register_buffer" and len(call.args) > 1:
+                name = literal_value(call.args[0].value)
+                if isinstance(name, str):
+                    found.setdefault(name, []).append(call.args[1].value)
+        return found
+
+    def _elsewhere(self, node: cst.BaseExpression, keys: Keys, frames: Frames) -> Place:
+        """What may stand in another function: calls that have not led there are forgotten."""
+        function = self.facts.tree.function_of(node)
+        while frames and not frames[-1].function.encloses(function):
+            frames = frames[:-1]
+        return Place(node, keys, frames)
+
+    # -- containers -------------------------------------------------------------------------------------
+
+    @cached_property
+    def _puts(self) -> list[Put]:
+        return puts(self.facts.tree)
+
+    def _put(self, node: cst.BaseExpression, place: Place) -> Step:
+        """What other statements put into the container that an expression means."""
+        keys = place.keys
+        if not keys or isinstance(keys[0], Field):
+            return Step()
+        found = []
+        mine = self.facts.objects.objects(node)
+        for put in self._puts:
+            if put.base is node or not (put.merges or may_be_same(put.key, keys[0])):
+                continue
+            if mine & self.facts.objects.objects(put.base):
+                inside = of_any(keys) if isinstance(keys[0], int) else keys
+                part = inside if put.merges else (*put.selector, *keys[1:])
+                found.append(self._elsewhere(put.value, part, place.frames))
+        return Step(written=tuple(found)) if found and self._is_tensor(node) else Step(tuple(found))
+
+    def _is_tensor(self, node: cst.BaseExpression) -> bool:
+        """True for results of operations: what is put under their keys is written into them."""
+        if isinstance(node, cst.Attribute) and node.attr.value in self.buffers:
+            return True
+        made = [one.origin for one in self.facts.objects.objects(node)]
+        return bool(made) and all(isinstance(one, cst.Call) and self.calls.is_operation(one) for one in made)
+
+
+_IN_PLACE: dict[type[cst.BaseAugOp], str] = {
+    cst.AddAssign: "__iadd__",
+    cst.SubtractAssign: "__isub__",
+    cst.MultiplyAssign: "__imul__",
+    cst.DivideAssign: "__itruediv__",
+    cst.PowerAssign: "__ipow__",
+    cst.BitAndAssign: "__iand__",
+    cst.BitOrAssign: "__ior__",
+}
+
+
+def _same(nodes: list[cst.BaseExpression], place: Place) -> Step:
+    return Step(tuple(Place(node, place.keys, place.frames) for node in nodes))
+
+
+def _made(node: cst.BaseExpression, name: str, operands: tuple[cst.BaseExpression, ...], frames: Frames) -> Step:
+    places = tuple(Place(one, (), frames) for one in operands)
+    return Step(made=(Made(node, (models.method(name),), places),))
+
+
+def _elements(node: cst.Tuple | cst.List | cst.Set, keys: Keys, frames: Frames) -> list[Place]:
+    """The elements that the first key may mean; without a key, all of them."""
+    found = []
+    is_exact = True
+    for index, element in enumerate(node.elements):
+        if isinstance(element, cst.StarredElement):
+            is_exact = False  # what follows a star has no fixed position
+            found.append(Place(element.value, of_any(keys), frames))
+        elif not keys or not is_exact or _is_at(index, keys[0], len(node.elements)):
+            found.append(Place(element.value, keys[1:], frames))
+    return found
+
+
+def _items(node: cst.Dict, keys: Keys, frames: Frames) -> list[Place]:
+    found = []
+    for item in node.elements:
+        if isinstance(item, cst.StarredDictElement):
+            found.append(Place(item.value, keys, frames))
+        elif isinstance(item, cst.DictElement) and (not keys or may_be_same(constant_key(item.key), keys[0])):
+            found.append(Place(item.value, keys[1:], frames))
+    return found
+
+
+def _is_at(index: int, key: Key, length: int) -> bool:
+    return not isinstance(key, int) or key % length == index

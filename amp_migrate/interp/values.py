@@ -1,0 +1,240 @@
+"""What values are under autocast: in which dtype, and whether a tensor has dimensions.
+
+Operations have the dtype that their row in `models/` gives them, everything else that of what it comes from. What is
+found is the least that holds of loops and recursions, so that no loop makes a value unknown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Protocol
+
+import libcst as cst
+
+from amp_migrate import models
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
+from amp_migrate.interp.steps import Steps
+from amp_migrate.models import Dtype, Operation, traits
+
+HALF, SINGLE = Dtype.HALF, Dtype.SINGLE
+# What is out of sight may be all that scripts compute with, but for doubles and complex numbers.
+ANYTHING = frozenset((Dtype.BOOLEAN, Dtype.INTEGER, HALF, SINGLE, Dtype.NUMBER))
+FLOATING = frozenset((HALF, SINGLE))
+_MOST = 20_000  # places behind one question
+
+
+class Repairs(Protocol):
+    """What has been decided so far: expressions that are cast to float32, and statements that autocast leaves alone."""
+
+    floats: list[cst.BaseExpression]
+    islands: list[Statement]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Value:
+    """What a value may be. No dtype: nothing that the program computes with (None, text), or nothing at all."""
+
+    dtypes: frozenset[Dtype] = frozenset()
+    is_zero_dim: bool = False  # certainly
+
+    def __or__(self, other: Value) -> Value:
+        if not self.dtypes or not other.dtypes:
+            return self if self.dtypes else other
+        return Value(self.dtypes | other.dtypes, self.is_zero_dim and other.is_zero_dim)
+
+    @property
+    def may_be_half(self) -> bool:
+        return HALF in self.dtypes
+
+    @property
+    def is_half(self) -> bool:
+        """Certainly."""
+        return self.dtypes == {HALF}
+
+
+_NOTHING = Value()
+_UNKNOWN = Value(ANYTHING)
+
+
+class Values:
+    """Answers for the expressions of a unit, repaired as `repairs` say so far."""
+
+    def __init__(self, facts: Facts, steps: Steps, repairs: Repairs) -> None:
+        self.facts = facts
+        self.steps = steps
+        self._repairs = repairs
+        self._known: dict[Place, Value] = {}
+        self._repaired = (0, 0)
+
+    def of(self, node: cst.BaseExpression) -> Value:
+        """What an expression may be where it stands, whoever calls the function that it stands in."""
+        return self.at(Place(node))
+
+    def at(self, place: Place) -> Value:
+        """The same of a part of a value, after certain calls."""
+        repaired = len(self._repairs.floats), len(self._repairs.islands)
+        if repaired != self._repaired:
+            self._known.clear()
+            self._repaired = repaired
+        if place not in self._known:
+            self._settle(place)
+        return self._known[place]
+
+    def _settle(self, place: Place) -> None:
+        """Work out a value and all that it comes from: the least that agrees with every step."""
+        behind = self._behind(place)
+        self._known |= dict.fromkeys(behind, _NOTHING)
+        is_changed = True
+        while is_changed:
+            is_changed = False
+            for one in behind:
+                found = self._known[one] | self._folded(one)
+                if found != self._known[one]:
+                    self._known[one] = found
+                    is_changed = True
+
+    def _behind(self, place: Place) -> list[Place]:
+        """The places that a value comes from and that are not worked out yet, each behind those that it comes from."""
+        found: dict[Place, None] = {}
+        open_: dict[Place, Iterator[Place]] = {place: self._sources(place)}
+        while open_:
+            current, rest = open_.popitem()
+            following = next((one for one in rest if not (one in self._known or one in found or one in open_)), None)
+            if following is None:
+                found[current] = None
+                continue
+            open_[current] = rest
+            if len(found) + len(open_) > _MOST:
+                self._known[following] = _UNKNOWN
+            elif following != current:
+                open_[following] = self._sources(following)
+        return [*found]
+
+    def _sources(self, place: Place) -> Iterator[Place]:
+        step = self.steps.of(place)
+        yield from step.same
+        for made in step.made:
+            yield from made.operands
+            if isinstance(made.cast, Place):
+                yield made.cast
+
+    # -- one step ---------------------------------------------------------------------------------------
+
+    def _folded(self, place: Place) -> Value:
+        if any(place.node is one for one in self._repairs.floats):
+            return Value(frozenset((SINGLE,)))
+        step = self.steps.of(place)
+        found = _constant(place.node) if step.is_constant else _NOTHING
+        for one in step.same:
+            found |= self._known[one]
+        for made in step.made:
+            found |= self._made(made)
+        if step.is_lost:
+            found |= self._out_of_sight(place)
+        return Value(_NUMBER) if found.dtypes >= ANYTHING and self._is_setting(place) else found
+
+    def _made(self, made: Made) -> Value:
+        given = [self._known[one] for one in made.operands]
+        if isinstance(made.node, _OPERATORS) and all(one.dtypes == _NUMBER for one in given):
+            return Value(_NUMBER)
+        if made.cast is not None:
+            dtypes = self._known[made.cast].dtypes if isinstance(made.cast, Place) else made.cast
+            return Value(dtypes, bool(given) and given[0].is_zero_dim)
+        autocast = self._is_autocast(self.facts.tree.statement_of(made.node))
+        for operation in made.operations:
+            if operation is None:
+                return Value(FLOATING)
+            if operation.result == "unknown":
+                return Value(_TENSORS)
+            zero_dim = tuple(place for place, one in enumerate(given) if one.is_zero_dim)
+            inputs = [one.dtypes or ANYTHING for one in given]
+            if operation.takes_one and operation.operand < len(inputs) and len(inputs[operation.operand]) > 1:
+                inputs[operation.operand] -= _NUMBER  # the tensor that the operation is about
+            dtypes = _dtypes(operation, inputs, autocast, zero_dim)
+            given = [Value(dtypes, self._has_no_dimensions(operation, made, given))]
+        if made.output is not None and made.operations[-1] is not None:
+            return _output(made, given[0])
+        return given[0]
+
+    def _is_setting(self, place: Place) -> bool:
+        """True for a parameter that is a number unless another one is given: `margin=0.3`, configured."""
+        variable = self.facts.names.variable_at(place.node) if isinstance(place.node, cst.Name) else None
+        params = [one.node for one in variable.bindings if one.kind == "param"] if variable is not None else []
+        defaults = [one.default for one in params if isinstance(one, cst.Param) and one.default is not None]
+        return any(_constant(one).dtypes == _NUMBER and literal_value(one) is not UNKNOWN for one in defaults)
+
+    def _is_autocast(self, statement: Statement) -> bool:
+        """False for islands, and where modules are made."""
+        return statement.function.name != "__init__" and statement not in self._repairs.islands
+
+    def _out_of_sight(self, place: Place) -> Value:
+        """Anything; a tensor of floating point numbers where the code treats it as a tensor."""
+        node = place.node
+        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+        owner = variable.scope.owner if variable is not None else None
+        if variable is not None and isinstance(owner, Function) and variable.name != owner.receiver and not place.keys:
+            if any(map(self._shows_tensor, variable.loads)):
+                return Value(FLOATING)
+        return _UNKNOWN
+
+    def _shows_tensor(self, load: cst.Name) -> bool:
+        """True for a use that only tensors allow."""
+        parent = self.facts.tree.parents.get(load)
+        if isinstance(parent, cst.Attribute) and parent.value is load:
+            row = models.method(parent.attr.value)
+            call = self.facts.tree.parents.get(parent)
+            return row is not None and (row.kind == "property") != (isinstance(call, cst.Call) and call.func is parent)
+        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
+        if not isinstance(call, cst.Call) or call.args[0] is not parent:
+            return False
+        operation = models.function(self.facts.names.dotted(call.func) or "")
+        return operation is not None and operation.bare not in traits.named("list")
+
+    def _has_no_dimensions(self, operation: Operation, made: Made, given: list[Value]) -> bool:
+        if operation.reduction:
+            return made.is_plain
+        return (
+            operation.inputs > 0
+            and operation.elementwise
+            and bool(given)
+            and all(one.is_zero_dim or one.dtypes == _NUMBER for one in given)
+        )
+
+
+# Of Python: what they make of numbers is a number.
+_OPERATORS = (cst.BinaryOperation, cst.UnaryOperation, cst.Name)
+_TENSORS = ANYTHING - {Dtype.NUMBER}
+_NUMBER = frozenset((Dtype.NUMBER,))
+
+
+def _dtypes(
+    operation: Operation, inputs: list[frozenset[Dtype]], autocast: bool, zero_dim: tuple[int, ...]
+) -> frozenset[Dtype]:
+    """What an operation returns: where it raises for half, what it does of float32, as the script has it outside of
+    autocast and as it is repaired to.
+    """
+    found = operation.dtype(inputs, autocast, zero_dim)
+    if found or operation.result == "nothing":
+        return found
+    return operation.dtype([one - {HALF} | {SINGLE} if HALF in one else one for one in inputs], False, zero_dim)
+
+
+def _constant(node: cst.BaseExpression) -> Value:
+    """A number of the program; None and text are nothing to compute with."""
+    value = literal_value(node)
+    return Value(_NUMBER) if isinstance(value, (int, float)) or value is UNKNOWN else _NOTHING
+
+
+def _output(made: Made, first: Value) -> Value:
+    """One of several results: `values, indices = x.topk(5)`."""
+    operation = made.operations[-1]
+    outputs = operation.outputs if operation is not None else ()
+    if not isinstance(made.output, int) or not outputs or made.output >= len(outputs):
+        return first
+    rule = outputs[made.output]
+    return first if rule == "result" else Value(frozenset((Dtype(rule),)))

@@ -1,0 +1,113 @@
+"""Products of matrices that autocast must not round: what is made of them goes where the rounding is all that is left.
+
+    cosine = F.linear(F.normalize(x), F.normalize(w))      =>    with autocast(enabled=False):
+    sine = torch.sqrt(1.0 - cosine**2)                               cosine = F.linear(F.normalize(x.float()), ...)
+
+`.float()` on the result comes too late: the product that makes it runs in float32, in an island of its own. Each row
+says which values have to be exact, and how far back their products are looked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts.tree import called_name, walk
+from amp_migrate.facts.values import literal_value
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import Passes
+from amp_migrate.interp.step import Made
+from amp_migrate.models import Operation, traits
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.passing import bounds, computes_linearly
+from amp_migrate.plan.safety.products import isolate
+
+Sinks = Callable[[Context], Iterator[Place]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ExactProducts:
+    """The `values` are exact in float32 alone. `passes` are the operations through which their products are looked for,
+    and `why` is what is said where one cannot have an island.
+    """
+
+    values: Sinks
+    passes: Passes
+    why: str
+
+
+def keep_exact_products(context: Context) -> None:
+    """An island without autocast for each product of matrices that a row finds; a note where there can be none."""
+    for row in _ROWS:
+        for value in list(row.values(context)):
+            for product in context.products_behind(value, row.passes):
+                isolate(context, product.node, [one.node for one in product.operands], row.why)
+
+
+# -- where values have to be exact ----------------------------------------------------------------------
+
+
+def angles(context: Context) -> Iterator[Place]:
+    """X of `acos(X)` and `sqrt(1 - X**2)`: from 0.9998 on a cosine is one in half, where both have no derivative."""
+    for made in context.results():
+        if context.is_a("arc", made):
+            yield made.operands[0]
+        elif context.is_a("root", made):
+            for difference in context.trace(made.operands[0], bounds).ends:
+                yield from _squared_below_one(context, difference)
+
+
+def _squared_below_one(context: Context, made: Made) -> Iterator[Place]:
+    """X of `1 - X * X` and `1 - X.pow(2)`."""
+    if len(made.operands) != 2 or not context.is_a("difference", made) or literal_value(made.operands[0].node) != 1:
+        return
+    for square in context.trace(made.operands[1], bounds).ends:
+        if context.is_a("square", square):
+            yield square.operands[0]
+
+
+def waves(context: Context) -> Iterator[Place]:
+    """X of `sin(X)`: from 256 on half numbers are a quarter of a radian apart."""
+    yield from (made.operands[0] for made in context.results() if context.is_a("wave", made))
+
+
+def lengths_beside(context: Context) -> Iterator[Place]:
+    """Both sides of `x @ y.t() / outer(x.norm(dim=1), y.norm(dim=1))`: vectors of length 256 have infinite products."""
+    for made in context.results():
+        if context.is_a("quotient", made) and len(made.operands) == 2:
+            divisors = context.trace(made.operands[1], bounds_and_epsilons).ends
+            if divisors and all(_is_product_of_norms(context, one) for one in divisors):
+                yield from made.operands
+
+
+def bounds_and_epsilons(row: Operation) -> bool:
+    return bounds(row) or row.bare in traits.named("sum of two")
+
+
+def _is_product_of_norms(context: Context, made: Made) -> bool:
+    if len(made.operands) != 2 or not (context.is_product(made) or context.is_a("product of numbers", made)):
+        return False
+    norms = [context.trace(one, bounds).ends for one in made.operands]
+    return all(ends and all(context.is_a("norm", one) for one in ends) for ends in norms)
+
+
+def statistics(context: Context) -> Iterator[Place]:
+    """Y of `self.mean.mul_(decay).add_(Y)`: an overflow in what a forward keeps stays for the rest of the training."""
+    for call, _ in context.reach.calls():
+        if called_name(call) in traits.named("kept") and isinstance(call.func, cst.Attribute) and _is_kept(call.func):
+            yield from (Place(arg.value) for arg in call.args)
+
+
+def _is_kept(func: cst.Attribute) -> bool:
+    names = [part for part in walk(func.value) if isinstance(part, cst.Attribute)]
+    return any(isinstance(one.value, cst.Name) and one.value.value == "self" for one in names)
+
+
+_ROWS = (
+    ExactProducts(angles, bounds, "its angle is taken"),
+    ExactProducts(lengths_beside, bounds, "it is divided by norms later on"),
+    ExactProducts(waves, computes_linearly, "its sine or cosine is taken"),
+    ExactProducts(statistics, bounds, "is kept"),
+)

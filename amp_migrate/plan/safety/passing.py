@@ -1,0 +1,31 @@
+"""What passes on the numbers that it is given, for the ways back from a hazard."""
+
+from __future__ import annotations
+
+from amp_migrate.models import Operation, traits
+
+
+def moves(row: Operation) -> bool:
+    """The result has numbers of the input, in another shape, another order, another dtype, or not all of them."""
+    is_cast = row.by_argument or (row.result in ("single", "double") and row.kind == "method")
+    return row.shape_only or row.picks or is_cast or row.bare in traits.named("list")
+
+
+def bounds(row: Operation) -> bool:
+    """The same, within bounds."""
+    return moves(row) or row.bare in traits.named("bound")
+
+
+def computes_linearly(row: Operation) -> bool:
+    """Moves, and sums and multiples of what it is given, number by number."""
+    return bounds(row) or (row.elementwise and row.linear in ("linear", "affine"))
+
+
+def in_half(row: Operation) -> bool:
+    """Autocast runs it in half."""
+    return row.policy == "half"
+
+
+def keeps_float32(row: Operation) -> bool:
+    """Autocast runs it in the dtype of what it is given, or in float32."""
+    return row.policy != "half" and not row.raises_under_autocast and row.result not in ("half", "nothing", "unknown")
