@@ -8,7 +8,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, walk
-from amp_migrate.plan.safety.precision import IN_HALF, Precisions
+from amp_migrate.models import names
+from amp_migrate.models.queries import in_half
+from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
 
@@ -36,7 +38,7 @@ class Context:
 
     def _needs_no_autocast(self, call: cst.Call) -> bool:
         """Operations that take half and float32 alike; a module, a product or a function of the unit may not."""
-        if self.facts.objects.called_function(call) is not None or called_name(call) in IN_HALF:
+        if self.facts.objects.called_function(call) is not None or called_name(call) in names(in_half):
             return False
         if isinstance(call.func, cst.Attribute):
             dotted = self.facts.names.dotted(call.func) or ""

@@ -12,10 +12,11 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import called_name
-from amp_migrate.plan.safety.precision import IN_FLOAT32, IN_HALF, Precision, Precisions
+from amp_migrate.models import names
+from amp_migrate.models.queries import in_float32, in_half
+from amp_migrate.plan.safety.precision import Precision, Precisions
 
 _MAKING = frozenset("clone relu sigmoid tanh mean div mul add sub zeros_like ones_like cat stack masked_fill".split())
-_MAKING |= IN_HALF | IN_FLOAT32
 _VIEWS = frozenset("detach view reshape squeeze unsqueeze transpose permute contiguous flatten".split())
 
 
@@ -39,7 +40,8 @@ def _makes(precisions: Precisions, value: cst.BaseExpression) -> bool:
         return False
     if called_name(value) in _VIEWS and isinstance(value.func, cst.Attribute):
         return _makes(precisions, value.func.value)
-    return called_name(value) in _MAKING or precisions.of_module(value) is Precision.HALF
+    made = _MAKING | names(in_half) | names(in_float32)
+    return called_name(value) in made or precisions.of_module(value) is Precision.HALF
 
 
 def _returns_fresh(precisions: Precisions, returned: cst.BaseExpression, place: int) -> bool:

@@ -18,10 +18,12 @@ import libcst as cst
 
 from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.tree import called_name
+from amp_migrate.models import names
+from amp_migrate.models.queries import passes_on
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.trail import Frames, Lost, Trail
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import PASSING_ON, Precision, is_power, tensor_operand
+from amp_migrate.plan.safety.precision import Precision, is_power, tensor_operand
 
 _SHAPES = frozenset("view reshape squeeze".split())
 
@@ -60,7 +62,7 @@ class _Halves(Trail):
 
     def _of_torch(self, node: cst.Call, frames: Frames) -> bool:
         operand = tensor_operand(self.facts, node)
-        if called_name(node) not in PASSING_ON or operand is None:
+        if called_name(node) not in names(passes_on) or operand is None:
             return super()._of_torch(node, frames)
         self._go(operand, (), frames)
         return True

@@ -6,99 +6,76 @@ followed through names, through parameters to their calls, and into the function
 
 from __future__ import annotations
 
-import enum
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cached_property
 
 import libcst as cst
 
-from amp_migrate import autocast_policy as policy
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.module_lists import taken_out
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Binding, Variable
+from amp_migrate.models import Dtype, Operation
 from amp_migrate.plan.regions.tensors import Tensors
-from amp_migrate.plan.safety.kernels import CAST_AGAIN, LINEAR_ALGEBRA
+from amp_migrate.plan.safety.dtypes import (
+    FLOATING,
+    HALF,
+    NOTHING_KNOWN,
+    NUMBER,
+    OTHER,
+    SINGLE,
+    Dtypes,
+    Precision,
+    either,
+    is_tensor,
+    precision,
+)
+from amp_migrate.plan.safety.operands import is_of_module, operands, operation, tensor_operand
 from amp_migrate.plan.safety.repairs import Safety
 
+__all__ = ["Precision", "Precisions", "is_of_module", "is_power", "tensor_operand"]
 
-class Precision(enum.Enum):
-    """What a value is."""
-
-    HALF = "a half tensor"
-    SINGLE = "a float32 tensor"
-    FLOATING = "a tensor, half or float32"
-    OTHER = "a tensor of integers, booleans, doubles or complex numbers"
-    NUMBER = "a number of Python"
-    UNKNOWN = "anything"
-
-    @property
-    def is_tensor(self) -> bool:
-        return self not in (Precision.NUMBER, Precision.UNKNOWN)
-
-    @property
-    def may_be_half(self) -> bool:
-        """True for tensors that autocast may have made half."""
-        return self in (Precision.HALF, Precision.FLOATING)
-
-
-HALF, SINGLE, FLOATING = Precision.HALF, Precision.SINGLE, Precision.FLOATING
-OTHER, NUMBER, NOTHING_KNOWN = Precision.OTHER, Precision.NUMBER, Precision.UNKNOWN
-
-
-IN_HALF = policy.IN_HALF
-# Composites among them end in one of the policy's own: normalize in a norm, cross_entropy in nll_loss.
-IN_FLOAT32 = (
-    policy.bare(policy.FP32)
-    | policy.bare(policy.FP32_BY_DTYPE)
-    | policy.bare(policy.FP32_BY_OVERLOAD)
-    | frozenset("softmax log_softmax softmin gumbel_softmax cross_entropy normalize pairwise_distance square".split())
-)
-_HALF_LAYERS = re.compile(r"torch\.nn\.(Linear|Conv\w+|LazyLinear|LazyConv\w+)$")
-_FLOAT32_LAYERS = re.compile(
-    r"torch\.nn\.(LayerNorm|GroupNorm|Softmax|Softmax2d|LogSoftmax|Softmin|Softplus|Embedding|EmbeddingBag"
-    r"|Bilinear|CosineSimilarity|PairwiseDistance|\w*Loss)$"
-)
-_TUPLE_LAYERS = re.compile(r"torch\.nn\.(RNN|LSTM|GRU|MultiheadAttention|\w*Cell|AdaptiveLogSoftmaxWithLoss)$")
 _REPARAMETERIZED = re.compile(r"torch\.nn\.utils\.(parametrizations\.)?(weight_norm|spectral_norm)$")
-# Half has no kernel for these; the values of the two left out are complex.
-_FLOAT32_OR_NOTHING = frozenset(LINEAR_ALGEBRA | CAST_AGAIN) - {"eig", "eigvals"}
-_TO_FLOAT32 = frozenset(("float",))
-_TO_OTHER = frozenset(
-    "double long int bool byte short char argmax argmin argsort nonzero eq ne gt ge lt le isnan isinf isfinite "
-    "randint randperm one_hot bincount searchsorted bucketize complex view_as_complex polar logical_not logical_and "
-    "logical_or multinomial fft ifft rfft fft2 ifft2 rfft2 fftn ifftn rfftn tril_indices triu_indices".split()
-)
-_MADE = frozenset("zeros ones empty rand randn full eye linspace FloatTensor normal hann_window hamming_window".split())
-_LIKE = frozenset("zeros_like ones_like empty_like rand_like randn_like full_like new_zeros new_ones new_empty".split())
-_LIKE |= frozenset(("new_full", "new_tensor"))
-PASSING_ON = frozenset(
-    "view reshape permute transpose t contiguous flatten unflatten squeeze unsqueeze expand expand_as repeat clone "
-    "detach cuda cpu chunk split unbind gather index_select narrow mean max min amax amin relu sigmoid tanh sqrt abs "
-    "clamp clamp_min clamp_max clip dropout dropout2d leaky_relu elu gelu silu selu hardtanh max_pool1d max_pool2d "
-    "avg_pool1d avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d unfold fold roll flip std var sin cos diagonal diag "
-    "masked_fill masked_fill_ pad repeat_interleave triu tril movedim swapaxes view_as neg sign floor round topk sort "
-    "median requires_grad_ relu_ clamp_ squeeze_ unsqueeze_ log_ exp_ sqrt_ mul_ add_ sub_ div_ take_along_dim "
-    "batch_norm instance_norm relu6 logsigmoid retain_grad masked_select select take fill_ zero_ "
-    "to_dense type_as_ trace".split()
-)
-_JOINING = frozenset("cat stack concat hstack vstack dstack".split())
-_COMBINING = frozenset("add sub mul div multiply subtract true_divide maximum minimum where".split())
-_WITH_INDICES = frozenset("max min topk sort kthvalue median mode".split())
-_SAME_DTYPE = frozenset("T mT H data real".split())
 _WEIGHTS = frozenset("weight bias in_proj_weight in_proj_bias".split())
 _PLAIN = frozenset("shape dtype device ndim requires_grad is_cuda training".split())
 _NUMPY_NUMBER = re.compile(r"numpy\.(?:float|int)\d*_?")
 _NUMPY_FUNCTION = re.compile(r"numpy\.(?:exp|log|sqrt|tanh|cos|sin|power|minimum|maximum|clip)")
 _COUNTERS = frozenset("range xrange trange".split())
 _CONSTANTS = frozenset("math.pi math.e math.tau math.inf numpy.pi numpy.e numpy.inf torch.pi torch.e torch.inf".split())
-_NUMBERS = frozenset("size dim len item int stride nelement numel".split())
-# What autocast leaves in the dtype that it is given.
-CHANGES_NOTHING = _TO_OTHER | _MADE | _LIKE | PASSING_ON | _JOINING | _COMBINING | _NUMBERS | _TO_FLOAT32
-CHANGES_NOTHING |= {"to", "type"}
+# The methods that Python's operators call.
+_OPERATORS: dict[type[cst.BaseBinaryOp], str] = {
+    cst.Add: "__add__",
+    cst.Subtract: "__sub__",
+    cst.Multiply: "__mul__",
+    cst.Divide: "__truediv__",
+    cst.FloorDivide: "__floordiv__",
+    cst.Modulo: "__mod__",
+    cst.Power: "__pow__",
+    cst.MatrixMultiply: "__matmul__",
+    cst.BitAnd: "__and__",
+    cst.BitOr: "__or__",
+    cst.BitXor: "__xor__",
+    cst.LeftShift: "__lshift__",
+    cst.RightShift: "__rshift__",
+}
+_BOOLEAN: Dtypes = frozenset((Dtype.BOOLEAN,))
+_INTEGRAL: Dtypes = frozenset((Dtype.BOOLEAN, Dtype.INTEGER))
+_REVERSED = {"__truediv__": "__rtruediv__", "__pow__": "__rpow__"}
+_NAMED: dict[str, Dtypes] = {
+    "float32": SINGLE,
+    "float": SINGLE,
+    "float16": HALF,
+    "half": HALF,
+    "float64": frozenset((Dtype.DOUBLE,)),
+    "double": frozenset((Dtype.DOUBLE,)),
+    "bool": _BOOLEAN,
+    **dict.fromkeys("int8 int16 int32 int64 uint8 short int long".split(), frozenset((Dtype.INTEGER,))),
+    **dict.fromkeys("complex64 complex128 cfloat cdouble".split(), frozenset((Dtype.COMPLEX,))),
+}
 _DEEPEST = 40
 _MOST = 4000
 
@@ -115,6 +92,10 @@ class Precisions:
 
     def of(self, node: cst.BaseExpression) -> Precision:
         """The precision of an expression where it stands."""
+        return precision(self.dtypes(node))
+
+    def dtypes(self, node: cst.BaseExpression) -> Dtypes:
+        """What an expression may be where it stands."""
         self._steps = self._steps + 1 if self._open else 0
         if node in self._open or len(self._open) > _DEEPEST or self._steps > _MOST:
             return NOTHING_KNOWN
@@ -126,7 +107,7 @@ class Precisions:
         finally:
             self._open.discard(node)
 
-    def _of(self, node: cst.BaseExpression) -> Precision:
+    def _of(self, node: cst.BaseExpression) -> Dtypes:
         if literal_value(node) is not UNKNOWN:
             return NUMBER
         if isinstance(node, cst.Name):
@@ -136,28 +117,26 @@ class Precisions:
         if isinstance(node, cst.Call):
             return self._call(node)
         if isinstance(node, cst.Subscript):
-            if isinstance(node.value, cst.Call) and called_name(node.value) in _WITH_INDICES:
-                second = literal_value(node.slice[0].slice.value) if isinstance(node.slice[0].slice, cst.Index) else 0
-                return OTHER if second == 1 else self.of(node.value)
-            return self.of(node.value)
+            return self._subscript(node)
         if isinstance(node, cst.BinaryOperation):
             return self._operation(node)
         if isinstance(node, cst.UnaryOperation):
-            return OTHER if isinstance(node.operator, (cst.BitInvert, cst.Not)) else self.of(node.expression)
+            is_logical = isinstance(node.operator, (cst.BitInvert, cst.Not))
+            return _INTEGRAL if is_logical else self.dtypes(node.expression)
         if isinstance(node, cst.Comparison):
-            return OTHER if self.of(node.left).is_tensor else NOTHING_KNOWN
+            return _BOOLEAN if is_tensor(self.dtypes(node.left)) else NOTHING_KNOWN
         if isinstance(node, cst.IfExp):
-            return either([self.of(node.body), self.of(node.orelse)])
+            return either([self.dtypes(node.body), self.dtypes(node.orelse)])
         return NOTHING_KNOWN
 
     # -- values ------------------------------------------------------------------------------------------
 
-    def _name(self, node: cst.Name) -> Precision:
+    def _name(self, node: cst.Name) -> Dtypes:
         variable = self.facts.names.variable_at(node)
         if variable is None:
             return NOTHING_KNOWN
         found = self._variable(variable, node)
-        if found is NOTHING_KNOWN and self._is_used_as_tensor(variable):
+        if not found and self._is_used_as_tensor(variable):
             return FLOATING
         return found
 
@@ -166,7 +145,7 @@ class Precisions:
             self.tensors.shows_tensor(load) for load in variable.loads
         )
 
-    def _variable(self, variable: Variable, load: cst.Name) -> Precision:
+    def _variable(self, variable: Variable, load: cst.Name) -> Dtypes:
         statement = self.facts.tree.statement_of(load)
         last = self._last_write(variable, statement) if variable.scope.owner is statement.function else None
         bindings = [last] if last is not None else variable.bindings
@@ -174,7 +153,7 @@ class Precisions:
         others = [one for one in bindings if one.kind != "augment" and (variable, one.node) not in self._open]
         found = either(self._binding(variable, one) for one in others)
         is_changed = any(one.kind == "augment" for one in bindings)
-        return NOTHING_KNOWN if is_changed and not found.is_tensor else found  # in place, a tensor keeps its dtype
+        return NOTHING_KNOWN if is_changed and not is_tensor(found) else found  # in place, a tensor keeps its dtype
 
     def value_before(self, name: cst.Name) -> cst.BaseExpression | None:
         """The expression that certainly gave a local variable its value, as a whole."""
@@ -218,14 +197,14 @@ class Precisions:
                     return None
         return None
 
-    def _binding(self, variable: Variable, binding: Binding) -> Precision:
+    def _binding(self, variable: Variable, binding: Binding) -> Dtypes:
         self._open.add((variable, binding.node))
         try:
             return self._bound(variable, binding)
         finally:
             self._open.discard((variable, binding.node))
 
-    def _bound(self, variable: Variable, binding: Binding) -> Precision:
+    def _bound(self, variable: Variable, binding: Binding) -> Dtypes:
         value = binding.value
         if binding.kind == "param":
             return self._parameter(variable, binding)
@@ -236,7 +215,7 @@ class Precisions:
                 return SINGLE
             return NUMBER if self._is_counter(value, binding.selector) else NOTHING_KNOWN
         if not binding.selector:
-            return self.of(value)
+            return self.dtypes(value)
         return self._unpacked(value, binding.selector)
 
     def _is_counter(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> bool:
@@ -250,24 +229,40 @@ class Precisions:
             return selector == (0,)
         return not selector and (name in _COUNTERS or self.facts.names.dotted(value.func) == "numpy.arange")
 
-    def _unpacked(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> Precision:
+    def _unpacked(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> Dtypes:
         if isinstance(value, (cst.Tuple, cst.List)):
             if len(value.elements) <= selector[0]:
                 return NOTHING_KNOWN
             element = value.elements[selector[0]].value
-            return self.of(element) if len(selector) == 1 else self._unpacked(element, selector[1:])
+            return self.dtypes(element) if len(selector) == 1 else self._unpacked(element, selector[1:])
         if isinstance(value, cst.Call):
             if called_name(value) in ("size", "len"):
                 return NUMBER
-            if called_name(value) in _WITH_INDICES and selector == (1,):
-                return OTHER
             function = self.facts.objects.called_function(value)
             functions = [function] if function is not None else self._forwards(value)
             if functions:
                 returned = [one for each in functions for one in self.facts.objects.returned_by(each)]
                 return either(self._unpacked(one, selector) for one in returned)
-        found = self.of(value)
-        return found if found.is_tensor or found is NUMBER else NOTHING_KNOWN
+            if (part := self._part(value, selector[0])) is not None:
+                return part
+        return self.dtypes(value)
+
+    def _part(self, call: cst.Call, position: int) -> Dtypes | None:
+        """The dtype of one result of an operation that returns several; None where that is not known."""
+        row = operation(self.facts, call)
+        if row is None or self.facts.objects.called_function(call) is not None or not -1 < position < len(row.outputs):
+            return None
+        output = row.outputs[position]
+        return self.dtypes(call) if output == "result" else row.other_output(output)
+
+    def _subscript(self, node: cst.Subscript) -> Dtypes:
+        index = node.slice[0].slice
+        position = literal_value(index.value) if isinstance(index, cst.Index) else None
+        if isinstance(node.value, cst.Call) and isinstance(position, int) and not isinstance(position, bool):
+            part = self._part(node.value, position)
+            if part is not None:
+                return part
+        return self.dtypes(node.value)
 
     def _forwards(self, call: cst.Call) -> list[Function]:
         """The forwards of the modules that a call may call; none where something else may be called."""
@@ -277,7 +272,7 @@ class Precisions:
         forwards = [one.methods["forward"] for one in owners if isinstance(one, Class) and "forward" in one.methods]
         return forwards if len(forwards) == len(owners) else []
 
-    def _parameter(self, variable: Variable, binding: Binding) -> Precision:
+    def _parameter(self, variable: Variable, binding: Binding) -> Dtypes:
         function = variable.scope.owner
         if not isinstance(function, Function) or not isinstance(binding.node, cst.Param):
             return NOTHING_KNOWN
@@ -288,21 +283,22 @@ class Precisions:
         ]
         if binding.value is not None and literal_value(binding.value) is not None:
             given.append(binding.value)
-        found = {self.of(value) for value in given}
-        is_number = binding.value is not None and self.of(binding.value) is NUMBER
+        found = {self.dtypes(value) for value in given}
+        is_number = binding.value is not None and self.dtypes(binding.value) == NUMBER
         return (
             NUMBER if is_number and found <= {NUMBER, NOTHING_KNOWN} else either(found)
         )  # such as `margin=0.3`, configured
 
-    def _attribute(self, node: cst.Attribute) -> Precision:
-        if node.attr.value in _SAME_DTYPE:
-            return self.of(node.value)
+    def _attribute(self, node: cst.Attribute) -> Dtypes:
         if node.attr.value in _PLAIN or self.facts.names.dotted(node) in _CONSTANTS:
             return NUMBER
+        row = models.method(node.attr.value)
+        if row is not None and row.kind == "property" and (owner := self.dtypes(node.value)):
+            return row.dtype([owner], autocast=True)
         if node.attr.value in _WEIGHTS and self._is_layer(node.value):
             return SINGLE
         values = [*self.facts.objects.values_of(node), *self.buffers.get(node.attr.value, [])]
-        return either(self.of(value) for value in values)
+        return either(self.dtypes(value) for value in values)
 
     def _is_layer(self, node: cst.BaseExpression) -> bool:
         """True for a layer of torch: autocast leaves its weights in float32, whatever it returns."""
@@ -325,68 +321,66 @@ class Precisions:
 
     # -- operations --------------------------------------------------------------------------------------
 
-    def _operation(self, node: cst.BinaryOperation) -> Precision:
-        left, right = self.of(node.left), self.of(node.right)
-        if isinstance(node.operator, cst.MatrixMultiply):
-            return SINGLE if self._is_in_island(node) else HALF
-        if isinstance(node.operator, cst.Power) and (left.is_tensor or right.is_tensor):
-            return OTHER if OTHER in (left, right) else SINGLE
-        if isinstance(node.operator, cst.Divide) and left is NUMBER and right.is_tensor:
-            return SINGLE  # reciprocal
-        return _promoted(left, right)
+    def _operation(self, node: cst.BinaryOperation) -> Dtypes:
+        left, right = self.dtypes(node.left), self.dtypes(node.right)
+        if left == right == NUMBER:
+            return NUMBER
+        name = _OPERATORS[type(node.operator)]
+        if left == NUMBER and name in _REVERSED:
+            name, left, right = _REVERSED[name], right, left
+        row = models.method(name)
+        if row is None or (not row.policy and not (left or right)):
+            return NOTHING_KNOWN
+        if not row.policy and not (left and right) and not (left | right) & FLOATING:
+            return NOTHING_KNOWN
+        if name in ("__pow__", "__rpow__") and not (is_tensor(left) or is_tensor(right)):
+            return NOTHING_KNOWN
+        return self._result(row, [left, right], node)
 
-    def _call(self, node: cst.Call) -> Precision:
+    def _call(self, node: cst.Call) -> Dtypes:
         name = called_name(node)
         function = self.facts.objects.called_function(node)
         if function is not None and name not in ("__init__",):
             if function.name == "__init__":
                 return NOTHING_KNOWN
-            return either(self.of(value) for value in self.facts.objects.returned_by(function))
-        module = self.of_module(node)
+            return either(self.dtypes(value) for value in self.facts.objects.returned_by(function))
+        module = self._of_module(node)
         if module is not None:
             return module
         if name == "Parameter" and node.args:
-            return OTHER if self.of(node.args[0].value) is OTHER else SINGLE
-        if name in _NUMBERS or self._is_of_numbers(node):
+            given = self.dtypes(node.args[0].value)
+            return given if precision(given) is Precision.OTHER else SINGLE
+        if name == "len" or self._is_of_numbers(node):
             return NUMBER
-        first = tensor_operand(self.facts, node)
-        if name in _TO_FLOAT32 and isinstance(node.func, cst.Attribute):
-            return SINGLE
-        if name == "half" and isinstance(node.func, cst.Attribute):
-            return HALF
         dtype = argument_value(node, "dtype")
         if dtype is not None:
             return self._dtype(dtype)
-        if name in ("to", "type", "type_as") and first is not None:
+        first = tensor_operand(self.facts, node)
+        if name in ("to", "type") and first is not None:
             return self._converted(node, first)
-        if name in IN_HALF:
-            return SINGLE if self._is_in_island(node) else HALF
-        if name in _FLOAT32_OR_NOTHING and self._is_torchs(node):
-            return SINGLE
-        if name in IN_FLOAT32:
-            return OTHER if first is not None and self.of(first) is OTHER else SINGLE
-        if name in _TO_OTHER:
-            return OTHER
-        if name in _MADE and self._is_torchs(node):
-            return SINGLE
-        if name in _LIKE or name in PASSING_ON:
-            found = self.of(first) if first is not None else NOTHING_KNOWN
-            if found is NOTHING_KNOWN and self._is_torchs(node):
-                return SINGLE if is_power(first) else FLOATING
+        row = operation(self.facts, node)
+        if row is None:
+            return FLOATING if self._is_torchs(node) else NOTHING_KNOWN
+        return self._of_operation(row, node)
+
+    def _of_operation(self, row: Operation, node: cst.Call) -> Dtypes:
+        given = [self.dtypes(one) for one in operands(self.facts, node) if not _is_no_tensor(one)]
+        if row.takes_one:
+            given = [one for one in given if one != NUMBER][row.operand :][:1]
+        found = self._result(row, given or [NOTHING_KNOWN], node)
+        if len(found) == 1 or all(given):
             return found
-        if name in _JOINING and node.args and isinstance(node.args[0].value, (cst.List, cst.Tuple)):
-            parts = [self.of(element.value) for element in node.args[0].value.elements]
-            return (
-                parts[0] if len(set(parts)) == 1 else (FLOATING if any(part.is_tensor for part in parts) else parts[0])
-            )
-        if name in _COMBINING and node.args:
-            operands = [arg.value for arg in node.args if arg.keyword is None]
-            operands = operands[1:] if name == "where" else [*([first] if first is not None else []), *operands][:2]
-            found = NUMBER
-            for operand in operands:
-                found = _promoted(found, self.of(operand))
-            return found
-        return FLOATING if self._is_torchs(node) and name not in ("tensor", "arange", "range") else NOTHING_KNOWN
+        return FLOATING if self._is_torchs(node) and not row.takes_any else NOTHING_KNOWN
+
+    def _result(self, row: Operation, given: Sequence[Dtypes], node: cst.BaseExpression) -> Dtypes:
+        """What an operation makes of its inputs; those of which nothing is known are taken to be floating."""
+        inputs = [one or FLOATING for one in given]
+        if self._is_in_island(node):
+            inputs = [one - HALF | SINGLE if one & HALF else one for one in inputs]
+            return row.dtype(inputs, autocast=False)
+        # Without dimensions, a float32 tensor leaves half tensors half.
+        small = [place for place, one in enumerate(inputs) if one & SINGLE]
+        return row.dtype(inputs, autocast=True) | row.dtype(inputs, autocast=True, zero_dim=small)
 
     def _is_of_numbers(self, node: cst.Call) -> bool:
         """`math.exp(x)`, `float(x)`, `np.float64(x)`, and `np.exp(x)` of a number."""
@@ -395,7 +389,9 @@ class Precisions:
             return node.func.value == "float"
         if dotted.startswith("math.") or _NUMPY_NUMBER.fullmatch(dotted) is not None:
             return True
-        return _NUMPY_FUNCTION.fullmatch(dotted) is not None and all(self.of(arg.value) is NUMBER for arg in node.args)
+        return _NUMPY_FUNCTION.fullmatch(dotted) is not None and all(
+            self.dtypes(arg.value) == NUMBER for arg in node.args
+        )
 
     def _is_in_island(self, node: cst.BaseExpression) -> bool:
         return self.facts.tree.statement_of(node) in self.safety.islands
@@ -411,30 +407,29 @@ class Precisions:
             and not dotted.startswith(("torch.nn.init", "torch.cuda"))
         )
 
-    def _dtype(self, node: cst.BaseExpression) -> Precision:
-        """The precision that `dtype=` asks for."""
+    def _dtype(self, node: cst.BaseExpression) -> Dtypes:
+        """What `dtype=` asks for."""
         name = (self.facts.names.dotted(node) or "").rpartition(".")[2]
-        if name in ("float32", "float"):
-            return SINGLE
-        if name in ("float16", "half"):
-            return HALF
         if isinstance(node, cst.Attribute) and node.attr.value == "dtype":
-            return self.of(node.value)
-        return OTHER if name else FLOATING
+            return self.dtypes(node.value)
+        return _NAMED.get(name, OTHER) if name else FLOATING
 
-    def _converted(self, node: cst.Call, receiver: cst.BaseExpression) -> Precision:
-        """`x.to(device)`, `x.to(torch.float32)`, `x.to(y.dtype)`, `x.type_as(y)`."""
+    def _converted(self, node: cst.Call, receiver: cst.BaseExpression) -> Dtypes:
+        """`x.to(device)`, `x.to(torch.float32)`, `x.to(y.dtype)`."""
         values = [arg.value for arg in node.args]
-        if called_name(node) == "type_as" and values:
-            return self.of(values[0])
         for value in values:
             if (self.facts.names.dotted(value) or "").startswith("torch.") or (
                 isinstance(value, cst.Attribute) and value.attr.value == "dtype"
             ):
                 return self._dtype(value)
-        return self.of(receiver)
+        return self.dtypes(receiver)
 
     def of_module(self, node: cst.Call) -> Precision | None:
+        """What a module returns that is called; None where it is none that is known."""
+        found = self._of_module(node)
+        return precision(found) if found is not None else None
+
+    def _of_module(self, node: cst.Call) -> Dtypes | None:
         """What a module returns that is called; None where it is none that is known."""
         callee = node.func
         if isinstance(callee, cst.Call):
@@ -449,35 +444,35 @@ class Precisions:
                     return None
                 found.append(made)
             elif isinstance(one.origin, Class) and "forward" in one.origin.methods:
-                found += [self.of(value) for value in self.facts.objects.returned_by(one.origin.methods["forward"])]
+                found += [self.dtypes(value) for value in self.facts.objects.returned_by(one.origin.methods["forward"])]
         return either(found) if found else None
 
-    def _made_by(self, made: cst.Call, call: cst.Call) -> Precision | None:
+    def _made_by(self, made: cst.Call, call: cst.Call) -> Dtypes | None:
         """What the module that `made` constructs returns for a call."""
         made = self._bare(made)
         dotted = self.facts.names.dotted(made.func) or ""
         if not dotted.startswith("torch.nn."):
             return None
-        found = self._of_layer(made)
-        if found is None and call.args and not call.args[0].star:
-            found = self.of(call.args[0].value)
-            return FLOATING if found is NOTHING_KNOWN else found
-        return found or FLOATING
+        given = [self.dtypes(arg.value) for arg in call.args if not arg.star and arg.keyword is None]
+        return self._through(made, given or [NOTHING_KNOWN])
 
-    def _of_layer(self, made: cst.Call) -> Precision | None:
-        """What a layer of torch returns whatever it is given; None where it passes on what it is given."""
+    def _through(self, made: cst.Call, given: list[Dtypes]) -> Dtypes:
+        """What a layer of torch returns for inputs. Of a container, each layer has what the one before it returned."""
         dotted = self.facts.names.dotted(made.func) or ""
-        if not dotted.startswith("torch.nn."):
-            return FLOATING
-        if _HALF_LAYERS.match(dotted):
-            return HALF
-        if _FLOAT32_LAYERS.match(dotted):
-            return SINGLE
-        if _TUPLE_LAYERS.match(dotted):
-            return NOTHING_KNOWN
         if dotted == "torch.nn.Sequential":
-            return self._of_last(made)
-        return None
+            for arg in made.args:
+                is_layer = not arg.star and isinstance(arg.value, cst.Call)
+                given = [
+                    self._through(self._bare(cst.ensure_type(arg.value, cst.Call)), given) if is_layer else FLOATING
+                ]
+            return given[0] or FLOATING
+        row = models.layer(dotted)
+        if row is None:
+            return FLOATING
+        if row.takes_one:
+            given = given[row.operand :][:1] or [NOTHING_KNOWN]
+        found = self._result(row, given, made)
+        return found if found and (len(found) == 1 or all(given)) else FLOATING
 
     def _bare(self, made: cst.Call) -> cst.Call:
         """The layer of `weight_norm(nn.Conv1d(...))`, which returns what the layer does."""
@@ -490,53 +485,16 @@ class Precisions:
         chosen = [(one.body, one.orelse) if isinstance(one, cst.IfExp) else (one,) for one in meant or [func]]
         return all(_REPARAMETERIZED.match(self.facts.names.dotted(one) or "") for ones in chosen for one in ones)
 
-    def _of_last(self, container: cst.Call) -> Precision | None:
-        """What the last layer that decides it makes of a container's input: of Linear and ReLU it is Linear."""
-        for arg in reversed(container.args):
-            if arg.star or not isinstance(arg.value, cst.Call):
-                return FLOATING
-            found = self._of_layer(self._bare(arg.value))
-            if found is not None:
-                return found if found.is_tensor else FLOATING
-        return None
-
-
-def tensor_operand(facts: Facts, call: cst.Call) -> cst.BaseExpression | None:
-    """The tensor that an operation is about: X of `torch.exp(X)`, `F.relu(X)` and `X.exp()`."""
-    if isinstance(call.func, cst.Attribute) and not is_of_module(facts, call.func):
-        return call.func.value
-    first = next((arg for arg in call.args if not arg.star), None)
-    return first.value if first is not None and (first.keyword is None or first.keyword.value == "input") else None
-
-
-def is_of_module(facts: Facts, func: cst.Attribute) -> bool:
-    """True for `torch.exp` and `F.relu`: the attribute of an imported module, not the method of a tensor."""
-    return facts.names.dotted(func.value) is not None or facts.text(func.value) in ("torch", "F")
-
-
-def either(found: Iterable[Precision]) -> Precision:
-    """What may be one or the other; nothing at all is nothing known."""
-    kinds = set(found)
-    if len(kinds) == 1:
-        return kinds.pop()
-    return FLOATING if kinds and kinds <= {HALF, SINGLE, FLOATING} else NOTHING_KNOWN
-
-
-def _promoted(left: Precision, right: Precision) -> Precision:
-    """Type promotion. A float32 tensor without dimensions leaves half tensors half, so that mixtures are either."""
-    kinds = {left, right} - {NUMBER}
-    if not kinds:
-        return NUMBER
-    if NOTHING_KNOWN in kinds:
-        return FLOATING if kinds & {HALF, SINGLE, FLOATING} else NOTHING_KNOWN
-    if len(kinds) == 1:
-        return kinds.pop()
-    return either(kinds - {OTHER})
-
 
 def is_power(node: cst.BaseExpression | None) -> bool:
     """`x ** 2`, which is float32 under autocast if x is a tensor at all."""
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power)
+
+
+def _is_no_tensor(node: cst.BaseExpression) -> bool:
+    """True for texts, None and truth values, which no promotion sees."""
+    value = literal_value(node)
+    return value is not UNKNOWN and (value is None or isinstance(value, (str, bool, bytes)))
 
 
 def _is_weight(value: cst.BaseExpression, selector: tuple[int, ...]) -> bool:
