@@ -8,6 +8,17 @@ from __future__ import annotations
 from amp_migrate.models.dtypes import Dtype
 from amp_migrate.models.operation import Operation
 from amp_migrate.models.rules import RESULTS
-from amp_migrate.models.table import configure, function, layer, layers, method, names
+from amp_migrate.models.table import configure, function, is_tensor_function, layer, layers, method, names
 
-__all__ = ["RESULTS", "Dtype", "Operation", "configure", "function", "layer", "layers", "method", "names"]
+__all__ = [
+    "RESULTS",
+    "Dtype",
+    "Operation",
+    "configure",
+    "function",
+    "is_tensor_function",
+    "layer",
+    "layers",
+    "method",
+    "names",
+]

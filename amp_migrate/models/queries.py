@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amp_migrate.models.dtypes import HALF
+from amp_migrate.models.dtypes import COMPLEX, HALF, SINGLE
 from amp_migrate.models.operation import Operation
 
 _FOLLOWS = ("same", "promoted", "floating", "real", "real floating", "summed")
@@ -29,8 +29,28 @@ def passes_on(row: Operation) -> bool:
 
 
 def without_half(row: Operation) -> bool:
-    """It has no kernel for half, and autocast casts nothing for it."""
-    return HALF in row.without and not row.policy
+    """It has no kernel for half, takes floating numbers, and autocast makes nothing float32 for it."""
+    return HALF in row.without and SINGLE not in row.without and row.policy not in ("single", "widest")
+
+
+def casts_again(row: Operation) -> bool:
+    """A composite without a kernel for half, whose own products autocast runs in half."""
+    return without_half(row) and row.policy == "half"
+
+
+def takes_complex(row: Operation) -> bool:
+    """Without a kernel for half; complex numbers are welcome, and their results are complex as well."""
+    return without_half(row) and row.result == "complex" and COMPLEX not in row.without
+
+
+def sums_in_half(row: Operation) -> bool:
+    """A sum that autocast does not make float32: with many elements it overflows."""
+    return row.reduction and row.linear == "linear" and "n" in row.grows and not row.policy and row.inputs == 1
+
+
+def breaks_in_half(row: Operation) -> bool:
+    """It raises in half, or overflows."""
+    return without_half(row) or sums_in_half(row)
 
 
 def is_refused(row: Operation) -> bool:
@@ -51,8 +71,3 @@ def product_in_place(row: Operation) -> bool:
 def has_parameters(row: Operation) -> bool:
     """A layer with parameters, unless it is told otherwise."""
     return row.parameters
-
-
-def makes_tensor(row: Operation) -> bool:
-    """It makes a tensor of numbers."""
-    return row.inputs == 0 and row.result in ("single", "half", "double", "integer", "boolean", "complex")

@@ -36,6 +36,12 @@ def method(name: str) -> Operation | None:
     return _operation(_METHODS + name)
 
 
+def is_tensor_function(dotted: str | None) -> bool:
+    """True for the name of a function that returns a tensor."""
+    row = function(dotted) if dotted is not None else None
+    return row is not None and row.kind == "function" and row.result not in ("number", "nothing")
+
+
 def layer(dotted: str) -> Operation | None:
     """A class of modules, as torch.nn.Linear."""
     found = _named(dotted)
@@ -55,9 +61,9 @@ def names(predicate: Callable[[Operation], bool]) -> frozenset[str]:
 
 @cache
 def layers(predicate: Callable[[Operation], bool]) -> frozenset[str]:
-    """The full names of the layers of which the predicate holds."""
+    """The bare names of the layers of torch.nn of which the predicate holds."""
     found = (_operation(name) for name, row in _rows().items() if row.get("kind") == "layer")
-    return frozenset(one.name for one in found if one is not None and predicate(one))
+    return frozenset(one.bare for one in found if one is not None and predicate(one))
 
 
 def rows() -> Iterator[Operation]:

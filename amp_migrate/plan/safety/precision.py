@@ -378,6 +378,8 @@ class Precisions:
         if self._is_in_island(node):
             inputs = [one - HALF | SINGLE if one & HALF else one for one in inputs]
             return row.dtype(inputs, autocast=False)
+        if not row.half_kernel and not row.policy:  # it raises, or is given float32
+            inputs = [one - HALF | SINGLE if one & HALF else one for one in inputs]
         # Without dimensions, a float32 tensor leaves half tensors half.
         small = [place for place, one in enumerate(inputs) if one & SINGLE]
         return row.dtype(inputs, autocast=True) | row.dtype(inputs, autocast=True, zero_dim=small)
