@@ -5,6 +5,7 @@
     exclude = ["third_party"]
     target-torch = "2.1"
     per-file-ignores = {"legacy/*" = ["AMP050"]}
+    operations = {"mypkg.fast_norm" = "single"}
 
 What is given on the command line has the precedence. Unknown keys are errors: a typing mistake must not go unnoticed.
 """
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from amp_migrate.models import RESULTS
 from amp_migrate.options import Api, Dtype
 from amp_migrate.patterns import Patterns
 from amp_migrate.selection import wrong_with
@@ -42,6 +44,7 @@ class Config:
     api: Api | None = None
     dtype: Dtype | None = None
     torch: tuple[int, int] | None = None
+    operations: tuple[tuple[str, str], ...] = ()
 
 
 def config_for(paths: Sequence[Path]) -> Config:
@@ -118,6 +121,11 @@ class _Reader:
             raise self._error(key, 'is the oldest torch that the project supports, as in "2.1"')
         return int(found[1]), int(found[2])
 
+    def results(self, key: str, value: Any) -> tuple[tuple[str, str], ...]:
+        if not isinstance(value, dict):
+            raise self._error(key, 'is written {"mypkg.fast_norm" = "single"}')
+        return tuple((name, self._one_of(f"{name} in {key}", result, RESULTS)) for name, result in value.items())
+
     def texts(self, key: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
             raise self._error(key, "is a list of texts")
@@ -143,4 +151,5 @@ _KEYS = {
     "api": ("api", _Reader.api),
     "dtype": ("dtype", _Reader.dtype),
     "target-torch": ("torch", _Reader.version),
+    "operations": ("operations", _Reader.results),
 }

@@ -22,6 +22,7 @@ class Options:
     which source forms are looked for, and which findings are shown. With `reports_plain`, plain loops that are not
     selected by their code are reported only. `torch` is the oldest one that is supported; None takes what the project
     declares. Files of `exclude` are not touched, and the codes of `per_file_ignores` are ignored in the files of each.
+    `operations` are what functions and layers of other packages return, by their full names (`models.RESULTS`).
     With `partial`, what is left alone is marked with comments; with `prints_plans`, results have the plan as text.
     Raises ValueError for other values.
     """
@@ -34,6 +35,7 @@ class Options:
     torch: tuple[int, int] | None = None
     exclude: Patterns | None = None
     per_file_ignores: tuple[tuple[Patterns, tuple[str, ...]], ...] = ()
+    operations: tuple[tuple[str, str], ...] = ()
     partial: bool = False
     prints_plans: bool = False
 

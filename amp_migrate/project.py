@@ -13,6 +13,7 @@ from amp_migrate.files.discover import find_files
 from amp_migrate.files.read import read_if_there, read_regular
 from amp_migrate.files.syntax import parses
 from amp_migrate.findings import Finding
+from amp_migrate.models import configure
 from amp_migrate.notebooks import Notebooks
 from amp_migrate.options import Options
 from amp_migrate.processes import Workers
@@ -176,6 +177,7 @@ def migrate_program(script: Path, source: bytes, options: Options) -> list[Resul
 
 def migrate_source(source: bytes, options: Options) -> Result:
     """Migrate the content of one file, about whose place and neighbours nothing is known."""
+    configure(options.operations)
     result = _untouched("-", source)
     if any(may_hold(source) for may_hold in _TIES):
         from amp_migrate.engine import migrate
@@ -207,6 +209,7 @@ def _migrated(workspace: Workspace, options: Options, *, whole_units: bool = Fal
 
     With `whole_units`, files that belong to a unit may be changed though nobody asked for them.
     """
+    configure(options.operations)
     done = _with_companions(workspace, _units(workspace, options, whole_units=whole_units), options)
     done |= _native(workspace, done, options)
     others = {file: source for file, source in workspace.sources.items() if file not in done}

@@ -14,23 +14,9 @@ IMPORTERS = frozenset(("import_module", "__import__"))
 # The types of half precision, by their full names.
 HALF_TYPES = frozenset("torch.half torch.float16 torch.HalfTensor torch.cuda.HalfTensor".split())
 
-# Functions that make a tensor of numbers, of an array, or of other tensors.
-TENSOR_MAKERS = frozenset(
-    "torch.from_numpy torch.tensor torch.as_tensor torch.zeros torch.ones torch.empty torch.full torch.rand "
-    "torch.randn torch.cat torch.stack".split()
-)
-
 # Operations of one tensor that autocast leaves alone, with the modules that call them by their name in torch
 # ([T2.13:nn/modules/activation.py]).
 UNARY_MODULES = {"sigmoid": "torch.nn.Sigmoid", "tanh": "torch.nn.Tanh", "sqrt": "", "erf": "", "sin": "", "cos": ""}
-
-# The modules of torch.nn that have parameters unless they are told otherwise, and a parameter by itself.
-MODULES_WITH_PARAMETERS = frozenset(
-    "Parameter Linear Bilinear LazyLinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d "
-    "LazyConv1d LazyConv2d LazyConv3d BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d "
-    "LazyBatchNorm3d SyncBatchNorm GroupNorm LayerNorm RMSNorm Embedding EmbeddingBag RNN LSTM GRU RNNCell LSTMCell "
-    "GRUCell MultiheadAttention Transformer TransformerEncoderLayer TransformerDecoderLayer PReLU".split()
-)
 
 # Methods and functions of torch that write by index or in place, and that want one dtype for what they are given
 # ([run], torch 2.13), with the position of the source among the arguments of the method. scatter_add and index_put are

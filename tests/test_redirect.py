@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
-from amp_migrate import autocast_policy as policy
+from amp_migrate.models import policy
 from tests.redirect_operators import EXCEPTIONS, OPERATORS
 from tests.redirect_scenarios import SCENARIOS
 

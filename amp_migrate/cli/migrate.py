@@ -174,6 +174,7 @@ def migrate(
         # Whoever commits did not ask for plain loops (rule H7); pre-commit tells its hooks that it runs them.
         reports_plain=check or os.environ.get("PRE_COMMIT") == "1",
         torch=config.torch,
+        operations=config.operations,
         exclude=config.exclude,
         per_file_ignores=config.per_file_ignores,
         partial=partial,

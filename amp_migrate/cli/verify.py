@@ -159,6 +159,7 @@ def _options(script: Path) -> Options:
         dtype=config.dtype or "float16",
         selection=Selection(config.select, config.ignore),
         torch=config.torch,
+        operations=config.operations,
     )
 
 

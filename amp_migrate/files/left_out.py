@@ -22,7 +22,9 @@ from amp_migrate.files.definitions import definitions, lineage
 from amp_migrate.files.freezes import freezes
 from amp_migrate.files.imports import member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.random_arms import Layers, skips_at_random
-from amp_migrate.vocabulary import IMPORTERS, MODULES_WITH_PARAMETERS
+from amp_migrate.models import layers
+from amp_migrate.models.queries import has_parameters
+from amp_migrate.vocabulary import IMPORTERS
 
 _ROOTS = frozenset("torch.nn.Module torch.nn.modules.Module abc.ABC object".split())
 _BY_OTHER_NAMES = frozenset(
@@ -202,7 +204,7 @@ def _has_parameters(file: Path, value: ast.AST, seen: frozenset[str] = frozenset
         name = _resolved(file, call.func)
         if name is None or name in seen:
             continue
-        if name.startswith("torch.nn.") and name.rpartition(".")[2] in MODULES_WITH_PARAMETERS:
+        if name.startswith("torch.nn.") and name.rpartition(".")[2] in {*layers(has_parameters), "Parameter"}:
             return True
         if any(_has_parameters(place, one, seen | {name}) for place, one in definitions(name)):
             return True

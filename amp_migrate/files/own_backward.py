@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 
-from amp_migrate.autocast_policy import IN_HALF
 from amp_migrate.files.bindings import called_name
+from amp_migrate.models import names
+from amp_migrate.models.queries import in_half
 from amp_migrate.vocabulary import is_forward_again
 
 
@@ -25,7 +26,11 @@ def multiplies_in_backward(code: ast.AST) -> bool:
 def _multiplies(function: ast.FunctionDef) -> bool:
     parts = list(ast.walk(function))
     called = {called_name(node) for node in parts if isinstance(node, ast.Call)}
-    return is_forward_again(called) or bool(called & IN_HALF) or any(isinstance(node, ast.MatMult) for node in parts)
+    return (
+        is_forward_again(called)
+        or bool(called & names(in_half))
+        or any(isinstance(node, ast.MatMult) for node in parts)
+    )
 
 
 def _is_cast(function: ast.FunctionDef) -> bool:

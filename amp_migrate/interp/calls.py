@@ -165,9 +165,20 @@ class Calls:
         dotted = self.facts.names.dotted(func)
         if dotted is not None:
             return [dotted] if dotted.startswith("torch.") else []
+        if self._is_probably_torchs(func):
+            return self._of_unknown_origin(func)
         held = self.facts.objects.values_of(func) if isinstance(func, (cst.Name, cst.Attribute)) else []
         names = [self.facts.names.dotted(one) or "" for one in held]
         return names if names and all(one.startswith("torch.") for one in names) else []
+
+    def _is_probably_torchs(self, func: cst.BaseExpression) -> bool:
+        """True for `torch.exp` and `F.relu` of names that nothing in sight binds: `from common import *`."""
+        return isinstance(func, cst.Attribute) and self.facts.text(func.value) in ("torch", "F")
+
+    def _of_unknown_origin(self, func: cst.BaseExpression) -> list[str]:
+        name = func.attr.value if isinstance(func, cst.Attribute) else ""
+        names = [f"{front}.{name}" for front in ("torch", "torch.nn.functional") if models.function(f"{front}.{name}")]
+        return names[:1]
 
     def _operands(self, node: cst.Call, row: Operation | None, frames: Frames) -> tuple[Place, ...]:
         """What is computed with; of a list of tensors each."""

@@ -142,6 +142,8 @@ class Values:
         given = [self._known[one] for one in made.operands]
         if isinstance(made.node, _OPERATORS) and all(one.dtypes == _NUMBER for one in given):
             return Value(_NUMBER)
+        if isinstance(made.node, cst.BinaryOperation) and given and given[0].dtypes == _NUMBER:
+            return self._reversed(made, given[::-1])
         if made.cast is not None:
             dtypes = self._known[made.cast].dtypes if isinstance(made.cast, Place) else made.cast
             return Value(dtypes, bool(given) and given[0].is_zero_dim)
@@ -160,6 +162,19 @@ class Values:
         if made.output is not None and made.operations[-1] is not None:
             return _output(made, given[0])
         return given[0]
+
+    def _reversed(self, made: Made, given: list[Value]) -> Value:
+        """`2 ** x` and `1 / x`, which the tensor is asked for."""
+        (operation,) = made.operations
+        row = models.method(f"__r{operation.bare[2:]}") if operation is not None else None
+        autocast = self._is_autocast(self.facts.tree.statement_of(made.node))
+        zero_dim = (0,) if given[0].is_zero_dim else ()
+        inputs = [one.dtypes or ANYTHING for one in given]
+        return (
+            Value(_dtypes(row or operation, inputs, autocast, zero_dim), given[0].is_zero_dim)
+            if operation
+            else given[0]
+        )
 
     def _is_setting(self, place: Place) -> bool:
         """True for a parameter that is a number unless another one is given: `margin=0.3`, configured."""

@@ -23,7 +23,8 @@ from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.leaving import half_names, loads_after
 from amp_migrate.plan.regions.region import Region
-from amp_migrate.plan.safety.precision import Precision, Precisions, tensor_operand
+from amp_migrate.plan.safety.operands import tensor_operand
+from amp_migrate.plan.safety.precision import Precision, Precisions
 
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
 _SAME_DTYPE = frozenset(

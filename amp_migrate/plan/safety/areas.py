@@ -13,7 +13,8 @@ import libcst as cst
 
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import Precision, tensor_operand
+from amp_migrate.plan.safety.operands import tensor_operand
+from amp_migrate.plan.safety.precision import Precision
 
 _PARTS = frozenset("split chunk unbind".split())
 

@@ -14,7 +14,8 @@ import libcst as cst
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import Precision, is_of_module
+from amp_migrate.plan.safety.operands import is_of_module
+from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, isolate
 
 _SHAPES = frozenset("t transpose permute contiguous view reshape unsqueeze squeeze detach flatten chunk".split())

@@ -13,8 +13,10 @@ from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import Passes, Trace, trace
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
-from amp_migrate.models import traits
-from amp_migrate.plan.safety.precision import IN_HALF, Precision, Precisions
+from amp_migrate.interp.values import Values
+from amp_migrate.models import names, traits
+from amp_migrate.models.queries import in_half
+from amp_migrate.plan.safety.precision import Precision, Precisions
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
 
@@ -33,7 +35,11 @@ class Context:
 
     @property
     def steps(self) -> Steps:
-        return self.facts.analysis(Steps)
+        return self.precisions.steps
+
+    @property
+    def values(self) -> Values:
+        return self.precisions.values
 
     # -- operations -------------------------------------------------------------------------------------
 
@@ -78,7 +84,7 @@ class Context:
 
     def _needs_no_autocast(self, call: cst.Call) -> bool:
         """Operations that take half and float32 alike; a module, a product or a function of the unit may not."""
-        if self.facts.objects.called_function(call) is not None or called_name(call) in IN_HALF:
+        if self.facts.objects.called_function(call) is not None or called_name(call) in names(in_half):
             return False
         if isinstance(call.func, cst.Attribute):
             dotted = self.facts.names.dotted(call.func) or ""

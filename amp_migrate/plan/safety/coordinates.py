@@ -19,8 +19,9 @@ import libcst as cst
 from amp_migrate.facts.tree import argument_value, called_name
 from amp_migrate.interp.place import Place
 from amp_migrate.models import Operation, traits
+from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.passing import in_half, keeps_float32
+from amp_migrate.plan.safety.passing import keeps_float32
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import is_single_alone, isolate
 

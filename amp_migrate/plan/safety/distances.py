@@ -16,7 +16,7 @@ from amp_migrate.facts.tree import called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.in_place import matrices
-from amp_migrate.plan.safety.precision import is_of_module
+from amp_migrate.plan.safety.operands import is_of_module
 from amp_migrate.plan.safety.products import ADDED, factors, isolate
 from amp_migrate.plan.safety.self_products import is_bounded
 

@@ -77,12 +77,13 @@ def lengths_beside(context: Context) -> Iterator[Place]:
     """Both sides of `x @ y.t() / outer(x.norm(dim=1), y.norm(dim=1))`: vectors of length 256 have infinite products."""
     for made in context.results():
         if context.is_a("quotient", made) and len(made.operands) == 2:
-            divisors = context.trace(made.operands[1], bounds_and_epsilons).ends
+            divisors = context.trace(made.operands[1], _bounds_and_epsilons).ends
             if divisors and all(_is_product_of_norms(context, one) for one in divisors):
                 yield from made.operands
 
 
-def bounds_and_epsilons(row: Operation) -> bool:
+def _bounds_and_epsilons(row: Operation) -> bool:
+    """Bounds, and a small number that is added."""
     return bounds(row) or row.bare in traits.named("sum of two")
 
 

@@ -11,12 +11,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.reaching import reaching
-from amp_migrate.facts.tree import called_name
-from amp_migrate.plan.safety.precision import IN_FLOAT32, IN_HALF, Precision, Precisions
-
-_MAKING = frozenset("clone relu sigmoid tanh mean div mul add sub zeros_like ones_like cat stack masked_fill".split())
-_MAKING |= IN_HALF | IN_FLOAT32
-_VIEWS = frozenset("detach view reshape squeeze unsqueeze transpose permute contiguous flatten".split())
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
+from amp_migrate.plan.safety.precision import Precisions
 
 
 def is_fresh(precisions: Precisions, name: cst.Name) -> bool:
@@ -33,13 +30,21 @@ def is_fresh(precisions: Precisions, name: cst.Name) -> bool:
 
 
 def _makes(precisions: Precisions, value: cst.BaseExpression) -> bool:
-    if isinstance(value, cst.BinaryOperation):
-        return True
-    if not isinstance(value, cst.Call):
+    """True for the result of an operation that is no view of what it is given, unless that is fresh itself."""
+    step = precisions.steps.of(Place(value))
+    if not step.made or step.same or step.is_lost:
         return False
-    if called_name(value) in _VIEWS and isinstance(value.func, cst.Attribute):
-        return _makes(precisions, value.func.value)
-    return called_name(value) in _MAKING or precisions.of_module(value) is Precision.HALF
+    return all(_is_new(precisions, made) for made in step.made)
+
+
+def _is_new(precisions: Precisions, made: Made) -> bool:
+    last = made.operations[-1]
+    if last is None or not (last.view or last.in_place):
+        return last is not None
+    (given,) = made.operands[:1] or (None,)
+    if given is None or len(made.operations) > 1:
+        return False
+    return is_fresh(precisions, given.node) if isinstance(given.node, cst.Name) else _makes(precisions, given.node)
 
 
 def _returns_fresh(precisions: Precisions, returned: cst.BaseExpression, place: int) -> bool:

@@ -22,10 +22,11 @@ import libcst as cst
 from amp_migrate.facts.autograd import is_autograd_function
 from amp_migrate.facts.tree import Class, Function, called_name
 from amp_migrate.findings import Refusal
+from amp_migrate.models import names
+from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.extensions import is_compiled
 from amp_migrate.plan.safety.kept_casts import recomputes
-from amp_migrate.plan.safety.precision import IN_HALF
 
 
 def guard_functions(context: Context, *, again: bool = False) -> None:
@@ -118,7 +119,7 @@ def _multiplies_itself(context: Context, function: Function) -> bool:
         for part in context.facts.tree.expressions(inner):
             if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
                 return True
-            if isinstance(part, cst.Call) and called_name(part) in IN_HALF:
+            if isinstance(part, cst.Call) and called_name(part) in names(in_half):
                 return True
     return False
 

@@ -20,8 +20,11 @@ import libcst as cst
 
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.models import names
+from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import IN_HALF, Precision, is_of_module
+from amp_migrate.plan.safety.operands import is_of_module
+from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import Cast
 from amp_migrate.vocabulary import WRITES_BY_INDEX
 
@@ -66,7 +69,7 @@ def _keep_parameter(context: Context, tensor: cst.BaseExpression, source: cst.Ba
     as well.
     """
     calls = [part for part in walk(source) if isinstance(part, cst.Call)]
-    if context.precisions.of(source).may_be_half or any(called_name(call) in IN_HALF for call in calls):
+    if context.precisions.of(source).may_be_half or any(called_name(call) in names(in_half) for call in calls):
         if isinstance(tensor, (cst.Name, cst.Attribute)):
             context.safety.casts.append(Cast(source, tensor))
 

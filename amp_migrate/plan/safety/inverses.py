@@ -11,8 +11,9 @@ thin-plate spline of 20 points places a pixel of 100 to a pixel and a half.
 from __future__ import annotations
 
 from amp_migrate.models import Operation
+from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.passing import in_half, moves
+from amp_migrate.plan.safety.passing import moves
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import isolate
 

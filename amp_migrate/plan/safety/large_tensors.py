@@ -22,7 +22,8 @@ from amp_migrate.facts.tree import argument_value, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import overflows
-from amp_migrate.plan.safety.precision import Precision, is_of_module
+from amp_migrate.plan.safety.operands import is_of_module
+from amp_migrate.plan.safety.precision import Precision
 
 _MOVING = frozenset("to type type_as cuda cpu float double detach clone contiguous".split())
 _OF_ONE = frozenset("tensor as_tensor scalar_tensor new_tensor".split())

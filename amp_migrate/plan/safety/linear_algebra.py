@@ -16,21 +16,24 @@ import libcst as cst
 
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.findings import Refusal
+from amp_migrate.models import names
+from amp_migrate.models.queries import breaks_in_half, casts_again, takes_complex
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.kernels import CAST_AGAIN, TRANSFORMS, WITHOUT_HALF
-from amp_migrate.plan.safety.precision import Precision, is_of_module
+from amp_migrate.plan.safety.operands import is_of_module, operation
+from amp_migrate.plan.safety.precision import Precision
 
 
 def keep_linear_algebra(context: Context) -> None:
     """Float32 for the matrices and signals of operations without a half kernel. Raises Refusal."""
     for call, statement in context.reach.calls():
         for operand in _operands(context, call):
-            if called_name(call) in TRANSFORMS and context.precisions.of(operand) is Precision.UNKNOWN:
+            if called_name(call) in names(takes_complex) and context.precisions.of(operand) is Precision.UNKNOWN:
                 _check_is_real(context, call, operand)
             context.safety.keep_float32(operand)
-            if called_name(call) in CAST_AGAIN:
+            if called_name(call) in names(casts_again):
                 _isolate(context, statement, call)
-        if called_name(call) in CAST_AGAIN and is_operation(context, call) and statement not in context.safety.islands:
+        is_composite = called_name(call) in names(casts_again) and is_operation(context, call)
+        if is_composite and statement not in context.safety.islands:
             _isolate(context, statement, call)
 
 
@@ -42,14 +45,15 @@ def _operands(context: Context, call: cst.Call) -> list[cst.BaseExpression]:
     positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
     if not is_of_module(context.facts, call.func):
         positional = [call.func.value, *positional]
-    matrices = positional[: WITHOUT_HALF[called_name(call)]]
+    row = operation(context.facts, call)
+    matrices = positional[: row.inputs if row is not None else 1]
     found = [(one, context.precisions.of(one)) for one in matrices]
     return [one for one, kind in found if kind.may_be_half or kind is Precision.UNKNOWN]
 
 
 def is_operation(context: Context, call: cst.Call) -> bool:
     """True for torch's functions, and for the methods of what is certainly a tensor: models have an `inverse`, too."""
-    if called_name(call) not in WITHOUT_HALF or not isinstance(call.func, cst.Attribute):
+    if called_name(call) not in names(breaks_in_half) or not isinstance(call.func, cst.Attribute):
         return False
     if context.facts.objects.called_function(call) is not None:
         return False

@@ -22,7 +22,8 @@ from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.freshness import is_fresh
 from amp_migrate.plan.safety.large_tensors import is_large
 from amp_migrate.plan.safety.numbers import overflows
-from amp_migrate.plan.safety.precision import Precision, tensor_operand
+from amp_migrate.plan.safety.operands import tensor_operand
+from amp_migrate.plan.safety.precision import Precision
 
 _FILLS = frozenset("masked_fill masked_fill_ full_like new_full fill_ index_fill index_fill_".split())
 _CLAMPS = frozenset("clamp clamp_ clip clip_ clamp_max clamp_min clamp_max_ clamp_min_".split())

@@ -12,9 +12,10 @@ import re
 import libcst as cst
 
 from amp_migrate.facts.tree import Class, Function, called_name
+from amp_migrate.models import names
+from amp_migrate.models.queries import in_half, never_in_half
 from amp_migrate.plan.regions.tensors import TENSOR_METHODS
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import CHANGES_NOTHING, IN_FLOAT32, IN_HALF
 
 _LAYERS = re.compile(
     r"torch\.nn\.(Embedding|EmbeddingBag|Parameter|Identity|Flatten|Dropout\w*|AlphaDropout|\w*Norm\w*|\w*Pool\w*|ReLU6?"
@@ -24,7 +25,6 @@ _LAYERS = re.compile(
 _OF_PYTHON = re.compile(r"(?:math|random|time|datetime|numpy|os|logging|collections|itertools|functools)(?:\.|$)")
 # Methods of containers, and those that ask a tensor for its parts.
 _OF_PARTS = frozenset("append extend insert pop update items keys values get join format indices coalesce".split())
-_KNOWN = CHANGES_NOTHING | IN_FLOAT32 | TENSOR_METHODS | _OF_PARTS
 
 
 def note_what_stays_in_float32(context: Context) -> None:
@@ -41,10 +41,10 @@ def _may_run_in_half(context: Context, running: set[Function], part: cst.CSTNode
         return isinstance(part.operator, cst.MatrixMultiply)
     if not isinstance(part, cst.Call):
         return False
-    if called_name(part) in IN_HALF:
+    if called_name(part) in names(in_half):
         return True
     dotted = context.facts.names.dotted(part.func) or ""
-    is_known = called_name(part) in _KNOWN
+    is_known = called_name(part) in TENSOR_METHODS | _OF_PARTS | names(never_in_half)
     if dotted.startswith("torch."):
         return not is_known and _LAYERS.match(dotted) is None
     if dotted:

@@ -21,11 +21,6 @@ def computes_linearly(row: Operation) -> bool:
     return bounds(row) or (row.elementwise and row.linear in ("linear", "affine"))
 
 
-def in_half(row: Operation) -> bool:
-    """Autocast runs it in half."""
-    return row.policy == "half"
-
-
 def keeps_float32(row: Operation) -> bool:
     """Autocast runs it in the dtype of what it is given, or in float32."""
     return row.policy != "half" and not row.raises_under_autocast and row.result not in ("half", "nothing", "unknown")

@@ -14,7 +14,7 @@ import libcst as cst
 
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import is_of_module
+from amp_migrate.plan.safety.operands import is_of_module
 
 _TO_INTEGERS = frozenset(("long", "int"))
 _INTEGERS = frozenset("torch.long torch.int torch.int64 torch.int32 torch.LongTensor".split())

@@ -11,7 +11,6 @@ from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Function
 from amp_migrate.facts.variables import Binding
 from amp_migrate.interp.steps import Steps
-from amp_migrate.interp.values import FLOATING as EITHER
 from amp_migrate.interp.values import Values
 from amp_migrate.models import Dtype
 from amp_migrate.plan.safety.repairs import Safety
@@ -37,12 +36,19 @@ class Precision(enum.Enum):
         return self in (Precision.HALF, Precision.FLOATING)
 
 
-_CERTAIN = {
-    frozenset((Dtype.HALF,)): Precision.HALF,
-    frozenset((Dtype.SINGLE,)): Precision.SINGLE,
-    frozenset((Dtype.NUMBER,)): Precision.NUMBER,
-    EITHER: Precision.FLOATING,
-}
+_PRECISIONS = (
+    (frozenset((Dtype.HALF,)), Precision.HALF),
+    (frozenset((Dtype.SINGLE,)), Precision.SINGLE),
+    (frozenset((Dtype.HALF, Dtype.SINGLE)), Precision.FLOATING),
+    (frozenset(Dtype) - {Dtype.HALF, Dtype.SINGLE, Dtype.NUMBER}, Precision.OTHER),
+    (frozenset((Dtype.NUMBER,)), Precision.NUMBER),
+)
+
+
+def precision(dtypes: frozenset[Dtype]) -> Precision:
+    """The narrowest answer that holds for all of them."""
+    fitting = (answer for meant, answer in _PRECISIONS if dtypes <= meant)
+    return next(fitting, Precision.UNKNOWN) if dtypes else Precision.UNKNOWN
 
 
 class Precisions:
@@ -55,10 +61,12 @@ class Precisions:
 
     def of(self, node: cst.BaseExpression) -> Precision:
         """The precision of an expression where it stands."""
-        dtypes = self.values.of(node).dtypes
-        if dtypes in _CERTAIN:
-            return _CERTAIN[dtypes]
-        return Precision.OTHER if dtypes and not dtypes & (EITHER | {Dtype.NUMBER}) else Precision.UNKNOWN
+        return precision(self.values.of(node).dtypes)
+
+    @property
+    def buffers(self) -> dict[str, list[cst.BaseExpression]]:
+        """What is registered as a buffer, under its name."""
+        return self.steps.buffers
 
     def value_before(self, name: cst.Name) -> cst.BaseExpression | None:
         """The expression that certainly gave a local variable its value, as a whole."""
@@ -91,16 +99,3 @@ class Precisions:
             return None
         bindings = reaching(variable, statement)
         return bindings[0] if len(bindings) == 1 and bindings[0].kind == "assign" else None
-
-
-def tensor_operand(facts: Facts, call: cst.Call) -> cst.BaseExpression | None:
-    """The tensor that an operation is about: X of `torch.exp(X)`, `F.relu(X)` and `X.exp()`."""
-    if isinstance(call.func, cst.Attribute) and not is_of_module(facts, call.func):
-        return call.func.value
-    first = next((arg for arg in call.args if not arg.star), None)
-    return first.value if first is not None and (first.keyword is None or first.keyword.value == "input") else None
-
-
-def is_of_module(facts: Facts, func: cst.Attribute) -> bool:
-    """True for `torch.exp` and `F.relu`: the attribute of an imported module, not the method of a tensor."""
-    return facts.names.dotted(func.value) is not None or facts.text(func.value) in ("torch", "F")

@@ -15,11 +15,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.tree import Function, called_name
+from amp_migrate.models import names
+from amp_migrate.models.queries import in_half
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.regions.trail import Frames, Keys, Lost, Trail
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import numbers
-from amp_migrate.plan.safety.precision import IN_HALF, Precision, is_of_module, tensor_operand
+from amp_migrate.plan.safety.operands import is_of_module, tensor_operand
+from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors
 
 _LOGARITHMS = frozenset("log log2 log10 log1p".split())
@@ -91,7 +94,7 @@ class _Saturating(Trail):
 
     def _is_operation(self, call: cst.Call) -> bool:
         """True for functions of a package and methods of tensors; no probability comes through a layer as it was."""
-        if called_name(call) in IN_HALF or not isinstance(call.func, cst.Attribute):
+        if called_name(call) in names(in_half) or not isinstance(call.func, cst.Attribute):
             return False
         is_module = any(one.kind != "field" for one in self.facts.objects.objects(call.func))
         return is_of_module(self.facts, call.func) or not (is_module or self.facts.text(call.func.value) == "self")

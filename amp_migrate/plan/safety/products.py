@@ -7,8 +7,11 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.models import names
+from amp_migrate.models.queries import in_float32
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import IN_FLOAT32, Precision, is_of_module, tensor_operand
+from amp_migrate.plan.safety.operands import is_of_module, tensor_operand
+from amp_migrate.plan.safety.precision import Precision
 
 _PRODUCTS = frozenset("mm bmm matmul".split())
 ADDED = frozenset("addmm baddbmm addbmm".split())  # a product, and what is added to it
@@ -62,7 +65,7 @@ def _keep_what_autocast_did(context: Context, statement: Statement) -> None:
     for part in context.facts.tree.expressions(statement):
         if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Power):
             _keep(context, [part.left])
-        elif isinstance(part, cst.Call) and called_name(part) in IN_FLOAT32 | ADDED:
+        elif isinstance(part, cst.Call) and called_name(part) in names(in_float32) | ADDED:
             operand = tensor_operand(context.facts, part)
             if isinstance(operand, (cst.Call, cst.BinaryOperation)):
                 _keep(context, [operand] if context.precisions.of(operand) is Precision.HALF else [])
@@ -82,7 +85,7 @@ def is_single_alone(context: Context, operand: cst.BaseExpression) -> bool:
     """True for what is float32 without autocast as well: `F.normalize(x)` of a half tensor is half in an island."""
     if _is_buffer(context, operand):
         return True
-    casts = (part for part in walk(operand) if isinstance(part, cst.Call) and called_name(part) in IN_FLOAT32)
+    casts = (part for part in walk(operand) if isinstance(part, cst.Call) and called_name(part) in names(in_float32))
     arithmetic = [part for part in walk(operand) if isinstance(part, cst.BinaryOperation)]
     powers = [part for part in arithmetic if not _is_cast(context, part.left)]
     return (

@@ -16,10 +16,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.models import names
+from amp_migrate.models.queries import in_float32
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.freshness import is_fresh
 from amp_migrate.plan.safety.indexed import writes_by_index
-from amp_migrate.plan.safety.precision import IN_FLOAT32, Precision
+from amp_migrate.plan.safety.precision import Precision
 
 # What such a write takes is a tensor, and of the source's dtype: where nothing is known it may be half.
 _NEVER_HALF = (Precision.SINGLE, Precision.OTHER, Precision.NUMBER)
@@ -75,4 +77,4 @@ def _is_in_float32(context: Context, node: cst.BaseExpression) -> bool:
     functions = [context.facts.objects.called_function(call) for call in calls]
     returned = [one for each in functions if each is not None for one in context.facts.objects.returned_by(each)]
     calls += [part for value in returned for part in walk(value) if isinstance(part, cst.Call)]
-    return any(called_name(call) in IN_FLOAT32 for call in calls)
+    return any(called_name(call) in names(in_float32) for call in calls)

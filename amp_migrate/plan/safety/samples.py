@@ -16,7 +16,8 @@ import libcst as cst
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.regions.trail import OpenTrail
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import Precision, tensor_operand
+from amp_migrate.plan.safety.operands import tensor_operand
+from amp_migrate.plan.safety.precision import Precision
 
 _LOGARITHMS = frozenset("log log2 log10 log1p".split())
 _FILLING = frozenset("uniform_ exponential_".split())

@@ -10,10 +10,10 @@ from amp_migrate.plan.safety.cast_by_hand import isolate_products_cast_by_hand
 from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.coordinates import keep_coordinates
-from amp_migrate.plan.safety.cosines import isolate_cosines
 from amp_migrate.plan.safety.decompositions import isolate_products_beside_decompositions
 from amp_migrate.plan.safety.distances import keep_distances
 from amp_migrate.plan.safety.dtype_checks import keep_what_is_checked
+from amp_migrate.plan.safety.exact_products import keep_exact_products
 from amp_migrate.plan.safety.extensions import check_extensions
 from amp_migrate.plan.safety.float32_only import keep_float32_inputs
 from amp_migrate.plan.safety.functions import guard_functions
@@ -25,10 +25,8 @@ from amp_migrate.plan.safety.inverses import isolate_products_with_inverses
 from amp_migrate.plan.safety.large_tensors import keep_moved_numbers
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
-from amp_migrate.plan.safety.norm_quotients import isolate_norm_quotients
 from amp_migrate.plan.safety.norm_weights import keep_norm_weights
 from amp_migrate.plan.safety.nothing_in_half import note_what_stays_in_float32
-from amp_migrate.plan.safety.phases import isolate_phases
 from amp_migrate.plan.safety.positions import keep_positions
 from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.probabilities import keep_probabilities
@@ -39,7 +37,6 @@ from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.samples import draw_in_float32
 from amp_migrate.plan.safety.self_products import isolate_self_products
 from amp_migrate.plan.safety.sparse import isolate_sparse_products
-from amp_migrate.plan.safety.statistics import isolate_statistics
 from amp_migrate.plan.safety.type_tests import keep_the_way_of_the_gpu
 from amp_migrate.plan.safety.vanishing import keep_epsilons
 
@@ -64,13 +61,10 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     isolate_self_products(context)
     keep_distances(context)
     match_products_in_place(context)
-    isolate_statistics(context)
     isolate_sparse_products(context)
-    isolate_cosines(context)
-    isolate_norm_quotients(context)
+    keep_exact_products(context)
     isolate_products_with_inverses(context)
     isolate_products_beside_decompositions(context)
-    isolate_phases(context)
     keep_linear_algebra(context)
     draw_in_float32(context)
     keep_probabilities(context)

@@ -17,7 +17,8 @@ import libcst as cst
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import Precision, is_of_module
+from amp_migrate.plan.safety.operands import is_of_module
+from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, isolate
 
 _TURNS = frozenset("transpose t permute swapaxes movedim T mT".split())

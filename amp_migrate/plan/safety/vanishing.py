@@ -22,7 +22,8 @@ import libcst as cst
 from amp_migrate.facts.tree import called_name
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import becomes_one, numbers, vanishes
-from amp_migrate.plan.safety.precision import Precision, tensor_operand
+from amp_migrate.plan.safety.operands import tensor_operand
+from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, is_single_alone
 
 # Functions of tensors only, for which zero is no argument or has no derivative.

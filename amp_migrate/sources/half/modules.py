@@ -13,8 +13,8 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet, is_field_of
 from amp_migrate.facts.tree import Class, Statement, called_name
+from amp_migrate.models import is_tensor_function
 from amp_migrate.sources.optimizers import parameters_of
-from amp_migrate.vocabulary import TENSOR_MAKERS
 
 _OF_MODULES = frozenset("parameters named_parameters modules named_modules children named_children eval train".split())
 _MEMBERS = frozenset("modules children named_modules named_children".split())
@@ -65,7 +65,7 @@ class Modules:
         from `torch.from_numpy(...)` as well.
         """
         makers = [one.origin.func for one in found if isinstance(one.origin, cst.Call)]
-        return any(self.facts.names.dotted(func) in TENSOR_MAKERS for func in makers)
+        return any(is_tensor_function(self.facts.names.dotted(func)) for func in makers)
 
     def _is_module(self, one: Object) -> bool:
         if one in self.modules or self._is_made_here(one):

@@ -14,10 +14,11 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.models import is_tensor_function
 from amp_migrate.plan.regions.forwards import runs_without_gradients
 from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.optimizers import find_optimizers
-from amp_migrate.vocabulary import HALF_TYPES, TENSOR_MAKERS
+from amp_migrate.vocabulary import HALF_TYPES
 
 _WORDS = re.compile(r"half|float16|Half")  # one of them stands in every choice of a precision
 _HALF = HALF_TYPES | {"torch.bfloat16"}
@@ -54,7 +55,7 @@ def _is_of_tensor(facts: Facts, modules: Modules, part: cst.CSTNode) -> bool:
         return not modules.is_module(part.func.value)
     argument = facts.tree.parents.get(part)
     call = facts.tree.parents.get(argument) if isinstance(argument, cst.Arg) else None
-    return isinstance(call, cst.Call) and facts.names.dotted(call.func) in TENSOR_MAKERS
+    return isinstance(call, cst.Call) and is_tensor_function(facts.names.dotted(call.func))
 
 
 def _has_no_gradients(facts: Facts, statement: Statement, callers: frozenset[Function]) -> bool:

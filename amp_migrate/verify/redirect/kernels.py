@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from amp_migrate import autocast_policy as policy
+from amp_migrate.models import policy
 
 Kernel = Callable[..., Any]
 _KEY = "AutocastCPU"

@@ -7,8 +7,6 @@ operators in no list run in the dtype of their inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 LOWER_PRECISION = """
     _convolution _convolution.deprecated conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d.input
     conv_transpose3d.input convolution prelu addmm addmv addr matmul einsum mm mv linalg_vecdot linear addbmm baddbmm
@@ -55,12 +53,3 @@ BANNED = {
         "safe to autocast."
     )
 }
-
-
-def bare(names: Iterable[str]) -> frozenset[str]:
-    """Operators by the name that torch gives them in Python."""
-    return frozenset(name.partition(".")[0] for name in names)
-
-
-# What an enabled region runs in half, by the names that scripts call it by.
-IN_HALF = bare(LOWER_PRECISION) | {"inner"}

@@ -1,0 +1,73 @@
+"""Questions that are asked of all rows by a bare name: `names(in_half)`."""
+
+from __future__ import annotations
+
+from amp_migrate.models.dtypes import COMPLEX, HALF, SINGLE
+from amp_migrate.models.operation import Operation
+
+_FOLLOWS = ("same", "promoted", "floating", "real", "real floating", "summed")
+
+
+def in_half(row: Operation) -> bool:
+    """Autocast runs it in half."""
+    return row.policy == "half"
+
+
+def in_float32(row: Operation) -> bool:
+    """Autocast runs it in float32."""
+    return row.policy == "single"
+
+
+def never_in_half(row: Operation) -> bool:
+    """Autocast casts nothing to half for it."""
+    return row.policy != "half"
+
+
+def passes_on(row: Operation) -> bool:
+    """It takes one tensor, and its result is in half where that is."""
+    return not row.policy and row.result in _FOLLOWS and row.inputs == 1 and row.half_kernel and row.kind != "property"
+
+
+def without_half(row: Operation) -> bool:
+    """It has no kernel for half, takes floating numbers, and autocast makes nothing float32 for it."""
+    return HALF in row.without and SINGLE not in row.without and row.policy not in ("single", "widest")
+
+
+def casts_again(row: Operation) -> bool:
+    """A composite without a kernel for half, whose own products autocast runs in half."""
+    return without_half(row) and row.policy == "half"
+
+
+def takes_complex(row: Operation) -> bool:
+    """Without a kernel for half; complex numbers are welcome, and their results are complex as well."""
+    return without_half(row) and row.result == "complex" and COMPLEX not in row.without
+
+
+def sums_in_half(row: Operation) -> bool:
+    """A sum that autocast does not make float32: with many elements it overflows."""
+    return row.reduction and row.linear == "linear" and "n" in row.grows and not row.policy and row.inputs == 1
+
+
+def breaks_in_half(row: Operation) -> bool:
+    """It raises in half, or overflows."""
+    return without_half(row) or sums_in_half(row)
+
+
+def is_refused(row: Operation) -> bool:
+    """It raises under autocast, whatever its inputs are."""
+    return row.raises_under_autocast
+
+
+def wants_one_dtype(row: Operation) -> bool:
+    """It raises where half and float32 meet, under autocast as well."""
+    return row.strict and not row.policy
+
+
+def product_in_place(row: Operation) -> bool:
+    """It multiplies matrices into the first of its inputs, which autocast leaves alone."""
+    return row.in_place and row.product and wants_one_dtype(row)
+
+
+def has_parameters(row: Operation) -> bool:
+    """A layer with parameters, unless it is told otherwise."""
+    return row.parameters
