@@ -51,6 +51,7 @@ _TO_FLOAT = {BOOLEAN: SINGLE, INTEGER: SINGLE}
 _TO_REAL = {COMPLEX: SINGLE}
 
 RULES: dict[str, Rule] = {
+    "weight": _mapped(_same, {HALF: SINGLE}),  # a parameter: scripts that train keep them in float32
     "same": _same,  # the dtype of one input: a view, relu, an in-place form
     "promoted": _promoted,  # add, mul, where, cat
     "floating": _mapped(_promoted, _TO_FLOAT),  # sin, div: integers become float32
@@ -71,7 +72,7 @@ RULES: dict[str, Rule] = {
 RESULTS = ("same", "promoted", "half", "single", "double", "integer", "boolean", "complex", "number", "either")
 CONSTANT = ("boolean", "integer", "half", "single", "double", "complex", "number", "either", "nothing")
 PROMOTED = ("promoted", "floating", "real floating")
-TAKE_ONE = frozenset(("same", "real", "summed"))
+TAKE_ONE = frozenset(("same", "weight", "real", "summed"))
 EITHER = frozenset((HALF, SINGLE))  # of results that depend on how a layer was made: the rule "either"
 
 
