@@ -44,7 +44,7 @@ def asked(name: str, *given: set[Dtype], autocast: bool = True, zero_dim: tuple[
         ("torch.dot", [HALF, SINGLE], SINGLE, set()),
         ("torch.inner", [SINGLE, SINGLE], SINGLE, SINGLE),
         ("torch.nn.PReLU", [SINGLE], HALF, SINGLE),
-        ("torch.nn.LayerNorm", [HALF], SINGLE, set()),
+        ("torch.nn.Linear", [HALF], HALF, set()),
         ("torch.nn.functional.relu", [HALF], HALF, HALF),
         ("torch.linalg.vector_norm", [HALF], SINGLE, HALF),
         ("torch.nn.functional.binary_cross_entropy", [SINGLE, SINGLE], set(), SINGLE),

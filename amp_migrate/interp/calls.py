@@ -182,7 +182,7 @@ class Calls:
 
     def _operands(self, node: cst.Call, row: Operation | None, frames: Frames) -> tuple[Place, ...]:
         """What is computed with; of a list of tensors each."""
-        given = [arg.value for arg in node.args if not arg.star and _is_operand(arg)]
+        given = [arg.value for arg in node.args if not arg.star and _is_operand(arg) and not _is_text(arg.value)]
         if row is None or row.bare not in traits.named("list") or not given:
             return tuple(Place(one, (), frames) for one in given)
         listed = given[0]
@@ -280,6 +280,10 @@ class Calls:
                 values = self.facts.objects.values_of(node)
                 node = next((one for one in values if isinstance(one, cst.Call)), node)
         return node
+
+
+def _is_text(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.BaseString)  # the equation of an einsum
 
 
 def _is_named(arg: cst.Arg, name: str) -> bool:

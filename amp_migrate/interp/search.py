@@ -64,8 +64,7 @@ def trace(steps: Steps, value: Place, passes: Passes) -> Trace:
 
 
 def contributing(made: Made) -> tuple[Place, ...]:
-    """The operands whose numbers the result is made of: one, where it has the dtype of one."""
+    """The operands whose numbers the result is made of: one, where the operation takes one tensor."""
     operation = made.operations[0]
-    if operation is None or not operation.takes_one:
-        return made.operands
-    return made.operands[operation.operand : operation.operand + 1] or made.operands[:1]
+    is_of_one = operation is not None and operation.inputs == 1 and not operation.in_place
+    return made.operands[operation.operand : operation.operand + 1] if operation and is_of_one else made.operands

@@ -68,19 +68,28 @@ class Values:
         self.facts = facts
         self.steps = steps
         self._repairs = repairs
+        self._by_repairs: dict[object, dict[Place, Value]] = {}
         self._known: dict[Place, Value] = {}
-        self._repaired = (0, 0)
 
     def of(self, node: cst.BaseExpression) -> Value:
         """What an expression may be where it stands, whoever calls the function that it stands in."""
         return self.at(Place(node))
 
+    def alone(self, node: cst.BaseExpression) -> Value:
+        """What it would be if its statement ran without autocast."""
+        statement = self.facts.tree.statement_of(node)
+        if statement in self._repairs.islands:
+            return self.of(node)
+        self._repairs.islands.append(statement)
+        try:
+            return self.of(node)
+        finally:
+            self._repairs.islands.pop()
+
     def at(self, place: Place) -> Value:
         """The same of a part of a value, after certain calls."""
-        repaired = len(self._repairs.floats), len(self._repairs.islands)
-        if repaired != self._repaired:
-            self._known.clear()
-            self._repaired = repaired
+        repaired = len(self._repairs.floats), frozenset(map(id, self._repairs.islands))
+        self._known = self._by_repairs.setdefault(repaired, {})
         if place not in self._known:
             self._settle(place)
         return self._known[place]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from amp_migrate.models.dtypes import HALF, INTEGER, NUMBER, SINGLE, Dtype, Given, Rank, promoted
-from amp_migrate.models.rules import CONSTANT, EITHER, POLICIES, PROMOTED, RULES, TAKE_ONE, are_mixed
+from amp_migrate.models.rules import CONSTANT, POLICIES, PROMOTED, RULES, SETS, TAKE_ONE, are_mixed
 
 _MOST_INPUTS = 4  # of `cat`, say: inputs beyond them are taken together
 
@@ -24,6 +24,7 @@ class Operation:
     operand: int = 0  # the input whose dtype the result has, where it is that of one
     inputs: int = 1  # how many floating tensors it takes at most
     without: frozenset[Dtype] = frozenset()  # no kernel for these
+    second: int = -1  # of a strict operation: the position among its arguments of the second floating tensor
     strict: bool = False  # raises where its floating inputs have several dtypes
     by_argument: bool = False  # an argument may ask for another dtype: `to`, `tensor`
     raises_under_autocast: bool = False
@@ -65,7 +66,7 @@ class Operation:
 
     def other_output(self, output: str) -> frozenset[Dtype]:
         """The dtype of an output that does not follow the rule."""
-        return EITHER if output == "either" else frozenset((Dtype(output),))
+        return SETS.get(output) or frozenset((Dtype(output),))
 
     def dtype(
         self, inputs: Sequence[frozenset[Dtype]], autocast: bool, zero_dim: Sequence[int] = ()
@@ -96,8 +97,8 @@ class Operation:
 def _dtype(
     operation: Operation, inputs: tuple[frozenset[Dtype], ...], autocast: bool, zero_dim: tuple[int, ...]
 ) -> frozenset[Dtype]:
-    if operation.result == "either":
-        return EITHER
+    if operation.result in SETS:
+        return SETS[operation.result]
     choices = [list(_given(one, place in zero_dim)) for place, one in enumerate(inputs)]
     if len(choices) > _MOST_INPUTS:
         rest = [one for choice in choices[_MOST_INPUTS - 1 :] for one in choice]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amp_migrate.models.dtypes import COMPLEX, HALF, SINGLE
 from amp_migrate.models.operation import Operation
+from amp_migrate.models.table import method
 
 _FOLLOWS = ("same", "promoted", "floating", "real", "real floating", "summed")
 
@@ -64,8 +65,14 @@ def wants_one_dtype(row: Operation) -> bool:
 
 
 def product_in_place(row: Operation) -> bool:
-    """It multiplies matrices into the first of its inputs, which autocast leaves alone."""
-    return row.in_place and row.product and wants_one_dtype(row)
+    """The form in place of a product that autocast runs in half: autocast leaves it alone."""
+    product = method(row.bare.removesuffix("_"))
+    return row.in_place and not row.policy and product is not None and product.policy == "half"
+
+
+def writes(row: Operation) -> bool:
+    """It writes one tensor into another, which must have the same dtype."""
+    return wants_one_dtype(row) and row.half_kernel and row.result == "same" and row.inputs == 2 and row.second >= 0
 
 
 def has_parameters(row: Operation) -> bool:

@@ -17,6 +17,7 @@ from amp_migrate.models.dtypes import (
     INTEGER,
     NUMBER,
     SINGLE,
+    TENSORS,
     Dtype,
     Given,
     Rank,
@@ -55,6 +56,7 @@ RULES: dict[str, Rule] = {
     "same": _same,  # the dtype of one input: a view, relu, an in-place form
     "promoted": _promoted,  # add, mul, where, cat
     "floating": _mapped(_promoted, _TO_FLOAT),  # sin, div: integers become float32
+    "wide": _mapped(_promoted, dict.fromkeys((BOOLEAN, INTEGER, HALF, SINGLE), DOUBLE)),  # float_power
     "real": _mapped(_same, _TO_REAL),  # abs
     "real floating": _mapped(_promoted, _TO_FLOAT | _TO_REAL),  # angle, irfft
     "summed": _mapped(_same, {BOOLEAN: INTEGER}),  # sum, cumsum, prod
@@ -66,14 +68,16 @@ RULES: dict[str, Rule] = {
     "complex": _always(COMPLEX),  # fft
     "number": _always(NUMBER),  # item, size
     "either": _always(SINGLE),  # half or float32
+    "any": _always(SINGLE),  # any dtype: of an array
     "nothing": _always(None),  # no value, or one that is neither tensor nor number
 }
 # What a project may say of its own operations.
 RESULTS = ("same", "promoted", "half", "single", "double", "integer", "boolean", "complex", "number", "either")
-CONSTANT = ("boolean", "integer", "half", "single", "double", "complex", "number", "either", "nothing")
-PROMOTED = ("promoted", "floating", "real floating")
+CONSTANT = ("boolean", "integer", "half", "single", "double", "complex", "number", "either", "any", "nothing")
+PROMOTED = ("promoted", "floating", "wide", "real floating")
 TAKE_ONE = frozenset(("same", "weight", "real", "summed"))
-EITHER = frozenset((HALF, SINGLE))  # of results that depend on how a layer was made: the rule "either"
+# Results that nothing given decides: of layers that depend on how they were made, of arrays.
+SETS = {"either": frozenset((HALF, SINGLE)), "any": TENSORS}
 
 
 def _to_half(inputs: Sequence[Given]) -> Sequence[Given]:

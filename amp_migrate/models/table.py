@@ -113,8 +113,9 @@ def _rows() -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = measured["rows"]
     for name, row in written["rows"].items():
         rows[name] = rows.get(name, {}) | row
-    for name in written["no half"]["names"]:
-        rows[name]["without"] = [*rows[name].get("without", ()), "half"]
+    for lacking in written["no half"]:
+        for name in lacking["names"]:
+            rows[name]["without"] = [*rows[name].get("without", ()), "half"]
     for known in written["ranges"]:
         rows |= {name: rows[name] | {"values": known["range"]} for name in known["names"]}
     return rows | _configured

@@ -77,9 +77,11 @@ def _merged(key: Key, fake: dict[Key, Answer], cpu: dict[Key, Answer], declared:
         letters = real.letters
     if question in mixed:
         same = [cpu.get((number, uniform, autocast)) for uniform in "hf" if uniform not in mixed]
-        if real is not None and real.letter == RAISES and all(one is not None and one.letter != RAISES for one in same):
+        if (
+            real is not None and real.letter == RAISES and all(one is not None and one.letter != RAISES for one in same)
+        ) or (declared and "float16" not in declared and (not autocast or plain is None or plain.letters == letters)):
             letters = (RAISES,)
-    elif declared and _DECLARED.get(question, "float32") not in declared:
+    elif declared and question in _DECLARED and _DECLARED[question] not in declared:
         if not autocast or plain is None or plain.letters == one.letters:
             letters = (RAISES,)
     elif not declared and question in "idbc" and real is not None and real.letter == RAISES:

@@ -48,7 +48,7 @@ def measured(operation: Public, fake: Asker) -> tuple[dict[str, Any], list[tuple
     probes = [probe(call, sample) for sample, call in zip(found.calls, _doubles(operation, found), strict=True)]
     known = [one for one in probes if one is not None]
     told = answers(operation, found, fake, parameters)
-    fields = row(operation, told, together(known) if known else None, parameters)
+    fields = row(operation, found, told, together(known) if known else None, parameters)
     return fields, wrong(explained(operation, told, parameters), told)
 
 

@@ -18,7 +18,9 @@ import libcst as cst
 
 from amp_migrate.models import Operation
 from amp_migrate.models.dtypes import Dtype, Given
+from amp_migrate.models.rules import SETS
 from amp_migrate.models.table import rows
+from amp_migrate.plan.safety.dtypes import precision
 from amp_migrate.plan.safety.precision import Precision, Precisions
 from amp_migrate.plan.safety.repairs import Safety
 from tests.plain_scan import facts_of
@@ -56,6 +58,8 @@ class Question:
     @property
     def truth(self) -> Precision | None:
         """None where the operation raises, or returns no tensor and no number."""
+        if self.row.result in SETS:
+            return precision(SETS[self.row.result])
         result = self.row.result_of([Given(_INPUTS[self.given])] * max(self.row.inputs, 1), autocast=True)
         return _TRUTHS[result] if result is not None else None
 

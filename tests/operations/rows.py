@@ -13,11 +13,15 @@ from tests.operations.answers import Answer
 from tests.operations.probes import Probed
 from tests.operations.public import Public
 from tests.operations.questions import MEANINGS, NOTHING, RAISES, REFUSED, predicted
+from tests.operations.samples import Samples
+from tests.operations.trees import is_number_like, tensors
 
 _CONSTANT = {"h": "half", "f": "single", "d": "double", "i": "integer", "b": "boolean", "c": "complex", "N": "number"}
 
 
-def row(operation: Public, answers: list[Answer], probed: Probed | None, parameters: bool) -> dict[str, Any]:
+def row(
+    operation: Public, found: Samples, answers: list[Answer], probed: Probed | None, parameters: bool
+) -> dict[str, Any]:
     """What is not as by default in `Operation`."""
     fields: dict[str, Any] = {"kind": operation.kind} if operation.kind in ("property", "layer") else {}
     if parameters:
@@ -36,7 +40,17 @@ def row(operation: Public, answers: list[Answer], probed: Probed | None, paramet
     fields |= _of_values(probed, best) if probed is not None else {}
     inputs = _floating_inputs(answers)
     kept = {name: value for name, value in fields.items() if value not in ("", 0, False, [])}
-    return kept | ({"inputs": inputs} if inputs != 1 else {})
+    second = _second(found) if best.strict and operation.kind != "layer" else -1
+    return kept | ({"inputs": inputs} if inputs != 1 else {}) | ({"second": second} if second >= 0 else {})
+
+
+def _second(found: Samples) -> int:
+    """The position of the second floating tensor, without that of the receiver of a method."""
+    for sample in found.calls:
+        places = [place for place, one in enumerate(sample.args) if any(map(is_number_like, tensors(one)))]
+        if len(places) > 1:
+            return places[1]
+    return -1
 
 
 def explained(operation: Public, answers: list[Answer], parameters: bool) -> Operation:

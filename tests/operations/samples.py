@@ -20,6 +20,19 @@ from tests.operations.trees import cloned, tensors
 _MOST = 3
 _LARGEST = 600  # elements of a tensor
 _DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64, torch.float64, torch.bfloat16)
+# Operators whose samples torch has under another name.
+_BITWISE = {
+    f"__{prefix}{name}__": f"bitwise_{meant}"
+    for prefix in ("", "i")
+    for name, meant in (
+        ("and", "and"),
+        ("or", "or"),
+        ("xor", "xor"),
+        ("invert", "not"),
+        ("lshift", "left_shift"),
+        ("rshift", "right_shift"),
+    )
+}
 _CASTING = ("dtype", "out", "layout", "memory_format")  # arguments that decide the dtype, or are none of ours
 
 
@@ -117,7 +130,7 @@ def _infos(operation: Public) -> list[Any]:
     by_object = _by_object().get(id(operation.call))
     if by_object:
         return by_object
-    spellings = (operation.bare, operation.bare.rstrip("_"), "special_" + operation.bare)
+    spellings = (_BITWISE.get(operation.bare, operation.bare), operation.bare.rstrip("_"), "special_" + operation.bare)
     return [info for name in dict.fromkeys(spellings) for info in _by_name().get(name, [])]
 
 

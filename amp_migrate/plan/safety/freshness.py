@@ -44,7 +44,7 @@ def _is_new(precisions: Precisions, made: Made) -> bool:
     (given,) = made.operands[:1] or (None,)
     if given is None or len(made.operations) > 1:
         return False
-    return is_fresh(precisions, given.node) if isinstance(given.node, cst.Name) else _makes(precisions, given.node)
+    return not isinstance(given.node, cst.Name) and _makes(precisions, given.node)
 
 
 def _returns_fresh(precisions: Precisions, returned: cst.BaseExpression, place: int) -> bool:

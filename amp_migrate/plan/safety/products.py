@@ -5,13 +5,11 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.findings import Refusal
-from amp_migrate.models import names
-from amp_migrate.models.queries import in_float32
+from amp_migrate.interp.place import Place
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.operands import is_of_module, tensor_operand
-from amp_migrate.plan.safety.precision import Precision
+from amp_migrate.plan.safety.operands import is_of_module
 
 _PRODUCTS = frozenset("mm bmm matmul".split())
 ADDED = frozenset("addmm baddbmm addbmm".split())  # a product, and what is added to it
@@ -60,19 +58,19 @@ def isolate(context: Context, product: cst.BaseExpression, operands: list[cst.Ba
 
 def _keep_what_autocast_did(context: Context, statement: Statement) -> None:
     """Float32 for what autocast would have made float32 beside the product: the X of `X.pow(2)`, `X ** 2` and
-    `F.mse_loss(X, Y)`, and its Y where that is half.
+    `F.mse_loss(X, Y)`, and its Y where that is half. What is inside comes first.
     """
-    for part in context.facts.tree.expressions(statement):
-        if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Power):
-            _keep(context, [part.left])
-        elif isinstance(part, cst.Call) and called_name(part) in names(in_float32) | ADDED:
-            operand = tensor_operand(context.facts, part)
-            if isinstance(operand, (cst.Call, cst.BinaryOperation)):
-                _keep(context, [operand] if context.precisions.of(operand) is Precision.HALF else [])
-            elif operand is not None:
-                _keep(context, [operand])
-            others = (arg.value for arg in part.args if arg.value is not operand)
-            _keep(context, [one for one in others if context.precisions.of(one) is Precision.HALF])
+    for part in reversed(context.facts.tree.expressions(statement)):
+        made = context.steps.of(Place(part)).made if isinstance(part, (cst.Call, cst.BinaryOperation)) else ()
+        for one in made:
+            if any(row is not None and (row.policy == "single" or row.bare in ADDED) for row in one.operations):
+                _keep(context, [given.node for given in one.operands if _is_cast_by_autocast(context, given)])
+
+
+def _is_cast_by_autocast(context: Context, given: Place) -> bool:
+    """True for what is half, and for a name that may be."""
+    value = context.values.at(given)
+    return value.is_half or (value.may_be_half and isinstance(given.node, (cst.Name, cst.Attribute, cst.Subscript)))
 
 
 def _keep(context: Context, operands: list[cst.BaseExpression]) -> None:
@@ -82,17 +80,8 @@ def _keep(context: Context, operands: list[cst.BaseExpression]) -> None:
 
 
 def is_single_alone(context: Context, operand: cst.BaseExpression) -> bool:
-    """True for what is float32 without autocast as well: `F.normalize(x)` of a half tensor is half in an island."""
-    if _is_buffer(context, operand):
-        return True
-    casts = (part for part in walk(operand) if isinstance(part, cst.Call) and called_name(part) in names(in_float32))
-    arithmetic = [part for part in walk(operand) if isinstance(part, cst.BinaryOperation)]
-    powers = [part for part in arithmetic if not _is_cast(context, part.left)]
-    return (
-        context.precisions.of(operand) is Precision.SINGLE
-        and all(_is_single(context, call) for call in casts)
-        and not any(isinstance(part.operator, (cst.Power, cst.Divide)) for part in powers)
-    )
+    """True for what is not half without autocast as well: `F.normalize(x)` of a half tensor is half in an island."""
+    return _is_buffer(context, operand) or not context.values.alone(operand).may_be_half
 
 
 def _is_buffer(context: Context, operand: cst.BaseExpression) -> bool:
@@ -101,15 +90,3 @@ def _is_buffer(context: Context, operand: cst.BaseExpression) -> bool:
     if not isinstance(whole, cst.Attribute) or context.facts.objects.values_of(whole):
         return False
     return whole.attr.value in context.precisions.buffers
-
-
-def _is_cast(context: Context, node: cst.BaseExpression) -> bool:
-    return any(node is one for one in context.safety.floats)
-
-
-def _is_single(context: Context, call: cst.Call) -> bool:
-    """True for an operation on a float32 tensor that has a name."""
-    taken = tensor_operand(context.facts, call)
-    if taken is not None and _is_cast(context, taken):
-        return True
-    return isinstance(taken, (cst.Name, cst.Attribute)) and context.precisions.of(taken) is Precision.SINGLE
