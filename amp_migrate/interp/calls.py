@@ -151,8 +151,11 @@ class Calls:
             return None
         cast = dtype_asked(self.facts, node, place.frames)
         output = place.keys[0] if place.keys else None
-        is_plain = len(node.args) == (1 if names else 0)
-        return Step(made=tuple(Made(node, (row,), operands, output, cast, is_plain) for row in rows))
+        inputs = len(node.args) + (0 if names else 1)
+        known = [row for row in rows if row is not None]
+        return Step(
+            made=tuple(Made(node, (row,), operands, output, cast, inputs <= max(row.inputs, 1)) for row in known)
+        )
 
     def is_operation(self, node: cst.Call) -> bool:
         """True for a call of a function, method or layer of torch that makes tensors."""

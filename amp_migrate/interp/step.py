@@ -18,7 +18,7 @@ class Made:
     They are several where a container of layers is called; None stands for one that is not known. `output` is the key
     of the result that is meant, where the last operation has several; None for a tensor, or any part of one. `cast` is
     the dtype that the call asks for, or the tensor whose dtype it asks for. `is_plain` says that the call has no
-    argument but its operands: `x.mean()`, not `x.mean(1)`.
+    argument but tensors: `x.mean()`, not `x.mean(1)`.
     """
 
     node: cst.BaseExpression

@@ -166,6 +166,8 @@ class Values:
             inputs = [one.dtypes or ANYTHING for one in given]
             if operation.takes_one and operation.operand < len(inputs) and len(inputs[operation.operand]) > 1:
                 inputs[operation.operand] -= _NUMBER  # the tensor that the operation is about
+            if operation.bare in traits.named("list"):
+                inputs = [one - _NUMBER or one for one in inputs]
             dtypes = _dtypes(operation, inputs, autocast, zero_dim)
             given = [Value(dtypes, self._has_no_dimensions(operation, made, given))]
         if made.output is not None and made.operations[-1] is not None:

@@ -11,6 +11,8 @@ what its product with the truth differs from the identity, half rounds.
 
 from __future__ import annotations
 
+import libcst as cst
+
 from amp_migrate.interp.step import Made
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import keeps_float32
@@ -26,21 +28,20 @@ def isolate_products_beside_decompositions(context: Context) -> None:
     results = list(context.results())
     decompositions = [one for one in results if context.is_a("decomposition", one)]
     products = [one for one in results if context.is_product(one)] if decompositions else []
-    taken = {end for one in decompositions for end in context.trace(one.operands[0], keeps_float32).ends}
+    taken = {end.node for one in decompositions for end in context.trace(one.operands[0], keeps_float32).ends}
     beside = taken | _made_of(context, decompositions, products)
     for product in products:
-        if product in beside and context.precisions.of(product.node) is Precision.HALF:
+        if product.node in beside and context.precisions.of(product.node) is Precision.HALF:
             operands = [one.node for one in product.operands]
             isolate(context, product.node, operands, "stands beside a decomposition")
 
 
-def _made_of(context: Context, decompositions: list[Made], products: list[Made]) -> set[Made]:
+def _made_of(context: Context, decompositions: list[Made], products: list[Made]) -> set[cst.BaseExpression]:
     """The products of what a decomposition returned, and of those again."""
     ends = {one: [end for part in one.operands for end in context.trace(part, keeps_float32).made] for one in products}
     made = {one.node for one in decompositions}
-    found: set[Made] = set()
+    found: set[cst.BaseExpression] = set()
     for _ in range(_MOST_PRODUCTS):
-        following = {one for one in products if any(end.node in made for end in ends[one])}
-        made = {one.node for one in following}
-        found |= following
+        made = {one.node for one in products if any(end.node in made for end in ends[one])}
+        found |= made
     return found

@@ -10,10 +10,9 @@ and one again whenever the scale has grown back ([run]). Losses of torch are flo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from amp_migrate.interp.place import Place
-from amp_migrate.models import Operation
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import computes_linearly
@@ -22,12 +21,14 @@ from amp_migrate.plan.safety.passing import computes_linearly
 def keep_losses(context: Context, backwards: Iterable[Backward]) -> None:
     """Float32 for what a loss is the mean of, where that is certainly half."""
     for backward in backwards:
-        means = context.trace(Place(backward.loss), _is_of_a_loss).made
-        for made in reversed(means):  # the mean of a mean is float32 with it
-            if context.is_a("mean", made) and context.values.at(made.operands[0]).is_half:
-                context.safety.keep_float32(made.operands[0].node)
+        for averaged in _averaged(context, Place(backward.loss)):
+            if context.values.at(averaged).is_half:
+                context.safety.keep_float32(averaged.node)
 
 
-def _is_of_a_loss(row: Operation) -> bool:
-    """Sums and multiples of losses, and means of means."""
-    return computes_linearly(row) or row.reduction
+def _averaged(context: Context, loss: Place) -> Iterator[Place]:
+    """X of the `X.mean()` that a loss is, or is a sum or a multiple of; of the mean of a mean what that averages."""
+    for made in context.trace(loss, computes_linearly).ends:
+        if context.is_a("mean", made):
+            operand = made.operands[0]
+            yield from _averaged(context, operand) if context.values.at(operand).is_zero_dim else (operand,)

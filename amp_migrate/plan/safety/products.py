@@ -52,8 +52,8 @@ def isolate(context: Context, product: cst.BaseExpression, operands: list[cst.Ba
         context.note(product, "AMP186", f"{context.facts.text(product)} runs in half, and {why}")
         return
     context.safety.isolate(statement)
-    _keep_what_autocast_did(context, statement)
     _keep(context, [*operands, *(one for pair in beside.values() for one in pair)])
+    _keep_what_autocast_did(context, statement)
 
 
 def _keep_what_autocast_did(context: Context, statement: Statement) -> None:
