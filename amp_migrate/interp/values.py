@@ -41,11 +41,13 @@ class Value:
 
     dtypes: frozenset[Dtype] = frozenset()
     is_zero_dim: bool = False  # certainly
+    is_open: bool = False  # something out of sight has a say in it
 
     def __or__(self, other: Value) -> Value:
         if not self.dtypes or not other.dtypes:
             return self if self.dtypes else other
-        return Value(self.dtypes | other.dtypes, self.is_zero_dim and other.is_zero_dim)
+        is_open = self.is_open or other.is_open
+        return Value(self.dtypes | other.dtypes, self.is_zero_dim and other.is_zero_dim, is_open)
 
     @property
     def may_be_half(self) -> bool:
@@ -58,7 +60,7 @@ class Value:
 
 
 _NOTHING = Value()
-_UNKNOWN = Value(ANYTHING)
+_UNKNOWN = Value(ANYTHING, is_open=True)
 
 
 class Values:
@@ -169,7 +171,8 @@ class Values:
             if operation.bare in traits.named("list"):
                 inputs = [one - _NUMBER or one for one in inputs]
             dtypes = _dtypes(operation, inputs, autocast, zero_dim)
-            given = [Value(dtypes, self._has_no_dimensions(operation, made, given))]
+            is_open = len(dtypes) > 1 and any(one.is_open for one in given)
+            given = [Value(dtypes, self._has_no_dimensions(operation, made, given), is_open)]
         if made.output is not None and made.operations[-1] is not None:
             return _output(made, given[0])
         return given[0]
@@ -205,7 +208,7 @@ class Values:
         owner = variable.scope.owner if variable is not None else None
         if variable is not None and isinstance(owner, Function) and variable.name != owner.receiver and not place.keys:
             if any(map(self._shows_tensor, variable.loads)):
-                return Value(FLOATING)
+                return Value(FLOATING, is_open=True)
         return _UNKNOWN
 
     def _shows_tensor(self, load: cst.Name) -> bool:

@@ -36,8 +36,13 @@ def keep_coordinates(context: Context) -> None:
         grid = argument_value(call, "grid", 1) if called_name(call) in traits.named("sampling") else None
         if grid is None or context.precisions.behind(grid) in made or _isolate_products(context, grid):
             continue
-        if context.precisions.of(grid) is not Precision.SINGLE:
+        if context.precisions.of(grid) is not Precision.SINGLE or _comes_from_half(context, grid):
             context.note(call, "AMP188", f"{context.facts.text(grid)}, where it samples, may be made in half")
+
+
+def _comes_from_half(context: Context, grid: cst.BaseExpression) -> bool:
+    """True where some of it was rounded before it became float32."""
+    return any(context.values.of(end.node).is_half for end in context.trace(Place(grid), keeps_float32).ends)
 
 
 def _is_isolated(context: Context, call: cst.Call) -> bool:

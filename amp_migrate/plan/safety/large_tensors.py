@@ -23,7 +23,6 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import overflows
 from amp_migrate.plan.safety.operands import is_of_module
-from amp_migrate.plan.safety.precision import Precision
 
 _MOVING = frozenset("to type type_as cuda cpu float double detach clone contiguous".split())
 _OF_ONE = frozenset("tensor as_tensor scalar_tensor new_tensor".split())
@@ -39,7 +38,8 @@ def keep_moved_numbers(context: Context) -> None:
     """Float32 for the tensors whose type one of a large number takes. Raises Refusal where they have no name."""
     for call, statement in context.reach.calls():
         model = _whose_type(context, call)
-        if model is None or context.precisions.of(model) is not Precision.HALF:
+        value = context.values.of(model) if model is not None else None
+        if model is None or value is None or value.is_open or not value.may_be_half:
             continue  # rays and the like come from outside, and are float32
         if not any(True for _ in _made(context, call)):
             continue

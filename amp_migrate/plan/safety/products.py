@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.tree import called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.plan.safety.context import Context
@@ -52,19 +52,20 @@ def isolate(context: Context, product: cst.BaseExpression, operands: list[cst.Ba
         context.note(product, "AMP186", f"{context.facts.text(product)} runs in half, and {why}")
         return
     context.safety.isolate(statement)
-    _keep(context, [*operands, *(one for pair in beside.values() for one in pair)])
-    _keep_what_autocast_did(context, statement)
+    factors_of = {product: operands, **beside}
+    for part in reversed(parts):  # what is inside comes first
+        _keep(context, factors_of.get(part, []))
+        _keep_what_autocast_did(context, part)
 
 
-def _keep_what_autocast_did(context: Context, statement: Statement) -> None:
+def _keep_what_autocast_did(context: Context, part: cst.BaseExpression) -> None:
     """Float32 for what autocast would have made float32 beside the product: the X of `X.pow(2)`, `X ** 2` and
-    `F.mse_loss(X, Y)`, and its Y where that is half. What is inside comes first.
+    `F.mse_loss(X, Y)`, and its Y where that is half.
     """
-    for part in reversed(context.facts.tree.expressions(statement)):
-        made = context.steps.of(Place(part)).made if isinstance(part, (cst.Call, cst.BinaryOperation)) else ()
-        for one in made:
-            if any(row is not None and (row.policy == "single" or row.bare in ADDED) for row in one.operations):
-                _keep(context, [given.node for given in one.operands if _is_cast_by_autocast(context, given)])
+    made = context.steps.of(Place(part)).made if isinstance(part, (cst.Call, cst.BinaryOperation)) else ()
+    for one in made:
+        if any(row is not None and (row.policy == "single" or row.bare in ADDED) for row in one.operations):
+            _keep(context, [given.node for given in one.operands if _is_cast_by_autocast(context, given)])
 
 
 def _is_cast_by_autocast(context: Context, given: Place) -> bool:
