@@ -42,12 +42,14 @@ class Value:
     dtypes: frozenset[Dtype] = frozenset()
     is_zero_dim: bool = False  # certainly
     is_open: bool = False  # something out of sight has a say in it
+    is_container: bool = False  # it may be a list, a tuple or a dict, of what the dtypes say
 
     def __or__(self, other: Value) -> Value:
-        if not self.dtypes or not other.dtypes:
-            return self if self.dtypes else other
+        if _NOTHING in (self, other):
+            return self if other == _NOTHING else other
         is_open = self.is_open or other.is_open
-        return Value(self.dtypes | other.dtypes, self.is_zero_dim and other.is_zero_dim, is_open)
+        is_container = self.is_container or other.is_container
+        return Value(self.dtypes | other.dtypes, self.is_zero_dim and other.is_zero_dim, is_open, is_container)
 
     @property
     def may_be_half(self) -> bool:
@@ -143,6 +145,8 @@ class Values:
         found = _constant(place.node) if step.is_constant else _NOTHING
         for one in step.same:
             found |= self._known[one]
+        if isinstance(place.node, _DISPLAYS) and not place.keys:
+            found = dataclasses.replace(found, is_container=True)
         for made in step.made:
             found |= self._made(made)
         if step.is_lost:
@@ -237,6 +241,7 @@ class Values:
 
 # Of Python: what they make of numbers is a number.
 _OPERATORS = (cst.BinaryOperation, cst.UnaryOperation, cst.Name)
+_DISPLAYS = (cst.List, cst.ListComp, cst.Tuple, cst.Set, cst.Dict, cst.DictComp, cst.GeneratorExp)
 _TENSORS = ANYTHING - {Dtype.NUMBER}
 _NUMBER = frozenset((Dtype.NUMBER,))
 

@@ -61,7 +61,8 @@ class Precisions:
 
     def of(self, node: cst.BaseExpression) -> Precision:
         """The precision of an expression where it stands."""
-        return precision(self.values.of(node).dtypes)
+        value = self.values.of(node)
+        return Precision.UNKNOWN if value.is_container else precision(value.dtypes)
 
     @property
     def buffers(self) -> dict[str, list[cst.BaseExpression]]:
