@@ -5,16 +5,19 @@ x.to(torch.float32)    x.type_as(y)    x.to(y.dtype)    torch.zeros(n, dtype=tor
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import argument_value, called_name
-from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Frames, Place
 from amp_migrate.models import Dtype
 from amp_migrate.models.dtype_names import dtype_named
 
+_GUESSED = re.compile(r"device|cuda|gpu|cpu|rank")
 _ANY_FLOAT = frozenset((Dtype.HALF, Dtype.SINGLE))
 
 
@@ -27,9 +30,16 @@ def dtype_asked(facts: Facts, call: cst.Call, frames: Frames) -> frozenset[Dtype
         return Place(call.args[0].value, (), frames)
     row = models.method(called_name(call)) if isinstance(call.func, cst.Attribute) else None
     if row is not None and row.by_argument:
-        meant = (_meant(facts, arg.value, frames) for arg in call.args if not arg.star)
-        return next((one for one in meant if one is not None), None)
+        meant = [_meant(facts, arg.value, frames) for arg in call.args if not arg.star]
+        asked = next((one for one in meant if one is not None), None)
+        is_open = any(arg.keyword is None and not _is_device(facts, arg.value) for arg in call.args)
+        return asked if asked is not None or not is_open else _ANY_FLOAT
     return None
+
+
+def _is_device(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for a device, and for what its name says to be one, which is a guess."""
+    return literal_value(node) is not UNKNOWN or _GUESSED.search(facts.text(node).lower()) is not None
 
 
 def _meant(facts: Facts, node: cst.BaseExpression, frames: Frames) -> frozenset[Dtype] | Place | None:

@@ -16,37 +16,42 @@ _DEEPEST = 6  # keys, of containers in containers
 Passes = Callable[[Operation], bool]
 
 
+def _never(made: Made) -> bool:
+    return False
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Trace:
     """What a value comes from.
 
     `ends` are the results of operations that do not pass, `passed` those of the others on the way, and `open` the
-    places from where it leads out of sight. What else makes the value is constant.
+    places from where it leads out of sight. What else makes the value is constant. `places` are all on the way.
     """
 
     ends: tuple[Made, ...]
     passed: tuple[Made, ...]
     open: tuple[Place, ...]
+    places: tuple[Place, ...]
 
     @property
     def made(self) -> tuple[Made, ...]:
         return (*self.ends, *self.passed)
 
 
-def trace(steps: Steps, value: Place, passes: Passes) -> Trace:
-    """The ways back from a value, each to the first operation that does not pass. What is written into it in place
-    counts as well. A way that leads out of sight ends there, and the others go on.
+def trace(steps: Steps, value: Place, passes: Passes, stops: Callable[[Made], bool] = _never) -> Trace:
+    """The ways back from a value, each to the first operation that does not pass, or to a result that stops it. What is
+    written into it in place counts as well. A way that leads out of sight ends there, and the others go on.
     """
     ends: dict[Made, None] = {}
     passed: dict[Made, None] = {}
-    seen: set[Place] = set()
+    seen: dict[Place, None] = {}
     open_: dict[Place, None] = {}
     waiting = [value]
     while waiting:
         place = waiting.pop()
         if place in seen:
             continue
-        seen.add(place)
+        seen[place] = None
         if len(seen) > _MOST or len(place.keys) > _DEEPEST:
             open_[place] = None
             continue
@@ -55,16 +60,18 @@ def trace(steps: Steps, value: Place, passes: Passes) -> Trace:
             open_[place] = None
         waiting += [*step.same, *step.written]
         for made in step.made:
-            if all(one is not None and passes(one) for one in made.operations):
+            if all(one is not None and passes(one) for one in made.operations) and not stops(made):
                 passed[made] = None
                 waiting += contributing(made)
             else:
                 ends[made] = None
-    return Trace(tuple(ends), tuple(passed), tuple(open_))
+    return Trace(tuple(ends), tuple(passed), tuple(open_), tuple(seen))
 
 
 def contributing(made: Made) -> tuple[Place, ...]:
     """The operands whose numbers the result is made of: one, where the operation takes one tensor."""
     operation = made.operations[0]
+    if operation is not None and operation.is_a("like"):
+        return ()
     is_of_one = operation is not None and operation.inputs == 1 and not operation.in_place
     return made.operands[operation.operand : operation.operand + 1] if operation and is_of_one else made.operands

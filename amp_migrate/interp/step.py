@@ -28,6 +28,15 @@ class Made:
     cast: frozenset[Dtype] | Place | None = None
     is_plain: bool = False
 
+    @property
+    def operation(self) -> Operation | None:
+        """The operation, where it is one that is known."""
+        return self.operations[0] if len(self.operations) == 1 else None
+
+    def is_a(self, trait: str) -> bool:
+        """True for the result of one operation with a trait of `models/traits.json`."""
+        return self.operation is not None and self.operation.is_a(trait)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from amp_migrate.models.dtypes import HALF, INTEGER, NUMBER, SINGLE, Dtype, Given, Rank, promoted
 from amp_migrate.models.rules import CONSTANT, POLICIES, PROMOTED, RULES, SETS, TAKE_ONE, are_mixed
+from amp_migrate.models.traits import named
 
 _MOST_INPUTS = 4  # of `cat`, say: inputs beyond them are taken together
 
@@ -48,6 +49,10 @@ class Operation:
     def bare(self) -> str:
         """The name without its module."""
         return self.name.rpartition(".")[2]
+
+    def is_a(self, trait: str) -> bool:
+        """Whether its bare name has a trait of traits.json; the name of a layer in small letters."""
+        return (self.bare.lower() if self.kind == "layer" else self.bare) in named(trait)
 
     @property
     def half_kernel(self) -> bool:

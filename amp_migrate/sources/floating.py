@@ -11,50 +11,41 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Function, argument_value, called_name
-from amp_migrate.facts.values import UNKNOWN, literal_value
-from amp_migrate.facts.variables import Binding, Variable
-from amp_migrate.plan.regions.trail import Frames, Keys, Lost, Trail
-
-_MAKE_FLOATS = frozenset("torch.rand torch.randn torch.zeros torch.ones".split())
-_MOVES = frozenset("cuda cpu pin_memory contiguous".split())
+from amp_migrate.facts.tree import Function
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import trace
+from amp_migrate.interp.step import Made
+from amp_migrate.interp.steps import Steps
+from amp_migrate.models import Operation
 
 
 def is_floating(facts: Facts, value: cst.BaseExpression) -> bool:
     """True where nothing but new tensors of float32, moved at most, makes a value."""
-    try:
-        _NewFloats(facts).walk(value)
-    except Lost:
+    steps = facts.analysis(Steps)
+    ways = trace(steps, Place(value), _moves)
+    if ways.open or not ways.ends or not all(map(_is_new, ways.ends)):
         return False
-    return True
+    return not any(steps.of(place).is_constant or _is_given_by_others(facts, place) for place in ways.places)
 
 
-class _NewFloats(Trail):
-    """A trail that no operation is on: many make integers of float32."""
+def _moves(row: Operation) -> bool:
+    return row.shape_only and not row.by_argument
 
-    def is_source(self, node: cst.BaseExpression) -> bool:
-        return (
-            isinstance(node, cst.Call)
-            and self.facts.names.dotted(node.func) in _MAKE_FLOATS
-            and argument_value(node, "dtype") is None
-            and not any(arg.star == "**" for arg in node.args)
-        )
 
-    def _follow(self, node: cst.BaseExpression, keys: Keys, frames: Frames) -> None:
-        is_number = literal_value(node) is not UNKNOWN and not isinstance(node, (cst.Tuple, cst.List))
-        if is_number or isinstance(node, (cst.Comparison, cst.BinaryOperation, cst.UnaryOperation)):
-            raise Lost
-        super()._follow(node, keys, frames)
+def _is_new(made: Made) -> bool:
+    """True for `torch.randn(16, 8)`, whose dtype nobody names."""
+    row = made.operation
+    is_factory = row is not None and row.result == "single" and row.kind == "function"
+    has_stars = isinstance(made.node, cst.Call) and any(arg.star == "**" for arg in made.node.args)
+    return is_factory and made.cast is None and not has_stars
 
-    def _parameter(self, variable: Variable, binding: Binding, keys: Keys, frames: Frames) -> None:
-        function = variable.scope.owner
-        if isinstance(function, Function):
-            if self.facts.is_used_outside(function) or self.facts.calls.value_uses(function):
-                raise Lost  # somebody else may give it anything
-        super()._parameter(variable, binding, keys, frames)
 
-    def _of_torch(self, node: cst.Call, frames: Frames) -> bool:
-        if called_name(node) not in _MOVES or not isinstance(node.func, cst.Attribute):
-            return False
-        self._go(node.func.value, (), frames)
-        return True
+def _is_given_by_others(facts: Facts, place: Place) -> bool:
+    """True for a parameter of a function that somebody out of sight may call: with anything."""
+    variable = facts.names.variable_at(place.node) if isinstance(place.node, cst.Name) else None
+    if variable is None or all(one.kind != "param" for one in variable.bindings):
+        return False
+    function = variable.scope.owner
+    if not isinstance(function, Function):
+        return False
+    return facts.is_used_outside(function) or bool(facts.calls.value_uses(function))

@@ -14,21 +14,20 @@ import dataclasses
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import called_name
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import Trace, trace
+from amp_migrate.interp.step import Made
+from amp_migrate.interp.steps import Steps
+from amp_migrate.models import Dtype, Operation
+from amp_migrate.models.queries import in_half
 from amp_migrate.plan.regions.containers import Containers
-from amp_migrate.plan.regions.operations import IN_FLOAT32
-from amp_migrate.plan.regions.trail import Frames, Keys, Lost, Trail
-from amp_migrate.plan.safety.products import factors
 
-_SIGMOIDS = frozenset(("sigmoid", "softmax"))
-_MODULES = frozenset(("Sigmoid", "Softmax"))
-_BOUNDED = frozenset(("tanh", "hardsigmoid"))  # (tanh(x) + 1) / 2
-_BOUNDED_MODULES = frozenset(("Tanh", "Hardsigmoid"))
-_ENDINGS = _MODULES | _BOUNDED_MODULES
+_PROBABILITIES = ("sigmoid", "softmax", "bounded")  # (tanh(x) + 1) / 2
+_ENDINGS = frozenset("Sigmoid Softmax Tanh Hardsigmoid".split())
 
 
 @dataclasses.dataclass
-class Made:
+class Probabilities:
     """What makes probabilities: the `arguments` of sigmoids, and the calls of containers that end in one (`endings`).
 
     `products` are those of matrices on the way, which autocast would run in half. `others` says whether something makes
@@ -44,77 +43,58 @@ class Made:
         return bool(self.arguments or self.endings or self.others)
 
 
-class Sigmoids(Trail):
+class Sigmoids:
     """Finds what the sigmoids take that make a value."""
 
     def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
+        self._steps = facts.analysis(Steps)
         self._containers = Containers(facts)
-        self._found = Made()
 
-    def behind(self, value: cst.BaseExpression) -> Made | None:
+    def behind(self, value: cst.BaseExpression) -> Probabilities | None:
         """What makes a value; None where some of it is not seen, or is no probability of float32."""
-        self._found = Made()
-        try:
-            self.walk(value)
-        except Lost:
+        ways = trace(self._steps, Place(value), _passes, _may_be_cast_to_half)
+        found = Probabilities()
+        if ways.open or not all(self._add(found, end) for end in ways.ends) or self._fills_half(ways):
             return None
-        return self._found or None
+        for made in ways.passed:
+            if made.operation is not None and made.operation.product and made.node not in found.products:
+                found.products.append(made.node)
+        return found or None
 
-    def _follow(self, node: cst.BaseExpression, keys: Keys, frames: Frames) -> None:
-        """A product of probabilities leads to both."""
-        pair = factors(self.facts, node)
-        if not pair:
-            super()._follow(node, keys, frames)
-        elif node not in self._found.products:
-            self._found.products.append(node)
-        for factor in pair:
-            self._go(factor, (), frames)
+    def _fills_half(self, ways: Trace) -> bool:
+        """True where probabilities are written into a tensor that has the dtype of something else."""
+        is_written = any(self._steps.of(place).written for place in ways.places)
+        likes = [made.operands[0].node for made in ways.passed if made.is_a("like")] if is_written else []
+        return any(self.behind(one) is None for one in likes)
 
-    def is_source(self, node: cst.BaseExpression) -> bool:
-        """True for a sigmoid, for a container that ends in one, and for what runs in float32. The rest goes on."""
-        if not isinstance(node, cst.Call):
-            return False
-        argument = self._argument(node, _SIGMOIDS | _BOUNDED, _ENDINGS)
-        if argument is not None:
-            if argument not in self._found.arguments:
-                self._found.arguments.append(argument)
-        elif _ENDINGS.intersection(self._containers.lasts(node)):
-            if node not in self._found.endings:
-                self._found.endings.append(node)
-        elif called_name(node) in IN_FLOAT32 and not self.facts.objects.candidates(node):
-            self._found.others = True
+    def _add(self, found: Probabilities, end: Made) -> bool:
+        """Note what a way ends at; False where that is no probability of float32."""
+        argument = end.operands[0].node if end.operands else None
+        if argument is not None and any(map(end.is_a, _PROBABILITIES)):
+            if argument not in found.arguments:
+                found.arguments.append(argument)
+        elif isinstance(end.node, cst.Call) and _ENDINGS.intersection(self._containers.lasts(end.node)):
+            if end.node not in found.endings:
+                found.endings.append(end.node)
+        elif end.operation is not None and _is_exact(end.operation):
+            found.others = True
         else:
             return False
         return True
 
-    def origin(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """X in `torch.sigmoid(x)`, `F.softmax(x, dim=1)`, `x.sigmoid()`, and of a module that is a sigmoid."""
-        while isinstance(node, cst.Subscript):
-            node = node.value
-        return self._argument(node, _SIGMOIDS, _MODULES) if isinstance(node, cst.Call) else None
 
-    def _argument(self, node: cst.Call, names: frozenset[str], modules: frozenset[str]) -> cst.BaseExpression | None:
-        first = node.args[0].value if node.args and node.args[0].keyword is None else None
-        if self._is_module(node, modules):
-            return first
-        if called_name(node) not in names:
-            return None
-        if not isinstance(node.func, cst.Attribute):
-            return first  # `from torch import sigmoid`
-        root = node.func.value
-        is_torch = isinstance(root, cst.Name) and root.value in ("torch", "F", "nn")
-        return first if first is not None and (is_torch or isinstance(root, cst.Attribute)) else root
+def _may_be_cast_to_half(made: Made) -> bool:
+    """True for `p.to(z.dtype)`; what is written in float32, or moved, stays what it is."""
+    return made.cast is not None and made.cast != frozenset((Dtype.SINGLE,))
 
-    def is_softmax(self, call: cst.Call) -> bool:
-        """True for a softmax as a function, a method or a module."""
-        return called_name(call) == "softmax" or self._is_module(call, frozenset(("Softmax",)))
 
-    def _is_module(self, call: cst.Call, modules: frozenset[str]) -> bool:
-        """True for `self.sigmoid(x)` with `self.sigmoid = nn.Sigmoid()`, and for `nn.Sigmoid()(x)`."""
-        if isinstance(call.func, cst.Call):
-            return called_name(call.func) in modules
-        if not isinstance(call.func, (cst.Name, cst.Attribute)):
-            return False
-        origins = [one.origin for one in self.facts.objects.objects(call.func)]
-        return bool(origins) and all(isinstance(one, cst.Call) and called_name(one) in modules for one in origins)
+def _passes(row: Operation) -> bool:
+    """What probabilities come through: shape, place and arithmetic, sums, and products of them."""
+    if any(map(row.is_a, _PROBABILITIES)) or _is_exact(row) or row.result in ("half", "nothing"):
+        return False
+    return not in_half(row) or (row.product and row.inputs == 2 and not row.parameters)
+
+
+def _is_exact(row: Operation) -> bool:
+    """True for nonlinear functions that autocast runs in float32: they are as exact as a sigmoid of float32."""
+    return row.is_a("exponential")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -14,7 +14,7 @@ from amp_migrate.interp.search import Passes, Trace, trace
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import Values
-from amp_migrate.models import names, traits
+from amp_migrate.models import names
 from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.precision import Precision, Precisions
 from amp_migrate.plan.safety.reach import Reach
@@ -50,14 +50,13 @@ class Context:
                 if isinstance(part, _OPERATIONS):
                     yield from self.steps.of(Place(part)).made
 
-    def trace(self, value: Place, passes: Passes) -> Trace:
+    def trace(self, value: Place, passes: Passes, stops: Callable[[Made], bool] | None = None) -> Trace:
         """What a value comes from."""
-        return trace(self.steps, value, passes)
+        return trace(self.steps, value, passes) if stops is None else trace(self.steps, value, passes, stops)
 
     def is_a(self, trait: str, made: Made) -> bool:
         """True for the result of one operation with a trait of `models/traits.json`."""
-        (operation, *others) = made.operations
-        return not others and operation is not None and operation.bare in traits.named(trait)
+        return made.is_a(trait)
 
     def is_product(self, made: Made) -> bool:
         """True for a product of two tensors that autocast runs in half."""

@@ -11,54 +11,46 @@ bounds are exchanged there), and none comes closer to one than half does: the la
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
-from amp_migrate.facts.tree import called_name
-from amp_migrate.plan.regions.trail import OpenTrail
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
+from amp_migrate.models import Operation
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.operands import tensor_operand
+from amp_migrate.plan.safety.passing import keeps_float32
 from amp_migrate.plan.safety.precision import Precision
 
-_LOGARITHMS = frozenset("log log2 log10 log1p".split())
-_FILLING = frozenset("uniform_ exponential_".split())
 _GUMBEL = "torch.nn.functional.gumbel_softmax"
 
 
 def draw_in_float32(context: Context) -> None:
     """Float32 for the tensors whose dtype such numbers take."""
-    trail = _Drawn(context)
     for call, _ in context.reach.calls():
         operand = tensor_operand(context.facts, call)
-        if operand is not None and called_name(call) in _LOGARITHMS:
-            trail.look(operand)
-        elif operand is not None and context.facts.names.dotted(call.func) == _GUMBEL:
+        if operand is not None and context.facts.names.dotted(call.func) == _GUMBEL:
             _keep(context, operand, Precision.HALF, Precision.FLOATING, Precision.UNKNOWN)
-    for like in trail.found:
-        _keep(context, like, Precision.HALF, Precision.FLOATING)
+    for made in list(context.results()):
+        for end in context.trace(made.operands[0], _is_not_drawn).ends if made.is_a("logarithm") else ():
+            for like in _drawn_like(context, end):
+                _keep(context, like.node, Precision.HALF, Precision.FLOATING)
+
+
+def _is_not_drawn(row: Operation) -> bool:
+    return keeps_float32(row) and not row.is_a("draw") and not row.is_a("draw in place")
+
+
+def _drawn_like(context: Context, made: Made) -> Iterator[Place]:
+    """X of `torch.rand_like(X)` and `torch.empty_like(X).uniform_()`."""
+    if made.is_a("draw"):
+        yield from made.operands[:1]
+    elif made.is_a("draw in place"):
+        for filled in context.steps.of(made.operands[0]).made:
+            yield from filled.operands[:1]
 
 
 def _keep(context: Context, node: cst.BaseExpression, *kinds: Precision) -> None:
     if context.precisions.of(node) in kinds:
         context.safety.keep_float32(node)
-
-
-class _Drawn(OpenTrail):
-    """Finds the tensors like which a value is drawn at random; `found` has them of all values."""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context.facts)
-        self.found: list[cst.BaseExpression] = []
-
-    def is_source(self, node: cst.BaseExpression) -> bool:
-        """True for `torch.rand_like(x)` and `torch.empty_like(x).uniform_()`."""
-        if not isinstance(node, cst.Call):
-            return False
-        drawn: cst.BaseExpression | None = node
-        if called_name(node) in _FILLING and isinstance(node.func, cst.Attribute):
-            drawn = node.func.value
-        elif called_name(node) != "rand_like":
-            return False
-        like = tensor_operand(self.facts, drawn) if isinstance(drawn, cst.Call) else None
-        if like is not None:
-            self.found.append(like)
-        return True
