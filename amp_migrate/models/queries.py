@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amp_migrate.models.dtypes import COMPLEX, HALF, SINGLE
 from amp_migrate.models.operation import Operation
+from amp_migrate.models.rules import INSIDE
 from amp_migrate.models.table import method
 
 _FOLLOWS = ("same", "promoted", "floating", "real", "real floating", "summed")
@@ -36,7 +37,7 @@ def without_half(row: Operation) -> bool:
 
 def casts_again(row: Operation) -> bool:
     """A composite without a kernel for half, whose own products autocast runs in half."""
-    return without_half(row) and row.policy == "half"
+    return without_half(row) and row.policy == INSIDE
 
 
 def takes_complex(row: Operation) -> bool:

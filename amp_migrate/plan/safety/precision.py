@@ -375,7 +375,7 @@ class Precisions:
     def _result(self, row: Operation, given: Sequence[Dtypes], node: cst.BaseExpression) -> Dtypes:
         """What an operation makes of its inputs; those of which nothing is known are taken to be floating."""
         inputs = [one or FLOATING for one in given]
-        if self._is_in_island(node):
+        if row.policy and self._is_in_island(node):  # where what autocast would cast is given float32
             inputs = [one - HALF | SINGLE if one & HALF else one for one in inputs]
             return row.dtype(inputs, autocast=False)
         if not row.half_kernel and not row.policy:  # it raises, or is given float32
