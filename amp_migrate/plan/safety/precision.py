@@ -109,7 +109,7 @@ class Precisions:
 
     def _of(self, node: cst.BaseExpression) -> Dtypes:
         if literal_value(node) is not UNKNOWN:
-            return NUMBER
+            return NOTHING_KNOWN if isinstance(node, (cst.List, cst.Tuple, cst.Dict)) else NUMBER
         if isinstance(node, cst.Name):
             return self._name(node)
         if isinstance(node, cst.Attribute):
@@ -364,7 +364,10 @@ class Precisions:
         return self._of_operation(row, node)
 
     def _of_operation(self, row: Operation, node: cst.Call) -> Dtypes:
-        given = [self.dtypes(one) for one in operands(self.facts, node) if not _is_no_tensor(one)]
+        inputs = [one for one in operands(self.facts, node) if not _is_no_tensor(one)]
+        given = [
+            self.dtypes(one) or (SINGLE if self._is_torchs(node) and is_power(one) else NOTHING_KNOWN) for one in inputs
+        ]
         if row.takes_one:
             given = [one for one in given if one != NUMBER][row.operand :][:1]
         found = self._result(row, given or [NOTHING_KNOWN], node)
