@@ -5,9 +5,6 @@ from __future__ import annotations
 # torch.nn.utils, the deprecated forms without an underscore included.
 GRADIENT_CLIPS = frozenset("clip_grad_norm_ clip_grad_norm clip_grad_value_ clip_grad_value".split())
 
-# CUDA autocast refuses to run them, whatever the dtype of their inputs.
-BINARY_CROSS_ENTROPIES = frozenset(("binary_cross_entropy", "BCELoss"))
-
 # What imports a module by its name at run time.
 IMPORTERS = frozenset(("import_module", "__import__"))
 
@@ -17,28 +14,6 @@ HALF_TYPES = frozenset("torch.half torch.float16 torch.HalfTensor torch.cuda.Hal
 # Operations of one tensor that autocast leaves alone, with the modules that call them by their name in torch
 # ([T2.13:nn/modules/activation.py]).
 UNARY_MODULES = {"sigmoid": "torch.nn.Sigmoid", "tanh": "torch.nn.Tanh", "sqrt": "", "erf": "", "sin": "", "cos": ""}
-
-# Methods and functions of torch that write by index or in place, and that want one dtype for what they are given
-# ([run], torch 2.13), with the position of the source among the arguments of the method. scatter_add and index_put are
-# autocast's own.
-WRITES_BY_INDEX = {
-    "scatter_": 2,
-    "scatter": 2,
-    "scatter_add_": 2,
-    "scatter_reduce_": 2,
-    "scatter_reduce": 2,
-    "index_add_": 2,
-    "index_add": 2,
-    "index_copy_": 2,
-    "index_copy": 2,
-    "masked_scatter_": 1,
-    "masked_scatter": 1,
-    "index_put_": 1,
-    "put_": 1,
-    "lerp_": 0,
-    "lerp": 0,
-}
-PRODUCTS_IN_PLACE = frozenset("addmm_ baddbmm_ addbmm_ addmv_ addr_".split())
 
 
 def is_forward_again(called: set[str]) -> bool:

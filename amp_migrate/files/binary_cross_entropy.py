@@ -9,7 +9,7 @@ from amp_migrate.files.bindings import called_name
 from amp_migrate.files.contents import Definition
 from amp_migrate.files.definitions import values_of
 from amp_migrate.files.syntax import names_in
-from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
+from amp_migrate.models.queries import refused
 
 
 def computes_bce(file: Path, definition: Definition) -> bool:
@@ -19,7 +19,7 @@ def computes_bce(file: Path, definition: Definition) -> bool:
     names = names_in(definition)
     values = (value for name in names for value in values_of(file, name))
     called = (_names_called(definition), *map(_names_in, values))
-    return any(one & BINARY_CROSS_ENTROPIES for one in called)
+    return any(one & refused() for one in called)
 
 
 def _names_called(node: ast.AST) -> set[str]:

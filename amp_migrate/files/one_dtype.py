@@ -8,14 +8,13 @@ from __future__ import annotations
 import ast
 
 from amp_migrate.files.bindings import called_name
-from amp_migrate.vocabulary import PRODUCTS_IN_PLACE, WRITES_BY_INDEX
-
-_WRITES = PRODUCTS_IN_PLACE | WRITES_BY_INDEX.keys()
+from amp_migrate.models import names
+from amp_migrate.models.queries import product_in_place, writes
 
 
 def multiplies_in_place(code: ast.AST) -> bool:
     """True for code with a product in place."""
-    return any(isinstance(node, ast.Call) and called_name(node) in PRODUCTS_IN_PLACE for node in ast.walk(code))
+    return any(isinstance(node, ast.Call) and called_name(node) in names(product_in_place) for node in ast.walk(code))
 
 
 def wants_one_dtype(code: ast.AST) -> bool:
@@ -25,7 +24,7 @@ def wants_one_dtype(code: ast.AST) -> bool:
 
 def _wants_one(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
-        return called_name(node) in _WRITES
+        return called_name(node) in names(writes) | names(product_in_place)
     return isinstance(node, ast.Assign) and _writes_by_index(node)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from amp_migrate.models.dtypes import HALF, INTEGER, NUMBER, SINGLE, Dtype, Given, Rank, promoted
-from amp_migrate.models.rules import CONSTANT, POLICIES, PROMOTED, RULES, SETS, TAKE_ONE, are_mixed
+from amp_migrate.models.rules import CONSTANT, INSIDE, POLICIES, PROMOTED, RULES, SETS, TAKE_ONE, are_mixed
 from amp_migrate.models.traits import named
 
 _MOST_INPUTS = 4  # of `cat`, say: inputs beyond them are taken together
@@ -92,7 +92,8 @@ class Operation:
         decides = promoted(seen) if self.result in PROMOTED else seen[min(self.operand, len(seen) - 1)].dtype
         if (self.strict and are_mixed(seen)) or decides in self.without:
             return None
-        return RULES[self.result](seen, self.operand)
+        result = RULES[self.result](seen, self.operand)
+        return HALF if result is SINGLE and autocast and self.policy == INSIDE else result
 
     def _own(self) -> list[Given]:
         return [Given(SINGLE)] if self.parameters else []

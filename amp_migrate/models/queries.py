@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from amp_migrate.models.dtypes import COMPLEX, HALF, SINGLE
 from amp_migrate.models.operation import Operation
-from amp_migrate.models.table import method
+from amp_migrate.models.rules import INSIDE
+from amp_migrate.models.table import layers, method, names
 
 _FOLLOWS = ("same", "promoted", "floating", "real", "real floating", "summed")
 
@@ -34,9 +35,14 @@ def without_half(row: Operation) -> bool:
     return HALF in row.without and SINGLE not in row.without and row.policy not in ("single", "widest")
 
 
+def refused() -> frozenset[str]:
+    """The bare names of functions and layers that raise under autocast, whatever their inputs are."""
+    return names(is_refused) | layers(is_refused)
+
+
 def casts_again(row: Operation) -> bool:
     """A composite without a kernel for half, whose own products autocast runs in half."""
-    return without_half(row) and row.policy == "half"
+    return without_half(row) and row.policy == INSIDE
 
 
 def takes_complex(row: Operation) -> bool:
@@ -72,7 +78,8 @@ def product_in_place(row: Operation) -> bool:
 
 def writes(row: Operation) -> bool:
     """It writes one tensor into another, which must have the same dtype."""
-    return wants_one_dtype(row) and row.half_kernel and row.result == "same" and row.inputs == 2 and row.second >= 0
+    is_write = row.half_kernel and row.result == "same" and row.inputs in (2, 3) and row.second >= 0
+    return is_write and wants_one_dtype(row) and not product_in_place(row)
 
 
 def has_parameters(row: Operation) -> bool:

@@ -92,6 +92,9 @@ def _to_widest(inputs: Sequence[Given]) -> Sequence[Given]:
     return _to_single(inputs) if any(one.dtype is SINGLE for one in inputs) else inputs
 
 
+INSIDE = "half inside"  # a composite: its own products run in half, and so its result is, whatever it takes
+
+
 def _as_it_is(inputs: Sequence[Given]) -> Sequence[Given]:
     return inputs
 
@@ -101,6 +104,7 @@ POLICIES: dict[str, Callable[[Sequence[Given]], Sequence[Given]]] = {
     "half": _to_half,
     "single": _to_single,
     "widest": _to_widest,
+    INSIDE: _as_it_is,
 }
 
 

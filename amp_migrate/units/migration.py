@@ -12,13 +12,15 @@ import dataclasses
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 
 from amp_migrate.engine import forget_modules
 from amp_migrate.files.neighbours import NeighbourCast, casts_that_need_apex, local_modules
 from amp_migrate.findings import Finding
+from amp_migrate.models import names
+from amp_migrate.models.queries import product_in_place
 from amp_migrate.options import Options
 from amp_migrate.processes import Died
 from amp_migrate.result import Result
@@ -31,7 +33,6 @@ from amp_migrate.units.index import Unit
 from amp_migrate.units.programs import CASTS, HALF_CASTS, Programs
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.workspace import Workspace, in_words, real
-from amp_migrate.vocabulary import PRODUCTS_IN_PLACE
 
 # Refusals that more files may lift: what is asked for is not in the files at hand.
 _MAY_BE_ELSEWHERE = frozenset(
@@ -43,7 +44,6 @@ _MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split
 _SETS_UP = re.compile(rb"\bamp\s*\.\s*init(?:ialize)?\(|\binitialize\(")
 _MOVES_TO_GPU = re.compile(rb"\.cuda\(|\.to\(|\bcuda\b|DataParallel")
 _CASTS_IN_PLACE = re.compile(rb"\.data\s*=[^=\n]*\.half\(\)")  # weights: who only infers casts a model
-_PRODUCTS_IN_PLACE = re.compile(rb"\.(?:%s)\(" % "|".join(sorted(PRODUCTS_IN_PLACE)).encode())
 _CASTS_OR_WRAPS = re.compile(HALF_CASTS + b"|" + HALF_MODEL.pattern)
 # What a file holds that has a precision of its own and uses a migrated part of a training, by the form of that one.
 _DECIDING = {
@@ -53,6 +53,12 @@ _DECIDING = {
 _MOST_FILES = 24  # to grow to; every unit of real repositories that migrated has fewer than ten
 _MOST_ROUNDS = 3  # from a script over a factory to the class around an optimizer
 _MOST_WITH_MODELS = 120  # a zoo of models, of which the command line chooses one
+
+
+@cache
+def _products_in_place() -> re.Pattern[bytes]:
+    """The calls of products in place."""
+    return re.compile(rb"\.(?:%s)\(" % "|".join(sorted(names(product_in_place))).encode())
 
 
 def migrate_units(
@@ -230,13 +236,15 @@ class _Units:
 
     def _with_products_in_place(self, done: _Done) -> _Done:
         """The unit with its callers and what they hand to it that multiplies in place: Apex had matched the types."""
-        if self.tie is not APEX_AMP or not done.attempt.changed or not self.index.holding(_PRODUCTS_IN_PLACE):
+        if self.tie is not APEX_AMP or not done.attempt.changed or not self.index.holding(_products_in_place()):
             return done
-        larger = self.index.used_with(self.index.grown(done.unit) or done.unit, _PRODUCTS_IN_PLACE)
+        larger = self.index.used_with(self.index.grown(done.unit) or done.unit, _products_in_place())
         if not len(done.unit.files) < len(larger.files) <= _MOST_FILES:
             return done
         joined = self._with_models(self._grown(larger))
-        repaired = (file for file in joined.attempt.changed if _PRODUCTS_IN_PLACE.search(joined.attempt.changed[file]))
+        repaired = (
+            file for file in joined.attempt.changed if _products_in_place().search(joined.attempt.changed[file])
+        )
         return joined if {real(file) for file in repaired} - set(done.unit.files) else done
 
     def _unless_copies_change(self, done: _Done, joined: _Done) -> _Done:

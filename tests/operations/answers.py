@@ -25,6 +25,7 @@ class Answer:
     autocast: bool
     given: tuple[Given, ...]
     letters: Letters
+    fake: str = ""  # what fake tensors say
 
     @property
     def letter(self) -> str:
@@ -47,8 +48,8 @@ def asked(operation: Public, found: Samples, asker: Asker, autocast: bool) -> It
 def answers(operation: Public, found: Samples, fake: Asker, parameters: bool) -> list[Answer]:
     """What a GPU would say: fake CUDA tensors, and real ones on the CPU for what fake ones do not look at.
 
-    Fake tensors skip the checks of kernels. Whether a mixture of dtypes raises is asked of real kernels, inside of a
-    region under the redirect of CUDA's policy to the CPU. For which dtypes CUDA has kernels is declared by torch where
+    Fake tensors skip the checks of kernels, and what a composite like pinverse calls in turn, which autocast sees: a
+    region is asked of real kernels, under the redirect of CUDA's policy to the CPU. Whether a mixture of dtypes raises is asked of them, too. For which dtypes CUDA has kernels is declared by torch where
     its tests do so, and else the CPU's. This ends with the redirect in place: call it in a process of its own.
     """
     on_fake = {(number, one.question, one.autocast): one for number, one in _both(operation, found, fake)}
@@ -73,7 +74,7 @@ def _merged(key: Key, fake: dict[Key, Answer], cpu: dict[Key, Answer], declared:
     one, real = fake[key], cpu.get(key)
     plain = fake.get((number, question, False))
     letters = one.letters
-    if letters == (NO_ANSWER,) and real is not None:
+    if real is not None and (letters == (NO_ANSWER,) or (autocast and question in "hf" and real.letter != RAISES)):
         letters = real.letters
     if question in mixed:
         same = [cpu.get((number, uniform, autocast)) for uniform in "hf" if uniform not in mixed]
@@ -86,7 +87,7 @@ def _merged(key: Key, fake: dict[Key, Answer], cpu: dict[Key, Answer], declared:
             letters = (RAISES,)
     elif not declared and question in "idbc" and real is not None and real.letter == RAISES:
         letters = (RAISES,)
-    return Answer(question, autocast, one.given, letters)
+    return Answer(question, autocast, one.given, letters, one.letter)
 
 
 def _redirect() -> None:

@@ -16,6 +16,7 @@ from tests.operations.answers import Answer, answers
 from tests.operations.asking import Asker, fake_cuda
 from tests.operations.probes import probe, together
 from tests.operations.public import Public, public
+from tests.operations.questions import NO_ANSWER, RAISES
 from tests.operations.rows import explained, row, wrong
 from tests.operations.samples import Samples, samples
 from tests.operations.trees import cloned
@@ -49,6 +50,15 @@ def measured(operation: Public, fake: Asker) -> tuple[dict[str, Any], list[tuple
     known = [one for one in probes if one is not None]
     told = answers(operation, found, fake, parameters)
     fields = row(operation, found, told, together(known) if known else None, parameters)
+    for one in told:
+        if (
+            one.fake not in ("", one.letter, NO_ANSWER)
+            and one.autocast
+            and one.question in "hf"
+            and one.letter != RAISES
+        ):
+            print(f"{operation.name}: {one.question} autocast: fake tensors say {one.fake}, the redirect {one.letter}")
+    sys.stdout.flush()
     return fields, wrong(explained(operation, told, parameters), told)
 
 

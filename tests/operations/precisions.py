@@ -20,8 +20,7 @@ from amp_migrate.models import Operation
 from amp_migrate.models.dtypes import Dtype, Given
 from amp_migrate.models.rules import SETS
 from amp_migrate.models.table import rows
-from amp_migrate.plan.safety.dtypes import precision
-from amp_migrate.plan.safety.precision import Precision, Precisions
+from amp_migrate.plan.safety.precision import Precision, Precisions, precision
 from amp_migrate.plan.safety.repairs import Safety
 from tests.plain_scan import facts_of
 

@@ -21,11 +21,11 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, writes
 from amp_migrate.facts.tree import Statement, argument_value, called_name, names_in, walk
 from amp_migrate.findings import Inseparable, Refusal
+from amp_migrate.models.queries import refused
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.held_here import is_excluded
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.sigmoids import Sigmoids
-from amp_migrate.vocabulary import BINARY_CROSS_ENTROPIES
 
 _SHAPES = frozenset("view reshape flatten squeeze unsqueeze permute transpose contiguous expand".split())
 _LIKE_ANOTHER = frozenset(
@@ -121,14 +121,14 @@ class _Finder:
         if called_name(call) == "binary_cross_entropy":
             return True
         if isinstance(call.func, cst.Call):
-            return called_name(call.func) in BINARY_CROSS_ENTROPIES  # nn.BCELoss()(output, target)
+            return called_name(call.func) in refused()  # nn.BCELoss()(output, target)
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
         place = self.facts.tree.statement_of(call)
         return self._is_other_name(call.func) or any(
             isinstance(origin, cst.Call)
-            and called_name(origin) in BINARY_CROSS_ENTROPIES
+            and called_name(origin) in refused()
             and origin not in self.with_logits
             and not is_excluded(self.facts, origin, place)
             for origin in origins

@@ -12,16 +12,17 @@ from collections.abc import Sequence
 import libcst as cst
 
 from amp_migrate.facts.tree import called_name
+from amp_migrate.models import names
+from amp_migrate.models.queries import product_in_place
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import Cast
-from amp_migrate.vocabulary import PRODUCTS_IN_PLACE
 
 
 def match_products_in_place(context: Context) -> None:
     """The dtype of what is added to in place, for what is multiplied."""
     for call, _ in context.reach.calls():
-        if called_name(call) in PRODUCTS_IN_PLACE and isinstance(call.func, cst.Attribute):
+        if called_name(call) in names(product_in_place) and isinstance(call.func, cst.Attribute):
             _match(context, call.func.value, matrices(call.args))
 
 

@@ -20,13 +20,12 @@ import libcst as cst
 
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
-from amp_migrate.models import names
-from amp_migrate.models.queries import in_half
+from amp_migrate.models import method, names
+from amp_migrate.models.queries import in_half, writes
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.operands import is_of_module
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import Cast
-from amp_migrate.vocabulary import WRITES_BY_INDEX
 
 
 def match_indexed_writes(context: Context) -> None:
@@ -51,7 +50,7 @@ def writes_by_index(
             if isinstance(target, cst.Subscript) and _is_by_tensor(context, target):
                 yield target.value, statement.node.value, None
     for call, _ in context.reach.calls():
-        if called_name(call) in WRITES_BY_INDEX and isinstance(call.func, cst.Attribute):
+        if called_name(call) in names(writes) and isinstance(call.func, cst.Attribute):
             positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
             if context.facts.names.dotted(call.func) == f"torch.{called_name(call)}":
                 into, *given = positional or [call.func]
@@ -89,7 +88,8 @@ def _is_half_for_unknown(
 
 def _source(call: cst.Call, positional: list[cst.BaseExpression]) -> cst.BaseExpression | None:
     named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-    place = WRITES_BY_INDEX[called_name(call)]
+    row = method(called_name(call))
+    place = row.second - 1 if row is not None else 0  # the receiver is the first
     given = positional[place] if len(positional) > place else None
     return given or named.get("src") or named.get("source") or named.get("values") or named.get("end")
 

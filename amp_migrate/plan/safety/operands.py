@@ -25,7 +25,8 @@ def operation(facts: Facts, call: cst.Call) -> Operation | None:
     func, name = call.func, called_name(call)
     dotted = facts.names.dotted(func)
     if dotted is not None:
-        return models.function(dotted)
+        row = models.function(dotted)
+        return row if row is not None and row.kind != "layer" else None  # of a layer it makes no tensor
     if isinstance(func, cst.Attribute):
         if is_of_module(facts, func):
             return _function(name)
