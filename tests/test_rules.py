@@ -18,8 +18,9 @@ from amp_migrate.proving import _finding, _told
 from amp_migrate.report.findings import finding_lines
 from amp_migrate.report.formats import FORMATS
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES, Case, Rule
-from amp_migrate.selection import TITLES
+from amp_migrate.rules.catalogue import RULES
+from amp_migrate.rules.rule import Case, Rule
+from amp_migrate.rules.source_forms import TITLES
 from amp_migrate.units.attempt import attempt_of
 from tests.fixture import ROOT
 

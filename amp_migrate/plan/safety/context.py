@@ -11,6 +11,7 @@ from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.plan.safety.precision import IN_HALF, Precisions
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
+from amp_migrate.rules.rule import Rule
 
 
 @dataclasses.dataclass
@@ -22,8 +23,8 @@ class Context:
     precisions: Precisions
     safety: Safety
 
-    def note(self, node: cst.CSTNode, code: str, message: str) -> None:
-        self.safety.findings.append(self.facts.finding(node, code, message))
+    def note(self, node: cst.CSTNode, rule: Rule, message: str) -> None:
+        self.safety.findings.append(self.facts.finding(node, rule, message))
 
     def can_be_island(self, statement: Statement, *inside: cst.BaseExpression) -> bool:
         """True where nothing of a statement needs autocast but what `inside` computes: no module, no other product."""
