@@ -40,9 +40,9 @@ from amp_migrate.reading import Input, Unreadable, read_unit, too_deep
 from amp_migrate.result import Result, Status
 from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
-from amp_migrate.rules.apex import UNKNOWN_USE_OF_AMP
+from amp_migrate.rules.apex import UNKNOWN_AMP_USE
 from amp_migrate.rules.source_forms import MODERNISE, NATIVE, PLAIN, TITLES
-from amp_migrate.rules.steps import STEP_WITHOUT_GRADIENTS
+from amp_migrate.rules.steps import NO_GRADIENTS
 from amp_migrate.rules.units import INTERNAL_ERROR
 from amp_migrate.seen import Seen, seen_in
 from amp_migrate.selection import Selection
@@ -201,7 +201,7 @@ class _Migration:
                     self.facts = self.written
                     what = TITLES[source.form]
                     message = f"no training that uses {what} was found in these files"
-                    raise Refusal(UNKNOWN_USE_OF_AMP, source.sites[0], message, case="no training")
+                    raise Refusal(UNKNOWN_AMP_USE, source.sites[0], message, case="no training")
             plans = make_plans(self.facts, found, self.options)
             return self._written(found, plans)
         except Refusal as refusal:
@@ -290,7 +290,7 @@ class _Migration:
         self.facts = self.written
         one, other = TITLES[left.form], TITLES[self.form]
         message = f"{text} is of {one}, which this script can choose in place of {other}"
-        raise Refusal(UNKNOWN_USE_OF_AMP, site, message, case="two forms")
+        raise Refusal(UNKNOWN_AMP_USE, site, message, case="two forms")
 
     def _refuse_second_step(self, violation: Violation, plans: list[TrainingPlan]) -> None:
         """The source steps twice on the same gradients, as apex allowed: no bug of ours. Raises Refusal."""
@@ -299,7 +299,7 @@ class _Migration:
         steps = [step.call for plan in plans for step in plan.steps.steps]
         own = [call for call in steps if self.facts.tree.function_of(call).name == violation.function]
         if len(own) > 1:
-            raise Refusal(STEP_WITHOUT_GRADIENTS, own[-1], "no backward is between this step and the one before it")
+            raise Refusal(NO_GRADIENTS, own[-1], "no backward is between this step and the one before it")
 
     def _given(self, plans: list[TrainingPlan]) -> tuple[tuple[str, str], ...]:
         functions = [

@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_migrate.companions.table import Companion
 from amp_migrate.facts.values import literal_value
-from amp_migrate.rules.companions import NO_NATIVE_ARGUMENT, UNKNOWN_USE_OF_APEX
+from amp_migrate.rules.companions import NO_NATIVE_ARGUMENT, UNKNOWN_APEX_USE
 from amp_migrate.rules.rule import Rule
 
 
@@ -52,7 +52,7 @@ def new_arguments(call: cst.Call, companion: Companion) -> NewArguments:
     """The arguments as torch takes them. Raises NoNativeFormError for one that has no native form."""
     names = _names(call, companion)
     if not names:
-        raise NoNativeFormError(UNKNOWN_USE_OF_APEX, "apex raises without an argument")
+        raise NoNativeFormError(UNKNOWN_APEX_USE, "apex raises without an argument")
     kept: list[tuple[int, str | None]] = []
     dropped = []
     for position, name in enumerate(names):
@@ -79,12 +79,12 @@ def _names(call: cst.Call, companion: Companion) -> list[str]:
     names: list[str] = []
     for position, arg in enumerate(call.args):
         if arg.star:
-            raise NoNativeFormError(UNKNOWN_USE_OF_APEX, "starred arguments cannot be read")
+            raise NoNativeFormError(UNKNOWN_APEX_USE, "starred arguments cannot be read")
         if arg.keyword is None and position >= len(companion.takes):
-            raise NoNativeFormError(UNKNOWN_USE_OF_APEX, "there are more arguments than apex takes")
+            raise NoNativeFormError(UNKNOWN_APEX_USE, "there are more arguments than apex takes")
         name = arg.keyword.value if arg.keyword is not None else companion.takes[position]
         if name not in companion.takes or name in names:
-            raise NoNativeFormError(UNKNOWN_USE_OF_APEX, f"apex takes no argument {name} here")
+            raise NoNativeFormError(UNKNOWN_APEX_USE, f"apex takes no argument {name} here")
         names.append(name)
     return names
 

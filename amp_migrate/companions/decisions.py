@@ -20,7 +20,7 @@ from amp_migrate.rules.companions import (
     OLD_FUSED_ADAM,
     SHARED_WITH_OTHERS,
     TORCH_TOO_OLD,
-    UNKNOWN_USE_OF_APEX,
+    UNKNOWN_APEX_USE,
 )
 from amp_migrate.rules.rule import Rule
 
@@ -133,7 +133,7 @@ class _Decider:
             )
             if binding.statement not in ours and binding.path != companion.target and not is_substitute:
                 message = f"{one.variable.name} is given a value in another place, too"
-                self.decisions.keep(one.path, binding.node, UNKNOWN_USE_OF_APEX, message)
+                self.decisions.keep(one.path, binding.node, UNKNOWN_APEX_USE, message)
             elif is_substitute and binding.kind in ("class", "def"):
                 self.decisions.substitutes.append((one.path, binding.node))
 
@@ -150,14 +150,14 @@ class _Decider:
             used = (load for load in variable.loads if not self.facts.tree.statement_of(load).inside(attempt))
             if arms and all(arm is not None and arm.startswith("except") for arm in arms) and any(used):
                 message = f"{variable.name} is given a value only where the import fails"
-                self.decisions.keep(one.path, one.statement.node, UNKNOWN_USE_OF_APEX, message)
+                self.decisions.keep(one.path, one.statement.node, UNKNOWN_APEX_USE, message)
 
     def other_files(self, one: ApexImport) -> None:
         """What other files import from this one, or make of the instances that are made here."""
         companion = COMPANIONS.get(one.path)
         if one.variable is None:
             message = f"what comes from {one.path} through the star import is not known"
-            self.decisions.keep(one.path, one.statement.node, UNKNOWN_USE_OF_APEX, message)
+            self.decisions.keep(one.path, one.statement.node, UNKNOWN_APEX_USE, message)
             return
         place = one.alias or one.statement.node
         if family(one.path) in self.surroundings.kept and family(one.path) not in self.decisions.stays:
@@ -184,7 +184,7 @@ class _Decider:
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Call) and called_name(part) in _OF_APEX_DDP:
                     message = f"{called_name(part)} has no native form: no_sync() has to hold the forward, too"
-                    self.decisions.keep(DDP, part, UNKNOWN_USE_OF_APEX, message)
+                    self.decisions.keep(DDP, part, UNKNOWN_APEX_USE, message)
 
     def _user_of(self, variable: Variable) -> str | None:
         """Another file that takes a name from this one."""
@@ -208,7 +208,7 @@ class _Decider:
         elif self._can_be_swapped(companion) or self._is_type_test(use) or self._is_only_called(use, companion):
             self.decisions.names[use] = companion
         else:
-            raise NoNativeFormError(UNKNOWN_USE_OF_APEX, "it is used as a value, and what is done with it is not known")
+            raise NoNativeFormError(UNKNOWN_APEX_USE, "it is used as a value, and what is done with it is not known")
 
     def _call(self, path: str, call: cst.Call, companion: Companion) -> tuple[Companion, NewArguments]:
         if path == FUSED_ADAM:

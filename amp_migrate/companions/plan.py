@@ -35,7 +35,7 @@ from amp_migrate.rules.companions import (
     MIXED_PRECISION_STAYS,
     NO_DEVICE_IDS,
     SUBSTITUTE_GOES,
-    UNKNOWN_USE_OF_APEX,
+    UNKNOWN_APEX_USE,
 )
 from amp_migrate.rules.rule import Rule
 
@@ -76,13 +76,13 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
     try:
         cleanup = plan_around(facts, found, moved.cleanup(), moved.certain)
     except Refusal as refusal:
-        return _all_stay(facts, uses, refusal.node, UNKNOWN_USE_OF_APEX, refusal.message)
+        return _all_stay(facts, uses, refusal.node, UNKNOWN_APEX_USE, refusal.message)
     edits = Edits()
     emit_cleanup(cleanup, edits)
     other_way = _fallback_that_follows(facts, edits)
     if other_way is not None:
         message = "the arm with apex ends with a return, and what follows it does the same in another way"
-        return _all_stay(facts, uses, other_way, UNKNOWN_USE_OF_APEX, message)
+        return _all_stay(facts, uses, other_way, UNKNOWN_APEX_USE, message)
     moved.emit(edits)
     writer = _Writer(facts, root, decisions, moved, gone, edits)
     findings = [

@@ -26,7 +26,7 @@ from amp_migrate.plan.attempts import outlived_attempts
 from amp_migrate.plan.flags import availability_flags, reads_of
 from amp_migrate.plan.folding import Cleanup, Folding
 from amp_migrate.plan.model import Recognition
-from amp_migrate.rules.apex import NAME_OF_IMPORT_IN_USE, STAR_IMPORT, UNKNOWN_USE_OF_AMP
+from amp_migrate.rules.apex import IMPORT_IN_USE, STAR_IMPORT, UNKNOWN_AMP_USE
 
 
 def plan_cleanup(facts: Facts, found: Recognition) -> Cleanup:
@@ -208,7 +208,7 @@ class _Cleaner:
             statement = self.facts.tree.statement_of(carrier)
             if isinstance(target, cst.AssignTarget) and isinstance(statement.node, cst.Assign):
                 if len(statement.node.targets) != 1:
-                    raise Refusal(UNKNOWN_USE_OF_AMP, carrier, "apex.amp is assigned together with something else")
+                    raise Refusal(UNKNOWN_AMP_USE, carrier, "apex.amp is assigned together with something else")
                 if not self._inside_removed(statement):
                     self.cleanup.statements.append(statement)
 
@@ -255,7 +255,7 @@ class _Cleaner:
         for attempt in emptied:
             for variable, load, what in self._left_by_handlers(attempt):
                 if not self._is_dropped(self.facts.tree.statement_of(load)):
-                    raise Refusal(NAME_OF_IMPORT_IN_USE, load, f"{variable.name} is {what} the import that goes")
+                    raise Refusal(IMPORT_IN_USE, load, f"{variable.name} is {what} the import that goes")
 
     def _left_by_handlers(self, attempt: Statement) -> Iterator[tuple[Variable, cst.Name, str]]:
         """The reads outside of a `try` of what only its handlers set."""

@@ -11,7 +11,7 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.training_plan import Scaler
-from amp_migrate.rules.apex import CAST_FUNCTION, REJECTED_ARGUMENT, UNKNOWN_USE_OF_AMP
+from amp_migrate.rules.apex import CAST_FUNCTION, REJECTED_ARGUMENT, UNKNOWN_AMP_USE
 from amp_migrate.rules.plain import UNKNOWN_OPTIMIZER
 from amp_migrate.rules.regions import MODEL_IN_THREAD
 from amp_migrate.rules.source_forms import APEX_AMP, TITLES
@@ -42,7 +42,7 @@ def check_tests(facts: Facts, tests: list[cst.BaseExpression], scalers: list[Sca
     """`if amp_handle:` asks whether there is a handle: where no loss is scaled, no scaler can take its place."""
     if tests and not scalers:
         message = f"{facts.text(tests[0])} is tested here, and no scaler takes its place"
-        raise Refusal(UNKNOWN_USE_OF_AMP, tests[0], message)
+        raise Refusal(UNKNOWN_AMP_USE, tests[0], message)
 
 
 def check_threads(facts: Facts, forwards: Forwards) -> None:

@@ -46,10 +46,10 @@ from amp_migrate.plan.steps.placement import StepPlan, plan_steps
 from amp_migrate.plan.steps.second_backwards import AddsGradients, scale_second_backward
 from amp_migrate.plan.steps.skips import find_skips
 from amp_migrate.plan.training_plan import Scaler, TrainingPlan
-from amp_migrate.rules.apex import UNKNOWN_USE_OF_AMP
+from amp_migrate.rules.apex import UNKNOWN_AMP_USE
 from amp_migrate.rules.native import SCALER_NOT_SAVED
 from amp_migrate.rules.source_forms import APEX_AMP, PLAIN
-from amp_migrate.rules.steps import GRADIENTS_IN_USE, STEP_WITHOUT_GRADIENTS
+from amp_migrate.rules.steps import GRADIENTS_IN_USE, NO_GRADIENTS
 
 
 def make_plans(facts: Facts, found: Recognition, options: Options) -> list[TrainingPlan]:
@@ -193,9 +193,7 @@ class _Planner:
             steps.left_out.clear()  # there is no scaler that asks
         elif steps.without_gradients:
             call = steps.without_gradients[0].call
-            raise Refusal(
-                STEP_WITHOUT_GRADIENTS, call, "there is a path to this step that passes no backward of its optimizer"
-            )
+            raise Refusal(NO_GRADIENTS, call, "there is a path to this step that passes no backward of its optimizer")
         if steps.two_scales and self._scale_changes:
             step = steps.two_scales[0]
             message = f"{self.facts.text(step.optimizer)} adds up gradients of several rounds, and another optimizer "
@@ -244,7 +242,7 @@ class _Planner:
         """
         for one in self.found.handed if self.options.dtype != "float16" else ():
             raise Refusal(
-                UNKNOWN_USE_OF_AMP,
+                UNKNOWN_AMP_USE,
                 one.node,
                 f"{self.facts.text(one.node)} is saved by code that has no scaler to save",
                 case="scaler",
@@ -255,7 +253,7 @@ class _Planner:
             if isinstance(argument, cst.Arg) and argument not in replaced:
                 text = self.facts.text(carrier)
                 how = "has no use for it any more" if self.options.dtype != "float16" else "is given no scaler for it"
-                raise Refusal(UNKNOWN_USE_OF_AMP, carrier, f"{text} is handed to a function that {how}", case="scaler")
+                raise Refusal(UNKNOWN_AMP_USE, carrier, f"{text} is handed to a function that {how}", case="scaler")
 
     @property
     def _repairs_clips(self) -> bool:

@@ -26,7 +26,7 @@ UNUSED_OPTION = Rule(
     "only what the migration took out has read it; it stays, so that old command lines and calls still work",
     "remove it once nobody passes it any more",
 )
-ONE_SCALER_FOR_ALL_LOSSES = Rule(
+ONE_SCALER = Rule(
     "AMP105",
     "note",
     "one scaler serves all losses",
@@ -115,7 +115,7 @@ FLOAT_FUNCTION = Rule(
     "nothing; where the products in it matter for speed, take the decorator off and cast the arguments with "
     ".float() instead",
 )
-UNKNOWN_USE_OF_AMP = Rule(
+UNKNOWN_AMP_USE = Rule(
     "AMP902",
     "refusal",
     "a use of Apex's mixed precision is not understood",
@@ -207,7 +207,7 @@ STAR_IMPORT = Rule(
     "the import goes, and would leave the name undefined",
     "import each name that is used from where it is defined, then run again",
 )
-NAME_OF_IMPORT_IN_USE = Rule(
+IMPORT_IN_USE = Rule(
     "AMP918",
     "refusal",
     "a name that is bound by the import of apex is used for something else",

@@ -105,7 +105,7 @@ NO_NATIVE_ARGUMENT = Rule(
     "drop the argument if it may go, then run again; or write by hand what it does, such as a communication hook "
     "or a layer of its own",
 )
-UNKNOWN_USE_OF_APEX = Rule(
+UNKNOWN_APEX_USE = Rule(
     "AMP942",
     "refusal",
     "a use of a part of apex is not understood",

@@ -28,7 +28,7 @@ LEARNING_RATE_GOES = Rule(
     "it was the schedule of an optimizer that goes; the one that is used now has its own, and both would multiply",
     "check that the optimizer or its scheduler warms up as you want",
 )
-MIXED_PRECISION_DIFFERED = Rule(
+ARMS_DIFFERED = Rule(
     "AMP163",
     "attention",
     "mixed precision did something else here",
@@ -97,7 +97,7 @@ CLIP_NORM_READ = Rule(
     "apex returned -1 from clip_master_grads where gradients overflowed; torch's clip returns inf or nan",
     "test math.isfinite(norm) where the code tests for -1, and where norms are averaged or logged",
 )
-OVERFLOW_ENDED_MORE = Rule(
+OVERFLOW_SKIPPED = Rule(
     "AMP178",
     "attention",
     "an overflow ended more than the optimizer's step",
@@ -106,7 +106,7 @@ OVERFLOW_ENDED_MORE = Rule(
     "to leave them out as well, compare scaler.get_scale() before and after scaler.update(): it is smaller after "
     "an overflow",
 )
-UNKNOWN_USE_OF_FP16_OPTIMIZER = Rule(
+UNKNOWN_FP16_USE = Rule(
     "AMP930",
     "refusal",
     "a use of FP16_Optimizer is not understood",
@@ -121,7 +121,7 @@ UNKNOWN_USE_OF_FP16_OPTIMIZER = Rule(
         ),
     },
 )
-UNKNOWN_SCALING_CLASS = Rule(
+UNKNOWN_WRAPPER = Rule(
     "AMP931",
     "refusal",
     "the class that scales the loss was not found",

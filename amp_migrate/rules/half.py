@@ -41,7 +41,7 @@ DEPENDS_ON_HALF = Rule(
     "something else, or raise",
     "take the casts out by hand, and the tests of the dtype with them, then run again",
 )
-UNKNOWN_HALF_TRAINING = Rule(
+UNKNOWN_TRAINER = Rule(
     "AMP936",
     "refusal",
     "what trains the half model is not understood",
@@ -72,7 +72,7 @@ UNKNOWN_HALF_TRAINING = Rule(
         ),
     },
 )
-UNKNOWN_OWN_SCALE = Rule(
+OWN_SCALE = Rule(
     "AMP937",
     "refusal",
     "a loss scale of the script's own, with what belongs to it, is not understood",
@@ -80,7 +80,7 @@ UNKNOWN_OWN_SCALE = Rule(
     "migrate the class or loop by hand: scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update(), "
     "the forwards under autocast, and the trained model in float32; an arm without half shows what has to be left",
 )
-UNKNOWN_USER_OF_HALF = Rule(
+UNKNOWN_HALF_USER = Rule(
     "AMP938",
     "refusal",
     "a class trains in half by hand, and who uses it is not known",

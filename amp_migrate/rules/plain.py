@@ -123,7 +123,7 @@ FRAMEWORK = Rule(
         ),
     },
 )
-CODE_FOR_OLD_TORCH = Rule(
+OLD_CODE = Rule(
     "AMP961",
     "refusal",
     "the code cannot run with a torch that has native AMP",

@@ -100,7 +100,7 @@ MODEL_IN_THREAD = Rule(
     'write `with torch.autocast("cuda")` around the forward in the function that the thread runs; migrate the rest '
     "by hand, too",
 )
-HALF_OUTSIDE_OF_AUTOCAST = Rule(
+HALF_OUTSIDE = Rule(
     "AMP925",
     "refusal",
     "a half value is used where float32 is needed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amp_migrate.rules.rule import Case, Help, Rule
 
-GUARDS_MAY_DIFFER = Rule(
+GUARDS_DIFFER = Rule(
     "AMP905",
     "refusal",
     "two guards cannot be shown to agree",

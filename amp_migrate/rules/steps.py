@@ -142,7 +142,7 @@ STEP_NOT_JOINED = Rule(
     },
     helped_by=frozenset({Help.CALLERS}),
 )
-NO_PLACE_FOR_UPDATE = Rule(
+UPDATE_PLACE = Rule(
     "AMP912",
     "refusal",
     "the update has no certain place",
@@ -168,7 +168,7 @@ CLOSURE = Rule(
     "a closure runs the backward again inside of the step, which GradScaler.step does not support",
     "use an optimizer that needs no closure, and call backward before its step; or train this part in float32",
 )
-STEP_WITHOUT_GRADIENTS = Rule(
+NO_GRADIENTS = Rule(
     "AMP921",
     "refusal",
     "an optimizer may step without gradients",

@@ -24,7 +24,7 @@ from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, LossScale, Recognition, Setup
-from amp_migrate.rules.apex import OLD_HANDLE, UNKNOWN_USE_OF_AMP
+from amp_migrate.rules.apex import OLD_HANDLE, UNKNOWN_AMP_USE
 from amp_migrate.sources.half_types import is_half_call
 from amp_migrate.sources.optimizers import parameters_of
 
@@ -119,9 +119,9 @@ def used_without(facts: Facts, found: Recognition) -> Refusal | None:
     for call in calls:
         if called_name(call) == "backward":
             message = f"amp.init casts what is trained by {facts.text(call)}, which its handle does not scale"
-            return Refusal(UNKNOWN_USE_OF_AMP, call, message, case="handle")
+            return Refusal(UNKNOWN_AMP_USE, call, message, case="handle")
     for call in calls:
         if is_half_call(call):
             message = f"{facts.text(call)} makes weights half, and amp.init kept sums and norms in float32"
-            return Refusal(UNKNOWN_USE_OF_AMP, call, message, case="handle")
+            return Refusal(UNKNOWN_AMP_USE, call, message, case="handle")
     return None

@@ -22,10 +22,10 @@ from amp_migrate.rules.apex import (
     KEEP_BATCHNORM_UNDER_O1,
     LEVEL_AS_ENABLED,
     NO_LEVEL,
-    ONE_SCALER_FOR_ALL_LOSSES,
+    ONE_SCALER,
     PURE_HALF,
     REJECTED_ARGUMENT,
-    UNKNOWN_USE_OF_AMP,
+    UNKNOWN_AMP_USE,
 )
 
 _PARAMETERS = (
@@ -54,7 +54,7 @@ def read_setup(facts: Facts, call: cst.Call, statement: Statement) -> tuple[Setu
     always_off = level.always_off or _literal(given, "enabled") is False
     models, optimizers = given.get("models"), given.get("optimizers")
     if models is None:
-        raise Refusal(UNKNOWN_USE_OF_AMP, call, "amp.initialize is called without models")
+        raise Refusal(UNKNOWN_AMP_USE, call, "amp.initialize is called without models")
     if optimizers is not None and literal_value(optimizers) is None:
         optimizers = None
     setup = Setup(
@@ -82,7 +82,7 @@ def _arguments(facts: Facts, call: cst.Call) -> Arguments:
         if arg.star == "**":
             given.update(_unpacked(facts, arg.value, call))
         elif arg.star == "*":
-            raise Refusal(UNKNOWN_USE_OF_AMP, call, "amp.initialize is called with *arguments that cannot be read")
+            raise Refusal(UNKNOWN_AMP_USE, call, "amp.initialize is called with *arguments that cannot be read")
         elif arg.keyword is not None:
             given[arg.keyword.value] = arg.value
     for name in given:
@@ -100,23 +100,23 @@ def _unpacked(facts: Facts, node: cst.BaseExpression, call: cst.Call) -> Argumen
     if isinstance(node, (cst.Dict, cst.Call)):
         values = [node]
     if len(values) != 1 or not isinstance(node, (cst.Name, cst.Dict, cst.Call)):
-        raise Refusal(UNKNOWN_USE_OF_AMP, call, f"the arguments in **{facts.text(node)} cannot be read")
+        raise Refusal(UNKNOWN_AMP_USE, call, f"the arguments in **{facts.text(node)} cannot be read")
     entries: Arguments = {}
     value = values[0]
     if isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value == "dict":
         for arg in value.args:
             if arg.keyword is None:
-                raise Refusal(UNKNOWN_USE_OF_AMP, call, f"the arguments in **{facts.text(node)} cannot be read")
+                raise Refusal(UNKNOWN_AMP_USE, call, f"the arguments in **{facts.text(node)} cannot be read")
             entries[arg.keyword.value] = arg.value
         return entries
     if isinstance(value, cst.Dict):
         for element in value.elements:
             key = literal_value(element.key) if isinstance(element, cst.DictElement) else UNKNOWN
             if not isinstance(key, str):
-                raise Refusal(UNKNOWN_USE_OF_AMP, call, f"the arguments in **{facts.text(node)} cannot be read")
+                raise Refusal(UNKNOWN_AMP_USE, call, f"the arguments in **{facts.text(node)} cannot be read")
             entries[key] = element.value
         return entries
-    raise Refusal(UNKNOWN_USE_OF_AMP, call, f"the arguments in **{facts.text(node)} cannot be read")
+    raise Refusal(UNKNOWN_AMP_USE, call, f"the arguments in **{facts.text(node)} cannot be read")
 
 
 def _literal(given: Arguments, name: str) -> object:
@@ -150,7 +150,7 @@ def _traps(facts: Facts, call: cst.Call, given: Arguments) -> list[Finding]:
     ]
     losses = _literal(given, "num_losses")
     if losses not in (None, 1):
-        findings.append(facts.finding(call, ONE_SCALER_FOR_ALL_LOSSES, "num_losses asks for one loss scale per loss"))
+        findings.append(facts.finding(call, ONE_SCALER, "num_losses asks for one loss scale per loss"))
     return findings
 
 
@@ -358,9 +358,7 @@ def _aliases(
     node = statement.node
     if isinstance(node, cst.Assign) and node.value is call:
         if len(node.targets) != 1:
-            raise Refusal(
-                UNKNOWN_USE_OF_AMP, call, "the result of amp.initialize is assigned to several targets at once"
-            )
+            raise Refusal(UNKNOWN_AMP_USE, call, "the result of amp.initialize is assigned to several targets at once")
         target = node.targets[0].target
         if optimizers is None:
             return _pairs(facts, target, models)
@@ -374,7 +372,7 @@ def _aliases(
         return [(cst.Name("_"), value) for value in given if isinstance(value, cst.Call)]
     if isinstance(node, cst.Return) and node.value is call:
         return []
-    raise Refusal(UNKNOWN_USE_OF_AMP, call, "the result of amp.initialize is used inside a larger expression")
+    raise Refusal(UNKNOWN_AMP_USE, call, "the result of amp.initialize is used inside a larger expression")
 
 
 def _pairs(

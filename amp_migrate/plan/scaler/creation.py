@@ -18,7 +18,7 @@ from amp_migrate.plan.scaler.binding import Creation, Users
 from amp_migrate.plan.scaler.enabling import Enabling, enclosing_guards
 from amp_migrate.plan.scaler.passing import Passing
 from amp_migrate.plan.scaler.runs import Runs, below_conditions, lifted_to
-from amp_migrate.rules.scaler import GUARDS_MAY_DIFFER, UNKNOWN_SCALER
+from amp_migrate.rules.scaler import GUARDS_DIFFER, UNKNOWN_SCALER
 
 
 class Creations:
@@ -139,7 +139,7 @@ class Creations:
                 known = conjunction([other.formula for other in enclosing_guards(self.facts, use)])
                 if not self.facts.conditions.implies(known, guard.formula):
                     raise Refusal(
-                        GUARDS_MAY_DIFFER,
+                        GUARDS_DIFFER,
                         guard.statement.node,
                         f"{self.setup_text} runs under a condition that does not guard its steps",
                     )

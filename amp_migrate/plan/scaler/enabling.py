@@ -24,7 +24,7 @@ from amp_migrate.plan.model import Backward, Condition, Guard, Recognition, Setu
 from amp_migrate.plan.scaler.carried import Hung
 from amp_migrate.plan.scaler.given_guards import GivenGuard, given_guard, with_given
 from amp_migrate.plan.scaler.latch import Latch, find_latch
-from amp_migrate.rules.scaler import GUARDS_MAY_DIFFER
+from amp_migrate.rules.scaler import GUARDS_DIFFER
 
 _HUNG = "the handle hangs on an object"
 
@@ -108,7 +108,7 @@ def _carrier_guards(facts: Facts, found: Recognition) -> list[Guard]:
     first = conjunction([guard.formula for guard in guards[0]])
     for statement, other in zip(copies, guards, strict=False):
         if not facts.conditions.equivalent(first, conjunction([guard.formula for guard in other])):
-            raise Refusal(GUARDS_MAY_DIFFER, statement.node, "apex's module is assigned under conditions that differ")
+            raise Refusal(GUARDS_DIFFER, statement.node, "apex's module is assigned under conditions that differ")
     return guards[0]
 
 
@@ -143,7 +143,7 @@ def work_out_enabling(facts: Facts, found: Recognition, hung: Hung | None) -> En
             if its is not None:
                 other = f"`{facts.text(its.test)}` on line {facts.line(its.statement.node)}, that of amp.initialize"
             message = f"`{facts.text(backward_guard.test)}`, the guard of this backward, cannot be shown to agree with "
-            raise Refusal(GUARDS_MAY_DIFFER, backward_guard.statement.node, message + other)
+            raise Refusal(GUARDS_DIFFER, backward_guard.statement.node, message + other)
     parts = _without_implied(facts, parts)
     if hung is not None:
         formula = conjunction([*(part.formula for part in parts), unknown(_HUNG)])
@@ -188,7 +188,7 @@ def _backward_guard(facts: Facts, found: Recognition, given: list[GivenGuard]) -
     for guard in guards[1:]:
         if not facts.conditions.equivalent(guards[0].formula, guard.formula):
             raise Refusal(
-                GUARDS_MAY_DIFFER, guard.statement.node, "the guards of the scaled backwards cannot be shown to agree"
+                GUARDS_DIFFER, guard.statement.node, "the guards of the scaled backwards cannot be shown to agree"
             )
     return guards[0] if guards else None
 
@@ -289,12 +289,12 @@ def _as_conditions(facts: Facts, found: Recognition, guard: Guard) -> list[Condi
         return [Condition(test, guard.formula, negated=guard.arm != "body")]
     held = facts.conditions.carriers[carriers[0]]
     if not facts.conditions.equivalent(guard.formula, held):
-        raise Refusal(GUARDS_MAY_DIFFER, guard.test, "this guard tests apex's module together with something else")
+        raise Refusal(GUARDS_DIFFER, guard.test, "this guard tests apex's module together with something else")
     if held.variables.keys() == {_HUNG}:
         return []  # the scaler itself is the answer
     if not facts.conditions.equivalent(held, conjunction([outer.formula for outer in _carrier_guards(facts, found)])):
         raise Refusal(
-            GUARDS_MAY_DIFFER, guard.test, "some callers leave apex's module out: the guard is not the same for all"
+            GUARDS_DIFFER, guard.test, "some callers leave apex's module out: the guard is not the same for all"
         )
     return [
         Condition(outer.test, outer.formula, negated=outer.arm != "body")
@@ -315,7 +315,7 @@ def _agreed_parts(facts: Facts, found: Recognition, setup_guards: dict[Setup, li
         one, two = (conjunction([part.formula for part in parts]) for parts in (first, other))
         if not facts.conditions.equivalent(one, two) or setup.always_off != training[0].always_off:
             raise Refusal(
-                GUARDS_MAY_DIFFER, setup.call, "the conditions of the amp.initialize calls cannot be shown to agree"
+                GUARDS_DIFFER, setup.call, "the conditions of the amp.initialize calls cannot be shown to agree"
             )
     return first
 

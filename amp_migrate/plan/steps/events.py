@@ -29,7 +29,7 @@ from amp_migrate.plan.steps.hidden import refuse_hidden_training
 from amp_migrate.plan.steps.inputs import is_input
 from amp_migrate.plan.steps.own_steps import is_own_step
 from amp_migrate.plan.steps.second_backwards import ScaleFree, reads_directions
-from amp_migrate.rules.steps import CLOSURE, GRADIENTS_IN_USE, NO_PLACE_FOR_UPDATE, STEP_NOT_JOINED, STEP_ON_SCALED
+from amp_migrate.rules.steps import CLOSURE, GRADIENTS_IN_USE, STEP_NOT_JOINED, STEP_ON_SCALED, UPDATE_PLACE
 
 _PARAMETER_METHODS = frozenset("parameters named_parameters".split())
 _GRADIENT_WORDS = frozenset(
@@ -171,7 +171,7 @@ class _Collector:
             if any(other.kind != "display" for other in others):  # nobody steps a dict
                 text = self.facts.text(func.value)
                 raise Refusal(
-                    NO_PLACE_FOR_UPDATE,
+                    UPDATE_PLACE,
                     call,
                     f"{text} may be an optimizer in mixed precision, or something else",
                     case="either",

@@ -22,7 +22,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.elsewhere import shown
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering, Recognition
-from amp_migrate.rules.fp16_utils import UNKNOWN_SCALING_CLASS
+from amp_migrate.rules.fp16_utils import UNKNOWN_WRAPPER
 from amp_migrate.rules.source_forms import FP16_UTILS
 from amp_migrate.sources.fp16_utils.arms import Arms
 from amp_migrate.sources.fp16_utils.half_alone import trains_in_half
@@ -49,7 +49,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         found.sites.clear()
         return found, []
     copies = [
-        Refusal(UNKNOWN_SCALING_CLASS, node, f"{shown(path)} is in no file that is known", (path,))
+        Refusal(UNKNOWN_WRAPPER, node, f"{shown(path)} is in no file that is known", (path,))
         for node, path in _unknown(facts)
     ]
     lowering = Lowering()

@@ -41,7 +41,7 @@ from amp_migrate.facts.conditions import negated, source_key
 from amp_migrate.facts.tree import Block, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Lowering
-from amp_migrate.rules.fp16_utils import MIXED_PRECISION_DIFFERED, SCALE_BY_HAND
+from amp_migrate.rules.fp16_utils import ARMS_DIFFERED, SCALE_BY_HAND
 from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, MARK, form_name
 
 _ITERATORS = frozenset("parameters filter map iter".split())
@@ -98,7 +98,7 @@ class GuardedMasters:
                 text = self.facts.text(node.value)
                 self.lowering.replaced[node.value] = f"list({text})"
                 message = f"in float32 {text} was empty after its first use; it is a list now, as it was in half"
-                yield self.facts.finding(node, MIXED_PRECISION_DIFFERED, message, "list")
+                yield self.facts.finding(node, ARMS_DIFFERED, message, "list")
 
     def _loads(self, node: cst.Assign) -> Iterator[cst.Name]:
         """Where the names are read that an assignment binds."""

@@ -22,7 +22,7 @@ from amp_migrate.rules.fp16_utils import (
     SCALE_BY_HAND,
     SCALE_SETTING,
     STATE_OF_FP16_OPTIMIZER,
-    UNKNOWN_USE_OF_FP16_OPTIMIZER,
+    UNKNOWN_FP16_USE,
     UNWRAPPED_OPTIMIZER,
 )
 from amp_migrate.sources.fp16_utils.names import (
@@ -141,7 +141,7 @@ class Reader:
                 continue
             if not is_one or any(backward.statement.function is not function for backward in backwards):
                 message = f"{self.facts.text(optimizer)} scales no loss, and which one it steps for cannot be told"
-                self.refusals.append(Refusal(UNKNOWN_USE_OF_FP16_OPTIMIZER, optimizer, message))
+                self.refusals.append(Refusal(UNKNOWN_FP16_USE, optimizer, message))
                 continue
             for backward in backwards:
                 if not objects & self._objects_of(backward.optimizers):
@@ -245,16 +245,12 @@ class Reader:
                 self.found.findings.append(self.facts.finding(call, CLIP_NORM_READ, message))
         elif method == "update_master_grads" or method in COPIES:
             if not isinstance(statement.node, cst.Expr):
-                raise Refusal(
-                    UNKNOWN_USE_OF_FP16_OPTIMIZER, call, f"{self.facts.text(call)} is used inside a larger expression"
-                )
+                raise Refusal(UNKNOWN_FP16_USE, call, f"{self.facts.text(call)} is used inside a larger expression")
             self.found.removed.append(statement)
         elif method == "zero_grad" and self._is_wrapped(receiver):
             self._zero_grad(call)
         elif method in _INTERNALS and self._is_wrapped(receiver):
-            raise Refusal(
-                UNKNOWN_USE_OF_FP16_OPTIMIZER, call, f"{self.facts.text(call)} reads the inside of the wrapper"
-            )
+            raise Refusal(UNKNOWN_FP16_USE, call, f"{self.facts.text(call)} reads the inside of the wrapper")
 
     def _given_elsewhere(self, call: cst.Call) -> None:
         """Code of other files that takes of the wrapper what no optimizer has: it belongs to the unit."""
@@ -266,18 +262,13 @@ class Reader:
                 if taken:
                     text = self.facts.text(call.func)
                     raise Refusal(
-                        UNKNOWN_USE_OF_FP16_OPTIMIZER,
-                        call,
-                        f"{text} of another file takes {taken[0]} of the wrapper",
-                        (dotted,),
+                        UNKNOWN_FP16_USE, call, f"{text} of another file takes {taken[0]} of the wrapper", (dotted,)
                     )
 
     def _backward(self, call: cst.Call, statement: Statement) -> None:
         assert isinstance(call.func, cst.Attribute)
         if not isinstance(statement.node, cst.Expr):
-            raise Refusal(
-                UNKNOWN_USE_OF_FP16_OPTIMIZER, call, f"{self.facts.text(call)} is used inside a larger expression"
-            )
+            raise Refusal(UNKNOWN_FP16_USE, call, f"{self.facts.text(call)} is used inside a larger expression")
         arguments = []
         for index, arg in enumerate(call.args[1:], start=1):
             name = arg.keyword.value if arg.keyword is not None else ("", "update_master_grads", "retain_graph")[index]
@@ -310,9 +301,7 @@ class Reader:
         elif name == "overflow" and not isinstance(self.facts.tree.parents.get(node), cst.AssignTarget):
             self.found.skip_reads.append(SkipRead(node, statement, node.value))
         elif name in _INTERNALS:
-            raise Refusal(
-                UNKNOWN_USE_OF_FP16_OPTIMIZER, node, f"{self.facts.text(node)} reads the inside of the wrapper"
-            )
+            raise Refusal(UNKNOWN_FP16_USE, node, f"{self.facts.text(node)} reads the inside of the wrapper")
 
     def _initial_scale(self, node: cst.Attribute, statement: Statement) -> None:
         """A scale that is set before the training is the initial one."""

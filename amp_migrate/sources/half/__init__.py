@@ -17,7 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
 from amp_migrate.native.lower import is_mark, is_of_lowering
 from amp_migrate.plan.model import Recognition
-from amp_migrate.rules.half import DEPENDS_ON_HALF, UNKNOWN_HALF_TRAINING, UNKNOWN_USER_OF_HALF
+from amp_migrate.rules.half import DEPENDS_ON_HALF, UNKNOWN_HALF_USER, UNKNOWN_TRAINER
 from amp_migrate.rules.plain import TEST
 from amp_migrate.rules.source_forms import HALF
 from amp_migrate.sources.fp16_utils.prefixes import prefixed_states
@@ -47,9 +47,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     if lowered:
         found.sites += [statement.node for statement in lowered]
         if not marks:
-            return found, [
-                Refusal(UNKNOWN_HALF_TRAINING, lowered[0].node, "the model is cast in code that goes as a whole")
-            ]
+            return found, [Refusal(UNKNOWN_TRAINER, lowered[0].node, "the model is cast in code that goes as a whole")]
         lowering = equal_arms(facts)
         if not lowering.is_empty:
             found.lowering = lowering
@@ -75,7 +73,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, [unread[1]]
     if casts.float_steps.pairs and not optimizers:
         call = next(casts.float_steps.calls())
-        return found, [Refusal(UNKNOWN_USER_OF_HALF, call, f"what steps after {facts.text(call)} was not found")]
+        return found, [Refusal(UNKNOWN_HALF_USER, call, f"what steps after {facts.text(call)} was not found")]
     casts.lower()
     found.lowering = casts.lowering
     found.sites += casts.sites

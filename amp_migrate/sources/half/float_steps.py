@@ -23,7 +23,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name, targets, wa
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.plan.scaler.enabling import enclosing_guards
-from amp_migrate.rules.half import UNKNOWN_HALF_TRAINING, WEIGHTS_CAST_OTHERWISE
+from amp_migrate.rules.half import UNKNOWN_TRAINER, WEIGHTS_CAST_OTHERWISE
 from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.modules import Modules
 
@@ -247,9 +247,7 @@ class FloatSteps:
         text = f"{self.facts.text(model)}.float()"
         if len(makers) != 1 or len(makers[0].path()) > 1 or makers[0].order > step.order:
             raise Refusal(
-                UNKNOWN_HALF_TRAINING,
-                step.node,
-                f"no place for {text} is found: where the model comes from is not seen",
+                UNKNOWN_TRAINER, step.node, f"no place for {text} is found: where the model comes from is not seen"
             )
         if (makers[0], text) not in lowering.added:
             lowering.added.append((makers[0], text))

@@ -21,7 +21,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Lowering
-from amp_migrate.rules.half import SCALED_LOSS_READ, UNKNOWN_HALF_TRAINING
+from amp_migrate.rules.half import SCALED_LOSS_READ, UNKNOWN_TRAINER
 
 _DIVIDES = frozenset("div_ mul_ div mul true_divide_".split())
 
@@ -53,7 +53,7 @@ class Scaling:
         for key, node in self.divisors.items():
             if key not in found:
                 message = f"gradients are divided by {self.facts.text(node)}, and no loss is multiplied by it"
-                raise Refusal(UNKNOWN_HALF_TRAINING, node, message, case="scale")
+                raise Refusal(UNKNOWN_TRAINER, node, message, case="scale")
         self._check_other_reads(found)
 
     # -- gradients --------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class Scaling:
                 return loss, scale
         if any(looks_like_scale(side) for side in (node.left, node.right)):
             message = f"{self.facts.text(node)} scales the loss, and no gradient is divided by the scale"
-            raise Refusal(UNKNOWN_HALF_TRAINING, node, message, case="scale")
+            raise Refusal(UNKNOWN_TRAINER, node, message, case="scale")
         return None
 
     def _stores(self, name: cst.Name, function: Function) -> Iterator[tuple[Statement, cst.BaseExpression]]:
@@ -148,7 +148,7 @@ class Scaling:
             parent = self.facts.tree.parents.get(load)
             if not (isinstance(parent, cst.Attribute) and parent.attr.value == "backward"):
                 raise Refusal(
-                    UNKNOWN_HALF_TRAINING,
+                    UNKNOWN_TRAINER,
                     load,
                     f"{loss.value} is a scaled loss, and read for more than its backward",
                     case="scale",
@@ -206,7 +206,7 @@ class Scaling:
                     continue
                 how = "is moved by hand here" if _is_moved(part, statement) else "is used for something else"
                 raise Refusal(
-                    UNKNOWN_HALF_TRAINING, part, f"{self.facts.text(part)} scales the loss, and {how}", case="scale"
+                    UNKNOWN_TRAINER, part, f"{self.facts.text(part)} scales the loss, and {how}", case="scale"
                 )
 
     def _is_stored(self, part: cst.CSTNode) -> bool:

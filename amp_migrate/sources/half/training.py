@@ -16,8 +16,8 @@ from amp_migrate.findings import Refusal
 from amp_migrate.native.lower import SCALE_NOW, STEPPED, scale_at, scale_settings
 from amp_migrate.plan.model import Backward, Condition, LossScale, Recognition, ScaleAccess, Setup, SkipRead
 from amp_migrate.plan.scaler.enabling import enclosing_guards
-from amp_migrate.rules.half import RAISED_EPS, UNKNOWN_HALF_TRAINING, UNKNOWN_USER_OF_HALF
-from amp_migrate.rules.scaler import GUARDS_MAY_DIFFER, TWO_LOSS_SCALES
+from amp_migrate.rules.half import RAISED_EPS, UNKNOWN_HALF_USER, UNKNOWN_TRAINER
+from amp_migrate.rules.scaler import GUARDS_DIFFER, TWO_LOSS_SCALES
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
 from amp_migrate.sources.states import add_states
 
@@ -39,10 +39,10 @@ class Training:
         if not self.optimizers:
             if any(scale_settings(one) for one in self.scales):
                 raise Refusal(
-                    UNKNOWN_USER_OF_HALF, self.marks[0].node, "who steps on the gradients of this class was not found"
+                    UNKNOWN_HALF_USER, self.marks[0].node, "who steps on the gradients of this class was not found"
                 )
             raise Refusal(
-                UNKNOWN_HALF_TRAINING,
+                UNKNOWN_TRAINER,
                 self.marks[0].node,
                 "no optimizer was found that is made from parameters of the half model",
             )
@@ -58,7 +58,7 @@ class Training:
         self.found.backwards += self._backwards()
         if not self.found.backwards:
             raise Refusal(
-                UNKNOWN_HALF_TRAINING, self.optimizers[0][1], "no backward was found for what this optimizer steps on"
+                UNKNOWN_TRAINER, self.optimizers[0][1], "no backward was found for what this optimizer steps on"
             )
         self._check_backwards()
         self._values()
@@ -73,9 +73,7 @@ class Training:
             given = backward.arguments[0] if backward.arguments else None
             if given is not None and given.keyword is None and "loss" in self.facts.text(given).lower():
                 text = self.facts.text(backward.call)
-                raise Refusal(
-                    UNKNOWN_HALF_TRAINING, backward.call, f"{text} is the backward of something that is no loss"
-                )
+                raise Refusal(UNKNOWN_TRAINER, backward.call, f"{text} is the backward of something that is no loss")
 
     def _conditions(self) -> list[Condition]:
         """What the casts stand under, all of them the same (rule G3). Raises Refusal."""
@@ -85,7 +83,7 @@ class Training:
         formulas = [conjunction([guard.formula for guard in guards]) for guards in each]
         for mark, formula in zip(self.marks[1:], formulas[1:], strict=True):
             if not self.facts.conditions.equivalent(formulas[0], formula):
-                raise Refusal(GUARDS_MAY_DIFFER, mark.node, "the models are cast to half under conditions that differ")
+                raise Refusal(GUARDS_DIFFER, mark.node, "the models are cast to half under conditions that differ")
         return [Condition(guard.test, guard.formula, negated=guard.arm != "body") for guard in each[0]]
 
     def _loss_scale(self, conditions: list[Condition]) -> LossScale:
@@ -141,16 +139,14 @@ class Training:
                 if not self.facts.conditions.implies(world, guard.formula):
                     if guard.arm != "body":
                         raise Refusal(
-                            UNKNOWN_HALF_TRAINING,
+                            UNKNOWN_TRAINER,
                             guard.test,
                             "the loss is scaled where this test does not hold",
                             case="scale",
                         )
                     tests.append(guard.test)
         if len({source_key(test) for test in tests}) > 1:
-            raise Refusal(
-                UNKNOWN_HALF_TRAINING, tests[0], "the losses are scaled under different conditions", case="scale"
-            )
+            raise Refusal(UNKNOWN_TRAINER, tests[0], "the losses are scaled under different conditions", case="scale")
         return tests[0] if tests else None
 
     def _is_in_every_arm(self) -> bool:

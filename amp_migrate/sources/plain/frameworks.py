@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
-from amp_migrate.rules.fp16_utils import UNKNOWN_SCALING_CLASS
+from amp_migrate.rules.fp16_utils import UNKNOWN_WRAPPER
 from amp_migrate.rules.plain import FRAMEWORK
 from amp_migrate.sources.own_loops import ACCELERATE, FASTAI, IGNITE, LIGHTNING, OPENMMLAB, TRANSFORMERS, run_by
 from amp_migrate.sources.plain.losses import Loss
@@ -55,7 +55,7 @@ def owned_by_framework(facts: Facts, optimizers: Optimizers, losses: list[Loss])
             text = facts.text(loss.call)
             if "optim" in receiver:
                 message = f"{text} may scale the loss, and its class was not found"
-                return Refusal(UNKNOWN_SCALING_CLASS, loss.call, message, case="wrapper")
+                return Refusal(UNKNOWN_WRAPPER, loss.call, message, case="wrapper")
             message = f"{text} is a backward of an object that may run the training"
             return Refusal(FRAMEWORK, loss.call, message, case="unknown")
     return None

@@ -19,11 +19,11 @@ from amp_migrate.plan.hooks import hooks_given, is_blind, products_of
 from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.own_steps import is_own_step
 from amp_migrate.rules.plain import (
-    CODE_FOR_OLD_TORCH,
     FLOAT64,
     GRADIENTS_WATCHED,
     LOSS_EVALUATED_AGAIN,
     NO_STEP,
+    OLD_CODE,
     SECOND_ORDER,
     SEVERAL_PROCESSES,
     TEST,
@@ -33,7 +33,7 @@ from amp_migrate.rules.plain import (
     VERSION_BESIDE,
 )
 from amp_migrate.rules.safety import GRADIENT_PENALTY
-from amp_migrate.rules.steps import NO_PLACE_FOR_UPDATE
+from amp_migrate.rules.steps import UPDATE_PLACE
 from amp_migrate.sources.plain.frameworks import owned_by_framework
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
@@ -105,15 +105,15 @@ class _Finder:
         for statement in self.facts.tree.all_statements():
             gone = _gone_module(statement)
             if gone is not None:
-                return Refusal(CODE_FOR_OLD_TORCH, statement.node, f"{gone} is not there since torch 1.0")
+                return Refusal(OLD_CODE, statement.node, f"{gone} is not there since torch 1.0")
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Name) and part.value in _PYTHON_2 and not self.facts.tree.is_label(part):
                     is_known = self.facts.names.variable_at(part) is not None or self.facts.names.star_imports
                     if not is_known and not self._is_for_both_pythons(part, statement):
-                        return Refusal(CODE_FOR_OLD_TORCH, part, f"{part.value} is Python 2")
+                        return Refusal(OLD_CODE, part, f"{part.value} is Python 2")
                 if self._is_element_of(part, scalars) and statement.function in self._computing:
                     message = f"{self.facts.text(part)} raises IndexError for a loss since torch 0.5"
-                    return Refusal(CODE_FOR_OLD_TORCH, part, message)
+                    return Refusal(OLD_CODE, part, message)
         return None
 
     def _is_element_of(self, part: cst.CSTNode, scalars: set[str]) -> bool:
@@ -192,7 +192,7 @@ class _Finder:
             other = self.optimizers.not_for_a_scaler(call.func.value) if isinstance(call.func, cst.Attribute) else None
             if other is not None:
                 text = f"{self._text(call.func)} steps an optimizer, or a {other.name}, which has no param_groups"
-                return Refusal(NO_PLACE_FOR_UPDATE, call, text, case="either")
+                return Refusal(UPDATE_PLACE, call, text, case="either")
         return None
 
     def only_gradients(self) -> Refusal | None:
