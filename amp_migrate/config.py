@@ -23,6 +23,7 @@ from typing import Any, get_args
 from amp_migrate.models import RESULTS
 from amp_migrate.options import Api, Dtype
 from amp_migrate.patterns import Patterns
+from amp_migrate.rules.source_forms import PLAIN
 from amp_migrate.selection import wrong_with
 
 _NAME = "pyproject.toml"
@@ -103,7 +104,7 @@ class _Reader:
 
     def codes_by_pattern(self, key: str, value: Any) -> tuple[tuple[Patterns, tuple[str, ...]], ...]:
         if not isinstance(value, dict):
-            raise self._error(key, 'is written {"legacy/*" = ["AMP050"]}')
+            raise self._error(key, f'is written {{"legacy/*" = ["{PLAIN}"]}}')
         return tuple((self._patterns((pattern,)), self.codes(key, codes)) for pattern, codes in value.items())
 
     def patterns(self, key: str, value: Any) -> Patterns:

@@ -40,8 +40,12 @@ from amp_migrate.reading import Input, Unreadable, read_unit, too_deep
 from amp_migrate.result import Result, Status
 from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
+from amp_migrate.rules.apex import UNKNOWN_AMP_USE
+from amp_migrate.rules.source_forms import MODERNISE, NATIVE, PLAIN, TITLES
+from amp_migrate.rules.steps import NO_GRADIENTS
+from amp_migrate.rules.units import INTERNAL_ERROR
 from amp_migrate.seen import Seen, seen_in
-from amp_migrate.selection import MODERNISE, NATIVE, PLAIN, TITLES, Selection
+from amp_migrate.selection import Selection
 from amp_migrate.sources.forms import recognise
 
 _MODULES_OF_MANY_UNITS = 24  # units share helpers, but memory may not grow with their number
@@ -116,7 +120,9 @@ def modernise_and_check(
     after = without_unused(edited(before, modern.edits), before, ())
     new = new_violations(after, before)
     if new:
-        return dataclasses.replace(untouched, status="error", findings=(Finding(file.path, 1, "AMP999", new[0]),))
+        return dataclasses.replace(
+            untouched, status="error", findings=(Finding(file.path, 1, INTERNAL_ERROR.code, new[0]),)
+        )
     output = module_text(after.modules[0]).bytes
     return Result(file.path, file.source, output, "migrated", findings, len(modern.sites), form=MODERNISE)
 
@@ -195,11 +201,11 @@ class _Migration:
                     self.facts = self.written
                     what = TITLES[source.form]
                     message = f"no training that uses {what} was found in these files"
-                    raise Refusal("AMP902", source.sites[0], message, case="no training")
+                    raise Refusal(UNKNOWN_AMP_USE, source.sites[0], message, case="no training")
             plans = make_plans(self.facts, found, self.options)
             return self._written(found, plans)
         except Refusal as refusal:
-            finding = self.facts.finding(refusal.node, refusal.code, refusal.message, refusal.case)
+            finding = self.facts.finding(refusal.node, refusal.rule, refusal.message, refusal.case)
             return Outcome(self._refused(finding), refusal)
 
     def _lowered(self, lowering: Lowering) -> Recognition:
@@ -214,7 +220,7 @@ class _Migration:
         """What the front ends find now; it is kept for who goes on by hand."""
         found, refusals = recognise(self.facts)
         self.seen += seen_in(self.facts, found)
-        self.also += [self.facts.finding(one.node, one.code, one.message) for one in refusals[1:]]
+        self.also += [self.facts.finding(one.node, one.rule, one.message) for one in refusals[1:]]
         return found, refusals
 
     def _parsed_again(self, edits: Edits) -> Facts:
@@ -284,7 +290,7 @@ class _Migration:
         self.facts = self.written
         one, other = TITLES[left.form], TITLES[self.form]
         message = f"{text} is of {one}, which this script can choose in place of {other}"
-        raise Refusal("AMP902", site, message, case="two forms")
+        raise Refusal(UNKNOWN_AMP_USE, site, message, case="two forms")
 
     def _refuse_second_step(self, violation: Violation, plans: list[TrainingPlan]) -> None:
         """The source steps twice on the same gradients, as apex allowed: no bug of ours. Raises Refusal."""
@@ -293,7 +299,7 @@ class _Migration:
         steps = [step.call for plan in plans for step in plan.steps.steps]
         own = [call for call in steps if self.facts.tree.function_of(call).name == violation.function]
         if len(own) > 1:
-            raise Refusal("AMP921", own[-1], "no backward is between this step and the one before it")
+            raise Refusal(NO_GRADIENTS, own[-1], "no backward is between this step and the one before it")
 
     def _given(self, plans: list[TrainingPlan]) -> tuple[tuple[str, str], ...]:
         functions = [
@@ -334,7 +340,7 @@ class _Migration:
 
     def _broken(self, message: str) -> Outcome:
         first = next(file for file in self.files if self.sites[file.path])
-        finding = Finding(first.path, 1, "AMP999", message)
+        finding = Finding(first.path, 1, INTERNAL_ERROR.code, message)
         return Outcome([self._stays(file, "error", finding) for file in self.files])
 
     def _stays(self, file: Input, status: Status, finding: Finding) -> Result:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from amp_migrate.rules import RULES
-
-if TYPE_CHECKING:  # files with nothing to do never wait for LibCST
+if TYPE_CHECKING:  # files with nothing to do never wait for LibCST, nor for the rules
     import libcst as cst
+
+    from amp_migrate.rules.rule import Rule
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -23,7 +23,7 @@ class Span:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Finding:
-    """One thing to know about one line (from 1) of a file; `amp_migrate.rules` says why and what to do.
+    """One thing to know about one line (from 1) of a file; its rule says why and what to do.
 
     `path` is that of the file as it was given, empty where there is none. In a notebook, `cell` is the number of the
     cell and the line in it, both from 1, and `line` that of the file. `case` is one of its rule, where its cause asks
@@ -42,14 +42,21 @@ class Finding:
     span: Span | None = dataclasses.field(default=None, compare=False)
 
     @property
+    def rule(self) -> Rule:
+        """What kind of finding this is."""
+        from amp_migrate.rules.catalogue import RULES
+
+        return RULES[self.code]
+
+    @property
     def why(self) -> str:
         """Why it matters."""
-        return RULES[self.code].of(self.case).why
+        return self.rule.of(self.case).why
 
     @property
     def what_to_do(self) -> str:
         """What to do by hand."""
-        return RULES[self.code].of(self.case).what_to_do
+        return self.rule.of(self.case).what_to_do
 
 
 class Refusal(Exception):
@@ -60,10 +67,10 @@ class Refusal(Exception):
     """
 
     def __init__(
-        self, code: str, node: cst.CSTNode, message: str, unread: tuple[str, ...] = (), case: str = ""
+        self, rule: Rule, node: cst.CSTNode, message: str, unread: tuple[str, ...] = (), case: str = ""
     ) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
+        super().__init__(f"{rule.code}: {message}")
+        self.rule = rule
         self.node = node
         self.message = message
         self.unread = unread
@@ -79,6 +86,8 @@ class Inseparable(Refusal):
     def __init__(
         self, node: cst.CSTNode, message: str, apart: cst.BaseExpression | None, names: tuple[str, ...]
     ) -> None:
-        super().__init__("AMP922", node, message)
+        from amp_migrate.rules.regions import INSEPARABLE
+
+        super().__init__(INSEPARABLE, node, message)
         self.apart = apart
         self.names = names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from amp_migrate.selection import APEX_AMP, COMPANIONS, FP16_UTILS, HALF, MODERNISE, NATIVE, PLAIN
+from amp_migrate.rules.source_forms import APEX_AMP, COMPANIONS, FP16_UTILS, HALF, MODERNISE, NATIVE, PLAIN
 
 _AMP = "https://docs.pytorch.org/docs/stable/amp.html"
 _EXAMPLES = "https://docs.pytorch.org/docs/stable/notes/amp_examples.html"

@@ -1,6 +1,7 @@
 """Where the project lives: its repository, and the pages of its codes."""
 
 REPOSITORY = "https://github.com/amp-migrate/amp-migrate"
+ISSUES = f"{REPOSITORY}/issues"
 DOCS = "https://amp-migrate.github.io/amp-migrate"
 
 

@@ -14,12 +14,11 @@ import io
 import tokenize
 
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
 
 
 def marked(result: Result) -> Result:
     """A file that is left alone, with its reasons as comments; the others as they are. A second time adds nothing."""
-    reasons = [one for one in result.findings if RULES[one.code].kind == "refusal"]
+    reasons = [one for one in result.findings if one.rule.kind == "refusal"]
     if result.status != "left" or not reasons:
         return result
     lines = result.source.splitlines(keepends=True)

@@ -49,7 +49,9 @@ class Notebooks:
         raw = self._raw[file]
         whole = dataclasses.replace(result, source=raw, output=raw)
         if file in self._broken:
-            finding = Finding(result.path, 1, "AMP994", self._broken[file])
+            from amp_migrate.rules.files import UNREADABLE_NOTEBOOK
+
+            finding = Finding(result.path, 1, UNREADABLE_NOTEBOOK.code, self._broken[file])
             return dataclasses.replace(whole, status="error", findings=(finding,))
         if file not in self._read:
             return whole
@@ -59,7 +61,9 @@ class Notebooks:
         try:
             output = notebook.with_script(result.output) if result.changed else raw
         except NotebookError as error:
-            finding = Finding(result.path, 1, "AMP986", str(error))
+            from amp_migrate.rules.files import STEP_OVER_CELLS
+
+            finding = Finding(result.path, 1, STEP_OVER_CELLS.code, str(error))
             return dataclasses.replace(whole, status="left", findings=(finding,), plan="")
         return dataclasses.replace(
             whole,

@@ -19,8 +19,7 @@ from amp_migrate.options import Options
 from amp_migrate.processes import Workers
 from amp_migrate.proving import proven
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
-from amp_migrate.selection import COMPANIONS, FP16_UTILS, HALF, PLAIN
+from amp_migrate.rules.source_forms import COMPANIONS, FP16_UTILS, HALF, PLAIN
 from amp_migrate.sources.gate import holds_apex_amp, holds_native_amp, imports_apex, trains
 from amp_migrate.sources.own_loops import own_loop_in_float32
 from amp_migrate.sources.screen import (
@@ -57,7 +56,9 @@ def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | No
             unreadable[file] = _failed(file, error)
             continue
         if _trains_in_utf16(content):
-            finding = Finding(str(file), 1, "AMP990", "the file is in UTF-16, which Python does not read")
+            from amp_migrate.rules.files import UNDECODABLE
+
+            finding = Finding(str(file), 1, UNDECODABLE.code, "the file is in UTF-16, which Python does not read")
             unreadable[file] = Result(str(file), content, content, "error", (finding,))
         else:
             contents[file] = content
@@ -118,10 +119,11 @@ def findings_beside(folders: Iterable[Path], results: Iterable[Result]) -> list[
 def _without_native_amp(results: Iterable[Result]) -> set[Finding]:
     """Where the projects of the migrated files admit a torch that cannot import what is written there now."""
     from amp_migrate.files.torch_version import declaration  # it asks for installed packages, which takes a while
+    from amp_migrate.rules.beside import OLD_TORCH_ALLOWED
 
     needing = [Path(result.path) for result in results if result.changed and result.form != COMPANIONS]
     asked = {found for file in needing if (found := declaration(file)) is not None and found.is_before_native_amp}
-    return {Finding(in_words(one.file), one.line, "AMP133", f"asks for `{one.text}`") for one in asked}
+    return {Finding(in_words(one.file), one.line, OLD_TORCH_ALLOWED.code, f"asks for `{one.text}`") for one in asked}
 
 
 def _still_imports_apex(folder: Path, outputs: dict[str, Result]) -> str | None:
@@ -185,7 +187,7 @@ def migrate_source(source: bytes, options: Options) -> Result:
         from amp_migrate.reading import Input
 
         outcome = migrate([Input("-", "-", source)], options, Nowhere())
-        if outcome.refusal is None or RULES[outcome.refusal.code].kind != "silence":
+        if outcome.refusal is None or outcome.refusal.rule.kind != "silence":
             result = outcome.results[0]
     if imports_apex(source) and options.selection.has(COMPANIONS):
         from amp_migrate.companions.decisions import Surroundings
@@ -347,8 +349,10 @@ def _of_own_loop(path: str, source: bytes, options: Options) -> Result | None:
     told = own_loop_in_float32(source) if options.selection.has(PLAIN) else None
     if told is None:
         return None
+    from amp_migrate.rules.plain import FRAMEWORK
+
     line, message = told
-    finding = Finding(path, line, "AMP960", message)
+    finding = Finding(path, line, FRAMEWORK.code, message)
     return Result(path, source, source, "left", (finding,), sites=1, form=PLAIN)
 
 
@@ -357,7 +361,9 @@ def _untouched(path: str, source: bytes) -> Result:
 
 
 def _failed(file: Path, error: OSError) -> Result:
-    finding = Finding(str(file), 1, "AMP993", error.strerror or str(error))
+    from amp_migrate.rules.files import NO_ACCESS
+
+    finding = Finding(str(file), 1, NO_ACCESS.code, error.strerror or str(error))
     return Result(str(file), b"", b"", "error", (finding,))
 
 

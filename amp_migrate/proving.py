@@ -93,12 +93,14 @@ def _of_unit(unit: _Files, prover: Prover) -> dict[Path, Result]:
 
 def _told(findings: list[Finding], paths: list[str]) -> dict[str, tuple[Finding, ...]]:
     """What is said of each file of a unit that stays: what is wrong there, else where it is, each thing once."""
+    from amp_migrate.rules.units import BELONGS_TOGETHER
+
     told = {path: tuple(one for one in findings if one.path == path) for path in paths}
     first = findings[0]
     if not any(told.values()):  # it is in a file that would not change
         told[paths[0]] = (first,)
     message = f"belongs together with {first.path}, which cannot be migrated (line {first.line}, {first.code})"
-    return {path: own or (Finding(path, 1, "AMP901", message),) for path, own in told.items()}
+    return {path: own or (Finding(path, 1, BELONGS_TOGETHER.code, message),) for path, own in told.items()}
 
 
 def _as_named(unit: _Files, assumption: Assumption) -> Assumption:
@@ -109,9 +111,11 @@ def _as_named(unit: _Files, assumption: Assumption) -> Assumption:
 
 def _finding(unit: _Files, breach: Breach) -> Finding:
     """What differs, with the lines of both programs, at its place in the file as it stands."""
+    from amp_migrate.rules.units import NOT_THE_SAME
+
     path = unit[breach.path][1].path if breach.path in unit else breach.path
     line = breach.before[0] if breach.before is not None else 1
-    return Finding(path, line, "AMP998", f"{breach.kind}: {breach.message}: {_sides(breach)}")
+    return Finding(path, line, NOT_THE_SAME.code, f"{breach.kind}: {breach.message}: {_sides(breach)}")
 
 
 def _sides(breach: Breach) -> str:

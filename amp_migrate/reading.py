@@ -10,6 +10,7 @@ from amp_migrate.files.nesting import deepest
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding
 from amp_migrate.result import Result
+from amp_migrate.rules.files import UNPARSABLE
 from amp_migrate.sources.screen import may_hold_apex_amp, may_train, may_train_for_another
 
 _DEEP = 100  # levels of syntax: whatever ends with less of them does so for another reason
@@ -83,7 +84,7 @@ def too_deep(files: Sequence[Input]) -> list[Result]:
     depth, line = depths[file]
     nested = f"the code is nested too deeply to be analysed: {depth} levels"
     message = nested if depth > _DEEP else "its calls go too deep to be analysed"
-    finding = Finding(file.path, line, "AMP991", message, case="depth")
+    finding = Finding(file.path, line, UNPARSABLE.code, message, case="depth")
     return _left_for(files, file, finding)
 
 

@@ -50,11 +50,15 @@ class Result:
     @classmethod
     def broken(cls, path: str, source: bytes, message: str) -> Result:
         """The outcome for a file that a bug of ours, or of what it runs on, has stopped."""
-        return cls(path, source, source, "error", (Finding(path, 1, "AMP999", message),))
+        from amp_migrate.rules.units import INTERNAL_ERROR
+
+        return cls(path, source, source, "error", (Finding(path, 1, INTERNAL_ERROR.code, message),))
 
     def left_with(self, other: str) -> Result:
         """The outcome where a file that this one needs stays as it is."""
-        finding = Finding(self.path, 1, "AMP901", f"belongs together with {other}, which stays as it is")
+        from amp_migrate.rules.units import BELONGS_TOGETHER
+
+        finding = Finding(self.path, 1, BELONGS_TOGETHER.code, f"belongs together with {other}, which stays as it is")
         return dataclasses.replace(self, output=self.source, status="left", findings=(finding,), plan="")
 
     @property

@@ -5,30 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from amp_migrate.rules import RULES
-
-APEX_AMP = "AMP010"
-FP16_UTILS = "AMP030"
-HALF = "AMP040"
-PLAIN = "AMP050"
-COMPANIONS = "AMP060"
-MODERNISE = "AMP300"
-NATIVE = "AMP400"
-
-# In the order in which the summary counts them.
-TITLES = {
-    APEX_AMP: "apex.amp",
-    FP16_UTILS: "apex.fp16_utils",
-    HALF: ".half() training",
-    PLAIN: "plain float32 loops",
-    COMPANIONS: "other parts of apex",
-    MODERNISE: "torch.cuda.amp",
-    NATIVE: "native AMP",
-}
+from amp_migrate.rules.source_forms import TITLES
 
 
 def known_codes() -> tuple[str, ...]:
     """The codes of all source forms and findings."""
+    from amp_migrate.rules.catalogue import RULES  # for who gives codes
+
     return (*TITLES, *RULES)
 
 

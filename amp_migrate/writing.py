@@ -10,6 +10,7 @@ from amp_migrate.files.write import Change, Unwritable, write_all
 from amp_migrate.findings import Finding
 from amp_migrate.report.model import Report
 from amp_migrate.result import Result
+from amp_migrate.rules.files import CHANGED_MEANWHILE, NO_ACCESS
 from amp_migrate.wishes import with_what_they_need
 
 
@@ -43,5 +44,5 @@ def _not_written(result: Result, failure: Unwritable) -> Result:
         return result
     if Path(result.path) != failure.path:
         return dataclasses.replace(result, status="left", findings=(), output=result.source)
-    finding = Finding(result.path, 1, "AMP995" if failure.changed else "AMP993", failure.message)
+    finding = Finding(result.path, 1, CHANGED_MEANWHILE.code if failure.changed else NO_ACCESS.code, failure.message)
     return dataclasses.replace(result, status="error", findings=(finding,), output=result.source)

@@ -14,8 +14,8 @@ from amp_migrate.explain.page import EXAMPLES, explained, page
 from amp_migrate.explain.terminal import rendered
 from amp_migrate.forms import FORMS
 from amp_migrate.report.terminal import Look
-from amp_migrate.rules import RULES
-from amp_migrate.selection import NATIVE, TITLES
+from amp_migrate.rules.catalogue import RULES
+from amp_migrate.rules.source_forms import NATIVE, TITLES
 from tests.rule_pages import FOLDER, pages
 
 examples = pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.txt")), ids=lambda file: file.stem)

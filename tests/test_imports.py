@@ -23,6 +23,8 @@ def test_nothing_to_do_costs_no_libcst(source):
     )
     assert "amp_migrate.cli" in modules
     assert not modules & {"libcst", "torch"}
+    rules = {name for name in modules if name.startswith("amp_migrate.rules.")}
+    assert rules <= {"amp_migrate.rules.rule", "amp_migrate.rules.source_forms"}
 
 
 def test_migrating_never_imports_torch_or_slow_parts_of_libcst():

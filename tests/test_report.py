@@ -24,8 +24,8 @@ from amp_migrate.report.hunks import Hunk, hunks
 from amp_migrate.report.model import Report
 from amp_migrate.report.origin import Origin
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
-from amp_migrate.selection import TITLES
+from amp_migrate.rules.catalogue import RULES
+from amp_migrate.rules.source_forms import TITLES
 from tests.fixture import ROOT
 
 SCHEMA = json.loads((ROOT.parent / "docs" / "report.schema.json").read_text())

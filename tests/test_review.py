@@ -9,7 +9,7 @@ import pytest
 from amp_migrate.facts import Facts
 from amp_migrate.files.parse import parse
 from amp_migrate.review import review
-from amp_migrate.rules import RULES
+from amp_migrate.rules.catalogue import RULES
 
 
 def found(source: str) -> list[tuple[int, str]]:

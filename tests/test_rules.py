@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -18,8 +20,9 @@ from amp_migrate.proving import _finding, _told
 from amp_migrate.report.findings import finding_lines
 from amp_migrate.report.formats import FORMATS
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES, Case, Rule
-from amp_migrate.selection import TITLES
+from amp_migrate.rules.catalogue import RULES
+from amp_migrate.rules.rule import Case, Rule
+from amp_migrate.rules.source_forms import TITLES
 from amp_migrate.units.attempt import attempt_of
 from tests.fixture import ROOT
 
@@ -31,20 +34,55 @@ WORDS = [
 ]
 
 
-def strings() -> dict[str, set[str]]:
-    """Every string of the package but those of rules.py, by the file that it is in."""
-    return {
-        str(file): {
-            node.value
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        }
-        for file in PACKAGE.rglob("*.py")
-        if file.name != "rules.py" and file.parent.name != "explain"
-    }
+THEMES = [file for file in (PACKAGE / "rules").glob("*.py") if file.stem not in ("__init__", "rule", "catalogue")]
+OTHERS = [file for file in PACKAGE.rglob("*.py") if file.parent != PACKAGE / "rules"]
 
 
-USED = strings()
+def nodes(files: Iterable[Path]) -> list[ast.AST]:
+    return [node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file)))]
+
+
+def strings(files: Iterable[Path]) -> list[str]:
+    """Every string of some files that is no docstring, the parts of an f-string each for itself."""
+    known = nodes(files)
+    docs = {id(node.value) for node in known if isinstance(node, ast.Expr)}
+    texts = [node for node in known if isinstance(node, ast.Constant) and id(node) not in docs]
+    return [node.value for node in texts if isinstance(node.value, str)]
+
+
+def codes(texts: Iterable[str]) -> list[str]:
+    return [code for text in texts for code in re.findall(r"\bAMP\d{3}\b", text)]
+
+
+def test_nothing_but_the_rules_knows_a_code():
+    """What is a rule's own is said by its object: what else it means, and what could help."""
+    assert {str(file): found for file in OTHERS if (found := codes(strings([file])))} == {}
+
+
+def test_each_code_is_written_once():
+    assert sorted(codes(strings(THEMES))) == sorted({*RULES, *TITLES})
+
+
+def test_nothing_is_decided_by_the_code_of_a_rule():
+    """A code is for who reads it: `GRADIENTS_IN_USE.code` goes into a finding or into a text, and nowhere else."""
+    known = nodes(OTHERS)
+    parents = {id(child): node for node in known for child in ast.iter_child_nodes(node)}
+    taken = [
+        parents[id(node)]
+        for node in known
+        if isinstance(node, ast.Attribute) and node.attr == "code"
+        if isinstance(node.value, ast.Name) and node.value.id.isupper()
+    ]
+    assert taken
+    assert [ast.unparse(one) for one in taken if not isinstance(one, ast.Call | ast.IfExp | ast.FormattedValue)] == []
+
+
+def test_a_file_that_could_not_be_processed_is_named_and_none_of_its_lines():
+    assert {rule.about for rule in RULES.values() if rule.kind == "error"} == {"file"}
+
+
+def test_only_what_keeps_a_unit_from_being_migrated_can_be_helped():
+    assert {rule.kind for rule in RULES.values() if rule.helped_by} == {"refusal", "silence"}
 
 
 @pytest.mark.parametrize("words", WORDS)
@@ -67,18 +105,16 @@ def test_no_text_says_less_than_it_seems_to(words: Rule | Case):
     assert not re.search(r"\b(at hand|out of sight|this form|documented forms|comes with a later version)\b", text)
 
 
-def test_every_code_is_raised_somewhere():
-    said = set().union(*USED.values())
-    assert [code for code in RULES if code not in said] == []
-
-
-def test_every_code_that_is_raised_has_a_rule():
-    said = {one for texts in USED.values() for text in texts for one in re.findall(r"^AMP\d{3}$", text)}
-    assert said - set(RULES) - set(TITLES) == set()
+def test_every_rule_is_raised_somewhere():
+    used = {node.id for node in nodes(OTHERS) if isinstance(node, ast.Name)}
+    made = [node for node in nodes(THEMES) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
+    names = {target.id for node in made for target in node.targets if isinstance(target, ast.Name)}
+    assert len(names) == len(RULES)
+    assert names - used == {"PLAIN_LOOP"}  # a source form, which is reported by the code of that
 
 
 def test_every_case_is_raised_somewhere():
-    said = set().union(*USED.values())
+    said = set(strings(OTHERS))
     assert [(rule.code, case) for rule in RULES.values() for case in rule.cases if case not in said] == []
 
 

@@ -235,7 +235,7 @@ def test_what_survives_half_stays(line):
 def test_a_line_without_an_exact_repair_is_refused(code, line, before):
     with pytest.raises(Refusal) as refused:
         migrated(script(line, before=before))
-    assert refused.value.code == code
+    assert refused.value.rule.code == code
 
 
 FUNCTION = """

@@ -27,7 +27,14 @@ def test_it_is_where_the_program_says():
     assert (FOLDER / "rules" / "AMP104.md").exists()
 
 
-def test_every_page_is_listed_but_those_of_the_codes():
-    pages = {file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*.md") if not file.match("rules/AMP*.md")}
-    assert sorted(listed(SITE["nav"])) == sorted(pages)
-    assert SITE["not_in_nav"] == "/rules/AMP*.md"
+def test_every_page_is_listed_but_those_of_the_codes_and_of_the_gpus():
+    pages = {file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob("*.md")}
+    found_otherwise = {page for page in pages if page.startswith(("rules/AMP", "results/20"))}
+    assert sorted(listed(SITE["nav"])) == sorted(pages - found_otherwise)
+    assert SITE["not_in_nav"].split() == ["/rules/AMP*.md", "/results/20*.md"]
+
+
+def test_every_result_of_a_gpu_is_linked():
+    text = (FOLDER / "results" / "README.md").read_text(encoding="utf-8")
+    results = [file.name for file in (FOLDER / "results").glob("20*.md")]
+    assert results and all(f"({name})" in text for name in results)

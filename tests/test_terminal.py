@@ -10,7 +10,7 @@ import pytest
 from amp_migrate.findings import Finding
 from amp_migrate.report.findings import finding_lines
 from amp_migrate.report.terminal import UNWRAPPED, Look, look_of
-from amp_migrate.rules import RULES
+from amp_migrate.rules.catalogue import RULES
 from tests.fixture import ROOT
 from tests.test_cli import SCRIPT, run
 

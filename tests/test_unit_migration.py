@@ -10,7 +10,7 @@ from amp_migrate import Result, migrate_project
 from amp_migrate.cli.migrate import of_touched
 from amp_migrate.engine import Outcome
 from amp_migrate.files.imports import forget
-from amp_migrate.selection import PLAIN
+from amp_migrate.rules.source_forms import PLAIN
 from amp_migrate.units.index import Unit
 from amp_migrate.units.programs import Programs
 from amp_migrate.units.workspace import in_words

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from amp_migrate import Result
 from amp_migrate.companions.count import count_uses
 from amp_migrate.report.model import Report
-from amp_migrate.rules import RULES
-from amp_migrate.selection import COMPANIONS, TITLES
+from amp_migrate.rules.catalogue import RULES
+from amp_migrate.rules.source_forms import COMPANIONS, TITLES
 
 
 def assert_adds_up(results: Sequence[Result]) -> None:

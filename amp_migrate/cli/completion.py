@@ -23,6 +23,6 @@ def codes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 
 def forms(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The codes of source forms alone: what can be selected."""
-    from amp_migrate.selection import TITLES
+    from amp_migrate.rules.source_forms import TITLES
 
     return [item for item in codes(ctx, param, incomplete) if item.value.rpartition(",")[2] in TITLES]

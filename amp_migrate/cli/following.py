@@ -15,7 +15,7 @@ from amp_migrate.files.since import Since
 from amp_migrate.report.findings import shown
 from amp_migrate.report.scripts import is_run
 from amp_migrate.result import Result
-from amp_migrate.selection import PLAIN
+from amp_migrate.rules.source_forms import PLAIN
 
 # What decides about the migration; the rest of the options says how it is shown.
 _DECIDING = frozenset(("partial", "since", "api", "dtype", "repair_clip", "select", "ignore"))

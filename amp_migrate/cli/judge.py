@@ -11,6 +11,7 @@ import click
 from amp_migrate.cli.completion import codes
 from amp_migrate.config import ConfigError, config_for
 from amp_migrate.options import Options
+from amp_migrate.rules.judging import ANOTHER_SWITCH
 from amp_migrate.selection import Selection, wrong_with
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 @click.option("--after", type=_EXISTING, metavar="B", help="The migrated one: a file or a folder.")
 @click.option("--since", metavar="REV", help="The original is this git revision, the migrated one the work tree.")
 @click.option(
-    "--ignore", multiple=True, metavar="CODES", shell_complete=codes, help="Not these findings: AMP421, AMP42."
+    "--ignore",
+    multiple=True,
+    metavar="CODES",
+    shell_complete=codes,
+    help=f"Not these findings: {ANOTHER_SWITCH.code}, AMP42.",
 )
 @click.option(
     "--output-format",

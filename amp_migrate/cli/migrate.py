@@ -27,6 +27,7 @@ from amp_migrate.report.spelled import spelled
 from amp_migrate.report.terminal import BOLD, GREEN, Look, look_of
 from amp_migrate.report.text import report_lines, summary
 from amp_migrate.result import Result
+from amp_migrate.rules.source_forms import APEX_AMP, PLAIN
 from amp_migrate.selection import Selection, wrong_with
 
 if TYPE_CHECKING:
@@ -80,14 +81,14 @@ _SECTIONS = {
     multiple=True,
     metavar="CODES",
     shell_complete=forms,
-    help="Only these source forms, by their codes: AMP010,AMP050.",
+    help=f"Only these source forms, by their codes: {APEX_AMP},{PLAIN}.",
 )
 @click.option(
     "--ignore",
     multiple=True,
     metavar="CODES",
     shell_complete=codes,
-    help="Not these source forms or findings: AMP050, AMP1.",
+    help=f"Not these source forms or findings: {PLAIN}, AMP1.",
 )
 @click.option(
     "--stdin-filename", type=click.Path(path_type=Path), help="What standard input would be called: its place counts."

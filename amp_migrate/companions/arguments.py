@@ -12,14 +12,16 @@ import libcst as cst
 
 from amp_migrate.companions.table import Companion
 from amp_migrate.facts.values import literal_value
+from amp_migrate.rules.companions import NO_NATIVE_ARGUMENT, UNKNOWN_APEX_USE
+from amp_migrate.rules.rule import Rule
 
 
 class NoNativeFormError(Exception):
-    """A call cannot be written natively; the code of the finding, and what was found."""
+    """A call cannot be written natively; the rule, and what was found."""
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
+    def __init__(self, rule: Rule, message: str) -> None:
+        super().__init__(f"{rule.code}: {message}")
+        self.rule = rule
         self.message = message
 
 
@@ -50,14 +52,14 @@ def new_arguments(call: cst.Call, companion: Companion) -> NewArguments:
     """The arguments as torch takes them. Raises NoNativeFormError for one that has no native form."""
     names = _names(call, companion)
     if not names:
-        raise NoNativeFormError("AMP942", "apex raises without an argument")
+        raise NoNativeFormError(UNKNOWN_APEX_USE, "apex raises without an argument")
     kept: list[tuple[int, str | None]] = []
     dropped = []
     for position, name in enumerate(names):
         arg = call.args[position]
         if name in companion.only and literal_value(arg.value) != companion.only[name]:
             value = cst.Module([]).code_for_node(arg.value)
-            raise NoNativeFormError("AMP941", f"{name}={value} has no native form")
+            raise NoNativeFormError(NO_NATIVE_ARGUMENT, f"{name}={value} has no native form")
         if name in companion.gives:
             kept.append((position, None))
         elif name not in companion.only:
@@ -77,12 +79,12 @@ def _names(call: cst.Call, companion: Companion) -> list[str]:
     names: list[str] = []
     for position, arg in enumerate(call.args):
         if arg.star:
-            raise NoNativeFormError("AMP942", "starred arguments cannot be read")
+            raise NoNativeFormError(UNKNOWN_APEX_USE, "starred arguments cannot be read")
         if arg.keyword is None and position >= len(companion.takes):
-            raise NoNativeFormError("AMP942", "there are more arguments than apex takes")
+            raise NoNativeFormError(UNKNOWN_APEX_USE, "there are more arguments than apex takes")
         name = arg.keyword.value if arg.keyword is not None else companion.takes[position]
         if name not in companion.takes or name in names:
-            raise NoNativeFormError("AMP942", f"apex takes no argument {name} here")
+            raise NoNativeFormError(UNKNOWN_APEX_USE, f"apex takes no argument {name} here")
         names.append(name)
     return names
 

@@ -15,6 +15,14 @@ from amp_migrate.facts.exports import is_exported
 from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.facts.variables import Variable
+from amp_migrate.rules.companions import (
+    NO_NATIVE_FORM,
+    OLD_FUSED_ADAM,
+    SHARED_WITH_OTHERS,
+    TORCH_TOO_OLD,
+    UNKNOWN_APEX_USE,
+)
+from amp_migrate.rules.rule import Rule
 
 # FusedAdam had these before September 2019, and another arithmetic: it divided by the bias correction inside of the
 # step size, weight decay included ([A:1904e48d]).
@@ -33,13 +41,13 @@ class Decisions:
 
     calls: dict[Use, tuple[Companion, NewArguments]] = dataclasses.field(default_factory=dict)
     names: dict[Use, Companion] = dataclasses.field(default_factory=dict)
-    stays: dict[str, list[tuple[cst.CSTNode, str, str]]] = dataclasses.field(default_factory=dict)
+    stays: dict[str, list[tuple[cst.CSTNode, Rule, str]]] = dataclasses.field(default_factory=dict)
     substitutes: list[tuple[str, cst.CSTNode]] = dataclasses.field(default_factory=list)
     passed_on: dict[Variable, Companion] = dataclasses.field(default_factory=dict)
 
-    def keep(self, path: str, node: cst.CSTNode, code: str, message: str) -> None:
+    def keep(self, path: str, node: cst.CSTNode, rule: Rule, message: str) -> None:
         """All uses of a companion stay as they are."""
-        self.stays.setdefault(family(path), []).append((node, code, message))
+        self.stays.setdefault(family(path), []).append((node, rule, message))
 
     def settle(self) -> None:
         """Forget how the uses would be rewritten that stay."""
@@ -98,16 +106,16 @@ class _Decider:
         if companion is None:
             hint = hint_of(use.path)
             message = f"{use.path}: {hint}" if hint else f"{use.path} is not known"
-            self.decisions.keep(use.path, use.node, "AMP940", message)
+            self.decisions.keep(use.path, use.node, NO_NATIVE_FORM, message)
         elif companion.since > (self.surroundings.torch or (0, 0)):
             first = ".".join(map(str, companion.since))
             message = f"{companion.target} is there from torch {first} on, and this project may have an older one"
-            self.decisions.keep(use.path, use.node, "AMP944", message)
+            self.decisions.keep(use.path, use.node, TORCH_TOO_OLD, message)
         else:
             try:
                 self._rewritten(use, companion)
             except NoNativeFormError as reason:
-                self.decisions.keep(use.path, use.node, reason.code, f"{text}: {reason.message}")
+                self.decisions.keep(use.path, use.node, reason.rule, f"{text}: {reason.message}")
 
     def bindings(self, one: ApexImport) -> None:
         """A name that something else than Apex gives a value as well, but as a substitute for it."""
@@ -125,7 +133,7 @@ class _Decider:
             )
             if binding.statement not in ours and binding.path != companion.target and not is_substitute:
                 message = f"{one.variable.name} is given a value in another place, too"
-                self.decisions.keep(one.path, binding.node, "AMP942", message)
+                self.decisions.keep(one.path, binding.node, UNKNOWN_APEX_USE, message)
             elif is_substitute and binding.kind in ("class", "def"):
                 self.decisions.substitutes.append((one.path, binding.node))
 
@@ -138,33 +146,35 @@ class _Decider:
             arms = [one.statement.arm_of(attempt.node) for one in variable.bindings if one.statement is not None]
             if None not in arms and any(arms) and variable is not one.variable and (user := self._user_of(variable)):
                 message = f"{user} may take {variable.name} from this file, which goes with the import"
-                self.decisions.keep(one.path, one.statement.node, "AMP945", message)
+                self.decisions.keep(one.path, one.statement.node, SHARED_WITH_OTHERS, message)
             used = (load for load in variable.loads if not self.facts.tree.statement_of(load).inside(attempt))
             if arms and all(arm is not None and arm.startswith("except") for arm in arms) and any(used):
                 message = f"{variable.name} is given a value only where the import fails"
-                self.decisions.keep(one.path, one.statement.node, "AMP942", message)
+                self.decisions.keep(one.path, one.statement.node, UNKNOWN_APEX_USE, message)
 
     def other_files(self, one: ApexImport) -> None:
         """What other files import from this one, or make of the instances that are made here."""
         companion = COMPANIONS.get(one.path)
         if one.variable is None:
             message = f"what comes from {one.path} through the star import is not known"
-            self.decisions.keep(one.path, one.statement.node, "AMP942", message)
+            self.decisions.keep(one.path, one.statement.node, UNKNOWN_APEX_USE, message)
             return
         place = one.alias or one.statement.node
         if family(one.path) in self.surroundings.kept and family(one.path) not in self.decisions.stays:
-            self.decisions.keep(one.path, place, "AMP945", self.surroundings.kept[family(one.path)])
+            self.decisions.keep(one.path, place, SHARED_WITH_OTHERS, self.surroundings.kept[family(one.path)])
         user = self._user_of(one.variable)
         if user is not None and companion is not None and one.alias is not None and self._can_be_swapped(companion):
             self.decisions.passed_on[one.variable] = companion
         elif user is not None:
-            self.decisions.keep(one.path, place, "AMP945", f"{user} may take {one.variable.name} from this file")
+            self.decisions.keep(
+                one.path, place, SHARED_WITH_OTHERS, f"{user} may take {one.variable.name} from this file"
+            )
 
     def asked_for_others(self, one: ApexImport) -> None:
         """Whether Apex is there, for the sake of a file that still needs it."""
         if self.surroundings.needing is not None:
             message = f"{self.surroundings.needing}, which this file uses, still needs Apex"
-            self.decisions.keep(one.path, one.alias or one.statement.node, "AMP945", message)
+            self.decisions.keep(one.path, one.alias or one.statement.node, SHARED_WITH_OTHERS, message)
 
     def methods(self, root: Function) -> None:
         """Methods that only Apex's DistributedDataParallel has."""
@@ -174,7 +184,7 @@ class _Decider:
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Call) and called_name(part) in _OF_APEX_DDP:
                     message = f"{called_name(part)} has no native form: no_sync() has to hold the forward, too"
-                    self.decisions.keep(DDP, part, "AMP942", message)
+                    self.decisions.keep(DDP, part, UNKNOWN_APEX_USE, message)
 
     def _user_of(self, variable: Variable) -> str | None:
         """Another file that takes a name from this one."""
@@ -198,7 +208,7 @@ class _Decider:
         elif self._can_be_swapped(companion) or self._is_type_test(use) or self._is_only_called(use, companion):
             self.decisions.names[use] = companion
         else:
-            raise NoNativeFormError("AMP942", "it is used as a value, and what is done with it is not known")
+            raise NoNativeFormError(UNKNOWN_APEX_USE, "it is used as a value, and what is done with it is not known")
 
     def _call(self, path: str, call: cst.Call, companion: Companion) -> tuple[Companion, NewArguments]:
         if path == FUSED_ADAM:
@@ -213,10 +223,10 @@ class _Decider:
     def _require_adam_w(self, call: cst.Call) -> None:
         old = [arg.keyword.value for arg in call.args if arg.keyword and arg.keyword.value in _BEFORE_2019]
         if old:
-            raise NoNativeFormError("AMP943", f"{old[0]} is of the FusedAdam of before September 2019")
+            raise NoNativeFormError(OLD_FUSED_ADAM, f"{old[0]} is of the FusedAdam of before September 2019")
         wrappers = [one for one in self.imports if one.path == "apex.optimizers.FP16_Optimizer"]
         if any(one.alias is not None or (one.variable is not None and one.variable.loads) for one in wrappers):
-            raise NoNativeFormError("AMP943", "it goes with the FP16_Optimizer of before September 2019")
+            raise NoNativeFormError(OLD_FUSED_ADAM, "it goes with the FP16_Optimizer of before September 2019")
 
     def _is_type_test(self, use: Use) -> bool:
         """True for the class in `isinstance(model, DDP)`, also as one of several; never for an optimizer's."""

@@ -29,6 +29,15 @@ from amp_migrate.native.torch_import import add_torch_import
 from amp_migrate.plan.cleanup import plan_around
 from amp_migrate.plan.flags import availability_flags
 from amp_migrate.plan.model import Recognition
+from amp_migrate.rules.companions import (
+    DROPPED_ARGUMENT,
+    EQUAL_ARMS,
+    MIXED_PRECISION_STAYS,
+    NO_DEVICE_IDS,
+    SUBSTITUTE_GOES,
+    UNKNOWN_APEX_USE,
+)
+from amp_migrate.rules.rule import Rule
 
 # Mixed precision in another form: what becomes of the optimizer's and the model's wrappers is decided with it.
 _OTHER_FORMS = ("apex.fp16_utils.", "apex.optimizers.FP16_Optimizer", "apex.contrib.optimizers.")
@@ -52,7 +61,7 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
         message = (
             f"{facts.text(form.node)} belongs to mixed precision: as long as it stays, all of apex in this file does"
         )
-        return _all_stay(facts, uses, form.node, "AMP946", message)
+        return _all_stay(facts, uses, form.node, MIXED_PRECISION_STAYS, message)
     decisions = decide(facts, root, uses, imports, surroundings)
     collapses = [*find_collapses(facts, root, decisions.calls), *find_repeated(facts, decisions.names)]
     collapses = [one for one in collapses if not any(_is_needed(facts, use) for use in one.uses)]
@@ -67,13 +76,13 @@ def plan_companions(facts: Facts, root: Function, surroundings: Surroundings) ->
     try:
         cleanup = plan_around(facts, found, moved.cleanup(), moved.certain)
     except Refusal as refusal:
-        return _all_stay(facts, uses, refusal.node, "AMP942", refusal.message)
+        return _all_stay(facts, uses, refusal.node, UNKNOWN_APEX_USE, refusal.message)
     edits = Edits()
     emit_cleanup(cleanup, edits)
     other_way = _fallback_that_follows(facts, edits)
     if other_way is not None:
         message = "the arm with apex ends with a return, and what follows it does the same in another way"
-        return _all_stay(facts, uses, other_way, "AMP942", message)
+        return _all_stay(facts, uses, other_way, UNKNOWN_APEX_USE, message)
     moved.emit(edits)
     writer = _Writer(facts, root, decisions, moved, gone, edits)
     findings = [
@@ -114,9 +123,9 @@ def _stands_in(use: Use, imports: list[ApexImport]) -> bool:
     )
 
 
-def _all_stay(facts: Facts, uses: list[Use], node: cst.CSTNode, code: str, message: str) -> Companions:
+def _all_stay(facts: Facts, uses: list[Use], node: cst.CSTNode, rule: Rule, message: str) -> Companions:
     stays = {family(use.path): message for use in uses}
-    return Companions(Edits(), (facts.finding(node, code, message),), stays)
+    return Companions(Edits(), (facts.finding(node, rule, message),), stays)
 
 
 def _collapsed(facts: Facts, collapses: list[Collapse], edits: Edits) -> Iterator[Finding]:
@@ -125,21 +134,21 @@ def _collapsed(facts: Facts, collapses: list[Collapse], edits: Edits) -> Iterato
         names = " and ".join(dict.fromkeys(facts.text(use.node) for use in collapse.uses))
         message = f"both arms do the same: the one with {names} goes"
         case = "buffers" if any(use.path == DDP for use in collapse.uses) else ""
-        yield facts.finding(collapse.statement.node, "AMP142", message, case)
+        yield facts.finding(collapse.statement.node, EQUAL_ARMS, message, case)
 
 
 def _chosen(facts: Facts, choices: list[Choice], edits: Edits) -> Iterator[Finding]:
     for choice in choices:
         edits.replace(choice.node, facts.text(choice.kept))
         message = f"both sides do the same: the one with {facts.text(choice.use.node)} goes"
-        yield facts.finding(choice.node, "AMP142", message, "buffers" if choice.use.path == DDP else "")
+        yield facts.finding(choice.node, EQUAL_ARMS, message, "buffers" if choice.use.path == DDP else "")
 
 
 def _kept(facts: Facts, decisions: Decisions) -> Iterator[Finding]:
     for kept in decisions.stays.values():
-        yield from (facts.finding(node, code, message) for node, code, message in kept)
+        yield from (facts.finding(node, rule, message) for node, rule, message in kept)
     for path, node in decisions.substitutes:
-        yield facts.finding(node, "AMP148", f"what stood in for {path.rpartition('.')[2]} goes")
+        yield facts.finding(node, SUBSTITUTE_GOES, f"what stood in for {path.rpartition('.')[2]} goes")
 
 
 class _Writer:
@@ -186,7 +195,7 @@ class _Writer:
             arguments = dataclasses.replace(arguments, added=(*devices, *arguments.added, *looks))
             if device is None:
                 yield self.facts.finding(
-                    call, "AMP141", f"{self.facts.text(use.node)}: no device is in sight for device_ids"
+                    call, NO_DEVICE_IDS, f"{self.facts.text(use.node)}: no device is in sight for device_ids"
                 )
         if name is not None:
             self.edits.replace(use.node, name)
@@ -205,9 +214,9 @@ class _Writer:
 
     def _said(self, use: Use, call: cst.Call, companion: Companion, arguments: NewArguments) -> Iterator[Finding]:
         text = use.path.rpartition(".")[2]
-        if companion.code:
-            yield self.facts.finding(call, companion.code, f"{text} becomes {companion.target}", companion.case)
+        if companion.rule is not None:
+            yield self.facts.finding(call, companion.rule, f"{text} becomes {companion.target}", companion.case)
         if arguments.dropped:
             names = " and ".join(arguments.dropped)
             case = "communication" if use.path == DDP else ""
-            yield self.facts.finding(call, "AMP146", f"{text}: nothing takes the place of {names}", case)
+            yield self.facts.finding(call, DROPPED_ARGUMENT, f"{text}: nothing takes the place of {names}", case)

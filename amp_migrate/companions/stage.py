@@ -22,8 +22,9 @@ from amp_migrate.module_text import module_text
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.result import Result
 from amp_migrate.rewrite import edited, new_violations, without_unused
-from amp_migrate.selection import COMPANIONS as COMPANIONS_FORM
-from amp_migrate.selection import PLAIN
+from amp_migrate.rules.companions import COMPANIONS_FAILED
+from amp_migrate.rules.source_forms import COMPANIONS as COMPANIONS_FORM
+from amp_migrate.rules.source_forms import PLAIN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +74,7 @@ def keeps_apex(result: Result) -> bool:
 def not_migrated(result: Result, problem: str) -> Stage:
     """What the first stage made of a file, after an internal error in the second."""
     everything = {family(path): problem for path in COMPANIONS}
-    return Stage(_with(result, result.output, [Finding(result.path, 1, "AMP947", problem)]), everything)
+    return Stage(_with(result, result.output, [Finding(result.path, 1, COMPANIONS_FAILED.code, problem)]), everything)
 
 
 def _with(result: Result, output: bytes, findings: list[Finding]) -> Result:

@@ -10,6 +10,14 @@ import dataclasses
 import re
 from collections.abc import Mapping
 
+from amp_migrate.rules.companions import (
+    DISTRIBUTED_DATA_PARALLEL,
+    FUSED_NORMALIZATION,
+    FUSED_OPTIMIZER,
+    SYNCHRONISED_BATCH_NORM,
+)
+from amp_migrate.rules.rule import Rule
+
 DDP = "apex.parallel.DistributedDataParallel"
 SYNC_BATCH_NORM = "apex.parallel.SyncBatchNorm"
 CONVERT = "apex.parallel.convert_syncbn_model"
@@ -25,14 +33,14 @@ class Companion:
     neither `gives` nor `only` never say anything natively. `explicit` are arguments that torch has to be given where
     the source gives none. `unless` names a parameter, a value of it and what it makes of this. `since` is the first
     torch that has the target. A `drop_in` can be replaced wherever its name stands, whatever is done with it, unless
-    somebody gives it what only Apex takes. `code` is that of the finding about a call, empty
-    for none, and `case` that of its rule.
+    somebody gives it what only Apex takes. `rule` is that of the finding about a call, None
+    for none, and `case` one of its cases.
     """
 
     target: str
     takes: tuple[str, ...]
     gives: tuple[str, ...]
-    code: str
+    rule: Rule | None
     only: Mapping[str, object] = dataclasses.field(default_factory=dict)
     explicit: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unless: tuple[str, object, Companion] | None = None
@@ -53,31 +61,31 @@ _ADAM = Companion(
         "master_weights".split()
     ),
     ("params", "lr", "betas", "eps", "weight_decay", "amsgrad"),
-    "AMP144",
+    FUSED_OPTIMIZER,
     only={"bias_correction": True, "adam_w_mode": False, "master_weights": False, "capturable": False},
 )
 _NORM = ("normalized_shape", "eps", "elementwise_affine", "memory_efficient")
-_LAYER_NORM = Companion("torch.nn.LayerNorm", _NORM, _NORM[:3], "AMP145", drop_in=True)
-_RMS_NORM = Companion("torch.nn.RMSNorm", _NORM, _NORM[:3], "AMP145", explicit={"eps": "1e-5"}, since=(2, 4))
+_LAYER_NORM = Companion("torch.nn.LayerNorm", _NORM, _NORM[:3], FUSED_NORMALIZATION, drop_in=True)
+_RMS_NORM = Companion("torch.nn.RMSNorm", _NORM, _NORM[:3], FUSED_NORMALIZATION, explicit={"eps": "1e-5"}, since=(2, 4))
 _LAYER = Companion(
     "torch.nn.functional.layer_norm",
     ("input", "weight", "bias", "normalized_shape", "eps", "memory_efficient"),
     ("input", "normalized_shape", "weight", "bias", "eps"),
-    "AMP145",
+    FUSED_NORMALIZATION,
     explicit={"eps": "1e-6"},  # not the 1e-5 of the class
 )
 _RMS = Companion(
     "torch.nn.functional.rms_norm",
     ("input", "weight", "normalized_shape", "eps", "memory_efficient"),
     ("input", "normalized_shape", "weight", "eps"),
-    "AMP145",
+    FUSED_NORMALIZATION,
     explicit={"eps": "1e-6"},
     since=(2, 4),
 )
 _WITHOUT_WEIGHTS = ("input", "normalized_shape", "eps", "memory_efficient")
 
 COMPANIONS = {
-    "apex.parallel.ReduceOp": Companion("torch.distributed.ReduceOp", (), (), "", drop_in=True),
+    "apex.parallel.ReduceOp": Companion("torch.distributed.ReduceOp", (), (), None, drop_in=True),
     DDP: Companion(
         "torch.nn.parallel.DistributedDataParallel",
         tuple(
@@ -86,7 +94,7 @@ COMPANIONS = {
             "gradient_predivide_factor gradient_average_split_factor prof".split()
         ),
         ("module",),
-        "AMP140",
+        DISTRIBUTED_DATA_PARALLEL,
         only={"gradient_average": True},
         explicit={"broadcast_buffers": "False"},
     ),
@@ -94,7 +102,7 @@ COMPANIONS = {
         "torch.nn.SyncBatchNorm",
         tuple("num_features eps momentum affine track_running_stats process_group channel_last fuse_relu".split()),
         ("num_features", "eps", "momentum", "affine", "track_running_stats", "process_group"),
-        "AMP143",
+        SYNCHRONISED_BATCH_NORM,
         only={"channel_last": False, "fuse_relu": False},
         drop_in=True,
     ),
@@ -102,7 +110,7 @@ COMPANIONS = {
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
         ("module", "process_group", "channel_last"),
         ("module", "process_group"),
-        "AMP143",
+        SYNCHRONISED_BATCH_NORM,
         only={"channel_last": False},
     ),
     FUSED_ADAM: dataclasses.replace(
@@ -119,14 +127,14 @@ COMPANIONS = {
             "set_grad_none".split()
         ),
         ("params", "lr", "momentum", "dampening", "weight_decay", "nesterov"),
-        "",
+        None,
         only={"wd_after_momentum": False},
     ),
     "apex.optimizers.FusedAdagrad": Companion(
         "torch.optim.Adagrad",
         ("params", "lr", "eps", "weight_decay", "set_grad_none", "adagrad_w_mode"),
         ("params", "lr", "", "weight_decay", "", "eps"),
-        "AMP144",
+        FUSED_OPTIMIZER,
         only={"adagrad_w_mode": False},
         case="sums",
     ),

@@ -11,7 +11,7 @@ from amp_migrate.explain.page import EXAMPLES, title
 from amp_migrate.forms import FORMS
 from amp_migrate.home import page_of
 from amp_migrate.report.wording import severity_of
-from amp_migrate.rules import RULES
+from amp_migrate.rules.catalogue import RULES
 
 
 def render(code: str) -> str:
@@ -35,6 +35,6 @@ def _explained(code: str) -> dict[str, Any]:
         known |= {"kind": "form", "severity": "note", "what": form.what, "why": form.why, "stays": form.stays}
     else:
         rule = RULES[code]
-        known |= {"kind": rule.kind, "severity": severity_of(code), "why": rule.why, "what_to_do": rule.what_to_do}
+        known |= {"kind": rule.kind, "severity": severity_of(rule.kind), "why": rule.why, "what_to_do": rule.what_to_do}
         known["cases"] = [dataclasses.asdict(case) for case in rule.cases.values()]
     return {**known, "example": example.read_text(encoding="utf-8") if example.exists() else None}

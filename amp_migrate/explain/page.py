@@ -9,8 +9,9 @@ from amp_migrate.forms import FORMS
 from amp_migrate.line_matcher import hunks_of
 from amp_migrate.options import Options
 from amp_migrate.report.wording import sentence
-from amp_migrate.rules import RULES, Rule
-from amp_migrate.selection import TITLES
+from amp_migrate.rules.catalogue import RULES
+from amp_migrate.rules.rule import Rule
+from amp_migrate.rules.source_forms import TITLES
 
 # A script for each code, and no Python files: nobody runs, checks or migrates them by accident.
 EXAMPLES = Path(__file__).parent / "examples"

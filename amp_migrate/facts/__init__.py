@@ -22,6 +22,7 @@ from amp_migrate.facts.values import Values
 from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Finding, Span
 from amp_migrate.module_text import module_text
+from amp_migrate.rules.rule import Rule
 
 _Analysis = TypeVar("_Analysis")
 
@@ -150,9 +151,9 @@ class Facts:
     def _place(self, node: cst.CSTNode) -> tuple[int, int]:
         return module_text(self.file_of(node).module).place(node)
 
-    def finding(self, node: cst.CSTNode, code: str, message: str, case: str = "") -> Finding:
+    def finding(self, node: cst.CSTNode, rule: Rule, message: str, case: str = "") -> Finding:
         """A finding about the line of a node."""
-        return Finding(self.file_of(node).path, self.line(node), code, message, case=case, span=self.span(node))
+        return Finding(self.file_of(node).path, self.line(node), rule.code, message, case=case, span=self.span(node))
 
     def span(self, node: cst.CSTNode) -> Span | None:
         """Where a node stands in its file; None for blocks, and where the module is not what stands there."""

@@ -20,11 +20,8 @@ from amp_migrate.files.discover import files_below
 from amp_migrate.files.read import read_if_there
 from amp_migrate.files.requirements import declares_requirements, remarks, requirements, without_comments
 from amp_migrate.findings import Finding
-
-_FROM_PYPI = "AMP130"
-_FROM_SOURCE = "AMP131"
-_SPOKEN_OF = "AMP132"
-_LAUNCHED = "AMP147"
+from amp_migrate.rules.beside import APEX_FROM_PYPI, APEX_FROM_SOURCE, OLD_LAUNCHER, SPEAKS_OF_APEX
+from amp_migrate.rules.rule import Rule
 
 _DOCUMENTS = ("*.md", "*.mdx", "*.rst", "readme", "readme.txt", "install", "install.txt")
 _HISTORIES = ("change*", "history*", "news*", "release*")  # what they say of the past stays true
@@ -63,13 +60,13 @@ _OF_TRAINING = re.compile(
 @dataclasses.dataclass(frozen=True, order=True)
 class _Found:
     line: int
-    code: str
+    rule: Rule = dataclasses.field(compare=False)
     text: str
     cell: tuple[int, int] | None = None  # in a notebook: the number of the cell, and the line in it
 
 
 def mentions(root: Path, needed_by: str | None = None) -> list[Finding]:
-    """The findings for the repository at `root`: one for each file and code, at the first line, in path order.
+    """The findings for the repository at `root`: one for each file and rule, at the first line, in path order.
 
     `needed_by` is a place (`train.py:3`) that still imports Apex after the migration, None where there is none.
     Files that cannot be read are passed over.
@@ -87,23 +84,23 @@ def mentions_in_notebook(notebook: Path, needed_by: str | None = None) -> list[F
 
 def _findings(file: Path, need: str) -> Iterator[Finding]:
     found = _in_notebook(file) if file.suffix == ".ipynb" else _in_file(file)
-    for code in sorted({one.code for one in found}):
-        places = [one for one in found if one.code == code]
-        what = _what(places) if code == _LAUNCHED else f"{_what(places)}; {need}"
-        yield Finding(str(file), places[0].line, code, what, places[0].cell)
+    for rule in sorted({one.rule for one in found}, key=lambda rule: rule.code):
+        places = [one for one in found if one.rule is rule]
+        what = _what(places) if rule is OLD_LAUNCHER else f"{_what(places)}; {need}"
+        yield Finding(str(file), places[0].line, rule.code, what, places[0].cell)
 
 
 def _what(places: list[_Found]) -> str:
     first = places[0]
     asked = {
-        _FROM_PYPI: f"asks PyPI for `{first.text}`",
-        _FROM_SOURCE: f"installs `{first.text}`",
-        _SPOKEN_OF: "speaks of Apex",
-        _LAUNCHED: f"starts a script in an old way: write `{first.text}`",
+        APEX_FROM_PYPI: f"asks PyPI for `{first.text}`",
+        APEX_FROM_SOURCE: f"installs `{first.text}`",
+        SPEAKS_OF_APEX: "speaks of Apex",
+        OLD_LAUNCHER: f"starts a script in an old way: write `{first.text}`",
     }
     more = len({place.line for place in places}) - 1
     others = f" (and {more} more line{'s' if more > 1 else ''})" if more else ""
-    return asked[first.code] + others
+    return asked[first.rule] + others
 
 
 def _in_file(file: Path) -> list[_Found]:
@@ -117,7 +114,7 @@ def _in_file(file: Path) -> list[_Found]:
     found = list(_in_instructions(file, text) if instructions else _in_document(text))
     launches = list(_launches(without_comments(text) if instructions else text))
     lines = {launch.line for launch in launches}  # what they say of Apex is the launcher
-    return sorted([*launches, *(one for one in found if one.code != _SPOKEN_OF or one.line not in lines)])
+    return sorted([*launches, *(one for one in found if one.rule is not SPEAKS_OF_APEX or one.line not in lines)])
 
 
 def _in_notebook(file: Path) -> list[_Found]:
@@ -143,7 +140,9 @@ def _in_notebook(file: Path) -> list[_Found]:
 def _in_instructions(file: Path, text: str) -> list[_Found]:
     """What a machine is told to install; if nothing, what the comments tell people to install by hand."""
     found = [*_declared(file, text), *_commands(without_comments(text))]
-    return found or [_Found(line, _SPOKEN_OF, remark) for line, remark in remarks(file, text) if _WORD.search(remark)]
+    return found or [
+        _Found(line, SPEAKS_OF_APEX, remark) for line, remark in remarks(file, text) if _WORD.search(remark)
+    ]
 
 
 def _in_document(text: str) -> list[_Found]:
@@ -151,31 +150,31 @@ def _in_document(text: str) -> list[_Found]:
     lines = {install.line for install in found}
     for number, line in enumerate(text.split("\n"), 1):
         if number not in lines and _WORD.search(line) and _OF_TRAINING.search(line):
-            found.append(_Found(number, _SPOKEN_OF, line.strip()))
+            found.append(_Found(number, SPEAKS_OF_APEX, line.strip()))
     return found
 
 
 def _declared(file: Path, text: str) -> Iterator[_Found]:
     for requirement in requirements(file, text):
-        code = _which(requirement.text, conda=requirement.conda)
-        if code:
-            yield _Found(requirement.line, code, requirement.text)
+        rule = _which(requirement.text, conda=requirement.conda)
+        if rule is not None:
+            yield _Found(requirement.line, rule, requirement.text)
 
 
 def _commands(text: str) -> Iterator[_Found]:
     """Clones and installs; a command may go on over several lines."""
     joined = _on_one_line(text)
     for clone in _CLONE.finditer(joined):
-        yield _Found(_line(text, clone.end()), _FROM_SOURCE, " ".join(clone[0].split()))
+        yield _Found(_line(text, clone.end()), APEX_FROM_SOURCE, " ".join(clone[0].split()))
     for pattern in (_PIP_INSTALL, _CONDA_INSTALL):
         for command in pattern.finditer(joined):
             for word in re.finditer(r"\S+", re.sub(r"\s#.*", "", command["arguments"])):
                 name = word[0].lstrip("\"'(*").rstrip("\"')*.,:")
-                code = _which(name, conda=pattern is _CONDA_INSTALL)
-                if code == _FROM_PYPI and _FIND_LINKS.search(command["arguments"]):
-                    code = _FROM_SOURCE
-                if code:
-                    yield _Found(_line(text, command.start("arguments") + word.start()), code, name)
+                rule = _which(name, conda=pattern is _CONDA_INSTALL)
+                if rule is APEX_FROM_PYPI and _FIND_LINKS.search(command["arguments"]):
+                    rule = APEX_FROM_SOURCE
+                if rule is not None:
+                    yield _Found(_line(text, command.start("arguments") + word.start()), rule, name)
 
 
 def _launches(text: str) -> Iterator[_Found]:
@@ -186,7 +185,7 @@ def _launches(text: str) -> Iterator[_Found]:
         given = words[: script + 1] + (["..."] if script + 1 < len(words) else [])
         # apex.parallel.multiproc started a process for each GPU
         number = ["--nproc_per_node=gpu"] if launch["by"].startswith("apex") else []
-        yield _Found(_line(text, launch.start("by")), _LAUNCHED, " ".join(["torchrun", *number, *given]))
+        yield _Found(_line(text, launch.start("by")), OLD_LAUNCHER, " ".join(["torchrun", *number, *given]))
 
 
 def _on_one_line(text: str) -> str:
@@ -194,11 +193,11 @@ def _on_one_line(text: str) -> str:
     return re.sub(r"\\(\r?\n)", lambda end: " " * len(end[0]), text)
 
 
-def _which(requirement: str, *, conda: bool) -> str | None:
+def _which(requirement: str, *, conda: bool) -> Rule | None:
     """Which Apex a requirement means, if any."""
     if _SOURCE.search(requirement) or (conda and _ON_CONDA.match(requirement)):
-        return _FROM_SOURCE
-    return _FROM_PYPI if _ON_PYPI.match(requirement) else None
+        return APEX_FROM_SOURCE
+    return APEX_FROM_PYPI if _ON_PYPI.match(requirement) else None
 
 
 def _fits(file: Path, patterns: tuple[str, ...]) -> bool:

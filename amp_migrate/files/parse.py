@@ -15,6 +15,7 @@ import libcst as cst
 from amp_migrate.files.nesting import deepest
 from amp_migrate.findings import Finding
 from amp_migrate.module_text import KEPT_MODULES, module_text
+from amp_migrate.rules.files import NOT_REPRODUCIBLE, UNDECODABLE, UNPARSABLE
 
 _ALONE = re.compile(rb"\r(?!\n)")
 _MOST_LEVELS = 3000  # from 3.11 on, CPython itself parses no more than about so many
@@ -40,12 +41,18 @@ def parse(source: bytes) -> cst.Module:
     except (cst.ParserSyntaxError, SyntaxError, UnicodeError) as error:
         message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)
         line = _line_of_tokenizer_error(text, message)
-        finding = Finding("", line, "AMP991", f"LibCST cannot parse this file: {message}", case="parser")
+        finding = Finding("", line, UNPARSABLE.code, f"LibCST cannot parse this file: {message}", case="parser")
         raise Unparsable(finding, is_python=True) from error
     if output != source:
         line = _first_difference(source, output)
         raise Unparsable(
-            Finding("", line, "AMP992", "parsed and written back, this line would not be the same", case="parser")
+            Finding(
+                "",
+                line,
+                NOT_REPRODUCIBLE.code,
+                "parsed and written back, this line would not be the same",
+                case="parser",
+            )
         )
     return module
 
@@ -65,26 +72,28 @@ def _decode(source: bytes) -> str:
     except SyntaxError as error:
         both = source.startswith(codecs.BOM_UTF8)
         message = "a byte order mark of UTF-8 and another encoding are declared" if both else str(error.msg)
-        raise Unparsable(Finding("", 1, "AMP990", message)) from error
+        raise Unparsable(Finding("", 1, UNDECODABLE.code, message)) from error
     try:
         return source.decode(encoding)
     except UnicodeDecodeError as error:
         line = source.count(b"\n", 0, error.start) + 1
         message = f"byte 0x{source[error.start]:02x} is not valid {encoding}"
-        raise Unparsable(Finding("", line, "AMP990", message)) from error
+        raise Unparsable(Finding("", line, UNDECODABLE.code, message)) from error
     except (LookupError, UnicodeError) as error:
-        raise Unparsable(Finding("", 1, "AMP990", f"{encoding} is no encoding of text: {error}")) from error
+        raise Unparsable(Finding("", 1, UNDECODABLE.code, f"{encoding} is no encoding of text: {error}")) from error
 
 
 def _check_characters(source: bytes) -> None:
     """Raise Unparsable for what the parsers take for something else."""
     if b"\0" in source:
         line = source.count(b"\n", 0, source.index(b"\0")) + 1
-        raise Unparsable(Finding("", line, "AMP991", "source code cannot contain null bytes"))
+        raise Unparsable(Finding("", line, UNPARSABLE.code, "source code cannot contain null bytes"))
     alone = _ALONE.search(source)
     if alone is not None:
         line = source.count(b"\n", 0, alone.start()) + 1
-        raise Unparsable(Finding("", line, "AMP992", "a carriage return without a line feed ends this line"))
+        raise Unparsable(
+            Finding("", line, NOT_REPRODUCIBLE.code, "a carriage return without a line feed ends this line")
+        )
 
 
 def _check_syntax(source: bytes, text: str) -> None:
@@ -96,14 +105,14 @@ def _check_syntax(source: bytes, text: str) -> None:
             raise RecursionError
     except TabError as found:
         message = "tabs and spaces are mixed inconsistently in the indentation"
-        raise Unparsable(Finding("", found.lineno or 1, "AMP991", message)) from found
+        raise Unparsable(Finding("", found.lineno or 1, UNPARSABLE.code, message)) from found
     except SyntaxError as found:
         line = found.lineno or 1
-        raise Unparsable(Finding("", line, "AMP991", _python_2(text, line) or found.msg)) from found
+        raise Unparsable(Finding("", line, UNPARSABLE.code, _python_2(text, line) or found.msg)) from found
     except ValueError as found:
-        raise Unparsable(Finding("", 1, "AMP991", str(found))) from found
+        raise Unparsable(Finding("", 1, UNPARSABLE.code, str(found))) from found
     except (RecursionError, MemoryError) as found:
-        raise Unparsable(Finding("", 1, "AMP991", "the code is nested too deeply", case="depth")) from found
+        raise Unparsable(Finding("", 1, UNPARSABLE.code, "the code is nested too deeply", case="depth")) from found
 
 
 def _python_2(text: str, line: int) -> str | None:

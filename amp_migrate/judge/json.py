@@ -7,7 +7,6 @@ from typing import Any
 
 from amp_migrate import __version__
 from amp_migrate.judge.judgement import Judgement, Line, Objection
-from amp_migrate.rules import RULES
 
 # Raised where a key changes its meaning or goes; new keys may come at any time.
 SCHEMA_VERSION = 1
@@ -30,7 +29,7 @@ def render(judgement: Judgement) -> str:
 
 
 def _finding(one: Objection) -> dict[str, Any]:
-    rule, finding = RULES[one.code], one.as_finding
+    rule, finding = one.rule, one.as_finding
     return {
         "path": one.path,
         "line": one.line,

@@ -7,10 +7,10 @@ from typing import Literal
 
 from amp_migrate.check.proof import Assumption
 from amp_migrate.findings import Finding
-from amp_migrate.rules import RULES
+from amp_migrate.rules.catalogue import RULES
+from amp_migrate.rules.rule import Rule
 
 Verdict = Literal["same", "wrong", "undecided"]
-UNDECIDED = "AMP430"
 EXIT_CODES: dict[Verdict, int] = {"same": 0, "wrong": 1, "undecided": 2}
 
 
@@ -40,6 +40,11 @@ class Objection:
     case: str = ""
 
     @property
+    def rule(self) -> Rule:
+        """What kind of finding this is."""
+        return RULES[self.code]
+
+    @property
     def as_finding(self) -> Finding:
         """For the reports that know nothing of two sides."""
         sides = [f"{name}: {one.text}" for name, one in (("before", self.before), ("after", self.after)) if one]
@@ -49,12 +54,12 @@ class Objection:
     def title(self) -> str:
         """What was found, in one line."""
         where = f" in {self.function}" if self.function else ""
-        return f"{RULES[self.code].title}{where}: {self.message}"
+        return f"{self.rule.title}{where}: {self.message}"
 
     @property
     def is_wrong(self) -> bool:
         """False for what cannot be told, and for what is worth knowing only."""
-        return self.code != UNDECIDED and RULES[self.code].kind != "note"
+        return not self.rule.is_undecided and self.rule.kind != "note"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,4 +77,4 @@ class Judgement:
     def verdict(self) -> Verdict:
         if any(one.is_wrong for one in self.objections):
             return "wrong"
-        return "undecided" if any(one.code == UNDECIDED for one in self.objections) else "same"
+        return "undecided" if any(one.rule.is_undecided for one in self.objections) else "same"

@@ -12,7 +12,7 @@ from amp_migrate.check.proof import Assumption, Breach, Prover
 from amp_migrate.check.proof.gone import resolution
 from amp_migrate.files.pragmas import Pragma, pragmas
 from amp_migrate.findings import Finding
-from amp_migrate.judge.judgement import UNDECIDED, Judgement, Line, Objection
+from amp_migrate.judge.judgement import Judgement, Line, Objection
 from amp_migrate.judge.made_up import made_up
 from amp_migrate.judge.programs import groups
 from amp_migrate.judge.scripts import Scripts
@@ -21,21 +21,34 @@ from amp_migrate.judge.trees import Trees
 from amp_migrate.line_matcher import LineMatcher
 from amp_migrate.options import Options
 from amp_migrate.proved import STEPS, proved
+from amp_migrate.rules.judging import (
+    ANOTHER_PROGRAM,
+    ANOTHER_SWITCH,
+    HALF_WEIGHTS,
+    LOST_FUNCTION,
+    LOST_NAME,
+    NOT_COMPARED,
+    OTHER_WORDS,
+    SCALED_GRADIENTS,
+    STILL_NEEDS_APEX,
+    UNKNOWN_TO_TORCH,
+    WAITS_FOR_GRADIENTS,
+)
+from amp_migrate.rules.rule import Rule
 from amp_migrate.sources.gate import holds_native_amp
 
-# The code of each kind of breach.
-CODES = {
-    "not the same program": "AMP420",
-    "switch": "AMP421",
-    "lost": "AMP422",
-    "name": "AMP423",
-    "needs Apex": "AMP424",
-    "half weights": "AMP425",
-    "scaled gradients": "AMP426",
-    "wrapper": "AMP428",
-    "words": "AMP429",
+# The rule of each kind of breach.
+_RULES = {
+    "not the same program": ANOTHER_PROGRAM,
+    "switch": ANOTHER_SWITCH,
+    "lost": LOST_FUNCTION,
+    "name": LOST_NAME,
+    "needs Apex": STILL_NEEDS_APEX,
+    "half weights": HALF_WEIGHTS,
+    "scaled gradients": SCALED_GRADIENTS,
+    "wrapper": WAITS_FOR_GRADIENTS,
+    "words": OTHER_WORDS,
 }
-_MADE_UP = "AMP427"
 _WORLD = "with mixed precision "
 _UNCOMPARED = re.compile(r"\bnot compared\b|\bto be compared\b")
 
@@ -51,7 +64,7 @@ def judge(trees: Trees, options: Options) -> Judgement:
     found = groups(before.sources, after.sources, asked)
     judging = _Judging(trees, options, before, after)
     for path in sorted(unread | {path for path in trees.asked if path in before.broken or path in after.broken}):
-        judging.say(path, 1, UNDECIDED, f"the notebook cannot be read: it {(before.broken | after.broken)[path]}")
+        judging.say(path, 1, NOT_COMPARED, f"the notebook cannot be read: it {(before.broken | after.broken)[path]}")
     for group in found:
         judging.group(group, asked)
     if not found and not judging.objections:
@@ -107,12 +120,12 @@ class _Judging:
         sides = [side.sources.get(path) for side in (self.before, self.after)]
         if path in self.gone:
             if b".backward(" in self.before.sources[path]:
-                self.say(path, 1, UNDECIDED, "the file is gone: where its training is now cannot be told")
+                self.say(path, 1, NOT_COMPARED, "the file is gone: where its training is now cannot be told")
             return False
         for source, which in zip(sides, ("before", "after"), strict=True):
             problem = _problem(source) if source is not None else None
             if problem is not None:
-                self.say(path, problem[0], UNDECIDED, f"the file {which} does not parse: {problem[1]}")
+                self.say(path, problem[0], NOT_COMPARED, f"the file {which} does not parse: {problem[1]}")
                 return False
         return True
 
@@ -124,14 +137,14 @@ class _Judging:
             self.is_proved = True
         except Exception as error:  # a bug of ours is nobody's mistake
             said = f"amp-migrate failed, please report it: {type(error).__name__}: {error}"
-            self.say(paths[0], 1, UNDECIDED, said)
+            self.say(paths[0], 1, NOT_COMPARED, said)
             return
         for breaches in _of_one_place(proof.breaches):
             if self._is_of_migration(breaches[0]):
                 self._object(breaches)
         for one in proof.assumptions:
             if _UNCOMPARED.search(one.what):
-                self.say(one.path, one.line, UNDECIDED, one.what)
+                self.say(one.path, one.line, NOT_COMPARED, one.what)
             else:
                 self.assumed.add(one)
 
@@ -152,7 +165,7 @@ class _Judging:
         message = f"{_missing(one)}{_WORLD}{_in_words(worlds)}" if worlds else one.message
         before = self._line(self.before, one.path, one.before)
         after = self._line(self.after, one.path, one.after)
-        self._add(one.path, self._line_after(one), CODES[one.kind], message, one.function, before, after)
+        self._add(one.path, self._line_after(one), _RULES[one.kind], message, one.function, before, after)
 
     def _line_after(self, breach: Breach) -> int:
         """The line of the migrated file, or the one beside which something is missing."""
@@ -172,7 +185,7 @@ class _Judging:
         own = [path for path in paths if path in self.after.sources]
         after = mistakes({path: self.after.sources[path] for path in own}, self.programs[1])
         if after is None:
-            self.say(own[0], 1, UNDECIDED, "the steps of its scalers were not looked at: it nests too deeply")
+            self.say(own[0], 1, NOT_COMPARED, "the steps of its scalers were not looked at: it nests too deeply")
             return
         self.is_checked = True
         known = mistakes(
@@ -185,7 +198,7 @@ class _Judging:
             if had[key] < 0:
                 text = self.after.sources[one.path].splitlines()[one.line - 1].decode("utf-8", "replace").strip()
                 line = self._line(self.after, one.path, (one.line, text))
-                self._add(one.path, one.line, one.code, one.message, "", None, line, one.case)
+                self._add(one.path, one.line, one.rule, one.message, "", None, line, one.case)
 
     def _check_names(self, path: str) -> None:
         """The names of torch that it does not have, and that the original did not use."""
@@ -194,19 +207,19 @@ class _Judging:
             if full not in had:
                 text = self.programs[1].files[path].lines[line - 1].strip()
                 self.broken.add("name")
-                self._add(path, line, _MADE_UP, full, "", None, self._line(self.after, path, (line, text)))
+                self._add(path, line, UNKNOWN_TO_TORCH, full, "", None, self._line(self.after, path, (line, text)))
 
     # -- what is said -----------------------------------------------------------------------------------
 
-    def say(self, path: str, line: int, code: str, message: str) -> None:
+    def say(self, path: str, line: int, rule: Rule, message: str) -> None:
         """Something about a line, without an excerpt."""
-        self._add(path, line, code, message, "", None, None)
+        self._add(path, line, rule, message, "", None, None)
 
     def _add(
         self,
         path: str,
         line: int,
-        code: str,
+        rule: Rule,
         message: str,
         function: str,
         before: Line | None,
@@ -214,13 +227,13 @@ class _Judging:
         case: str = "",
     ) -> None:
         side = self.after if path in self.after.sources else self.before
-        if not self._is_wanted(path, line, code):
+        if not self._is_wanted(path, line, rule.code):
             self.ignored += 1
             return
         place = side.place(path, line)
         cell = (place.cell, place.line) if place is not None else None
         line = place.file_line if place is not None else line
-        self.objections[Objection(path, line, code, message, function, before, after, cell, case)] = None
+        self.objections[Objection(path, line, rule.code, message, function, before, after, cell, case)] = None
 
     def _is_wanted(self, path: str, line: int, code: str) -> bool:
         """False for what options, the configuration or a comment in the migrated file ask not to see."""
@@ -242,10 +255,10 @@ class _Judging:
     def judgement(self, files: Iterable[str]) -> Judgement:
         """All of it, the paths as people write them. A line with a name that torch does not have is only that."""
         show = self.trees.shown
-        causes = {(one.path, one.after) for one in self.objections if one.code == _MADE_UP}
-        kept = [one for one in self.objections if one.code == _MADE_UP or (one.path, one.after) not in causes]
+        causes = {(one.path, one.after) for one in self.objections if one.rule.explains_its_line}
+        kept = [one for one in self.objections if one.rule.explains_its_line or (one.path, one.after) not in causes]
         objections = [dataclasses.replace(one, path=show(one.path)) for one in kept]
-        if any(one.is_wrong and one.code < "AMP420" for one in objections):
+        if any(one.is_wrong and one.rule.kind != "breach" for one in objections):
             self.broken.add(STEPS)
         assumed = sorted(dataclasses.replace(one, path=show(one.path)) for one in self._placed(self.assumed))
         return Judgement(

@@ -30,7 +30,7 @@ def summary(judgement: Judgement) -> str:
     if judgement.because:
         return f"{judgement.verdict}: {judgement.because}"
     wrong = [one for one in judgement.objections if one.is_wrong]
-    open_ = [one for one in judgement.objections if one.code == "AMP430"]
+    open_ = [one for one in judgement.objections if one.rule.is_undecided]
     notes = len(judgement.objections) - len(wrong) - len(open_)
     parts = []
     if wrong:

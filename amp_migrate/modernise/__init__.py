@@ -48,7 +48,7 @@ def modernise(facts: Facts, torch: tuple[int, int] | None) -> Modernised:
 
 def _finding(facts: Facts, group: Group) -> Finding:
     assert group.stays is not None
-    return facts.finding(group.stays.node, group.stays.code, group.stays.message, group.stays.case)
+    return facts.finding(group.stays.node, group.stays.rule, group.stays.message, group.stays.case)
 
 
 __all__ = ["Modernised", "modernise"]

@@ -17,6 +17,15 @@ from amp_migrate.facts.exports import is_exported
 from amp_migrate.facts.names import bound_name
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.variables import Binding, Variable
+from amp_migrate.rules.modernise import (
+    CUSTOM_FUNCTIONS,
+    DERIVED_CLASS,
+    OLD_NAME_AS_VALUE,
+    PRIVATE_NAME,
+    SEVERAL_VERSIONS,
+    TAKEN_BY_OTHERS,
+)
+from amp_migrate.rules.rule import Rule
 
 OLD_MODULES = ("torch.cuda.amp", "torch.cpu.amp")
 _NAME = re.compile(
@@ -31,9 +40,9 @@ _MISSING = frozenset("ImportError ModuleNotFoundError AttributeError".split())
 
 @dataclasses.dataclass(frozen=True)
 class Stays:
-    """Why a group stays as it is: the code of a finding, its place, what was found there, and the case of its rule."""
+    """Why a group stays as it is: a rule, its place, what was found there, and the case of its rule."""
 
-    code: str
+    rule: Rule
     node: cst.CSTNode
     message: str
     case: str = ""
@@ -91,7 +100,7 @@ class _Finder:
         """Groups of the names that imports bind to old modules, or to what is in them."""
         for root, modules in self.facts.names.star_imports.items():
             if any(module in OLD_MODULES for module in modules):
-                yield Group(stays=Stays("AMP301", root.node, "a star import of torch.cuda.amp", "star"))
+                yield Group(stays=Stays(OLD_NAME_AS_VALUE, root.node, "a star import of torch.cuda.amp", "star"))
         for variable in list(self.facts.names.all_variables()):
             for binding in variable.bindings:
                 if binding.kind == "import" and binding.path is not None and _is_old(binding.path):
@@ -104,7 +113,9 @@ class _Finder:
         self._check_name(group, variable)
         assert binding.statement is not None
         if group.stays is None and self._asks_version(binding.statement, is_import=True):
-            group.stays = Stays("AMP303", binding.node, f"{variable.name} is imported under a test of the version")
+            group.stays = Stays(
+                SEVERAL_VERSIONS, binding.node, f"{variable.name} is imported under a test of the version"
+            )
         for load in variable.loads:
             node = self._whole(load)
             self._add(group, node, self.facts.names.dotted(node) or path)
@@ -114,11 +125,11 @@ class _Finder:
         """A name that is bound twice is a fall-back; one that others take from here cannot gain an argument."""
         node = variable.bindings[0].node
         if len(variable.bindings) > 1 and group.binding is None:
-            group.stays = Stays("AMP301", node, f"{variable.name} may be something else as well", "several")
+            group.stays = Stays(OLD_NAME_AS_VALUE, node, f"{variable.name} may be something else as well", "several")
         elif len(variable.bindings) > 1:
-            group.stays = Stays("AMP303", node, f"{variable.name} is bound in several places", "several")
+            group.stays = Stays(SEVERAL_VERSIONS, node, f"{variable.name} is bound in several places", "several")
         elif variable.importers or is_exported(self.facts, variable) or self._is_used_elsewhere(variable):
-            group.stays = Stays("AMP304", node, f"other files take {variable.name} from here")
+            group.stays = Stays(TAKEN_BY_OTHERS, node, f"other files take {variable.name} from here")
 
     def _is_used_elsewhere(self, variable: Variable) -> bool:
         owner = variable.scope.owner
@@ -166,20 +177,20 @@ class _Finder:
     def _stays(self, node: cst.BaseExpression, path: str, name: str, how: str) -> Stays | None:
         text = self.facts.text(node)
         if self._asks_version(self.facts.tree.statement_of(node), is_import=False):
-            return Stays("AMP303", node, f"{text} stands under a test of the version")
+            return Stays(SEVERAL_VERSIONS, node, f"{text} stands under a test of the version")
         if path in OLD_MODULES:
-            return Stays("AMP301", node, f"the module {text} is used as a value", "module")
+            return Stays(OLD_NAME_AS_VALUE, node, f"the module {text} is used as a value", "module")
         if _NAME.fullmatch(path) is None:
-            return Stays("AMP305", node, f"{text} is private")
+            return Stays(PRIVATE_NAME, node, f"{text} is private")
         parent = self.facts.tree.parents.get(node)
         if isinstance(parent, cst.Arg) and isinstance(self.facts.tree.parents.get(parent), cst.ClassDef):
-            return Stays("AMP302", node, f"a class is derived from {text}")
+            return Stays(DERIVED_CLASS, node, f"a class is derived from {text}")
         if how == "other":
-            return Stays("AMP301", node, f"{text} is used as a value")
+            return Stays(OLD_NAME_AS_VALUE, node, f"{text} is used as a value")
         if name in _CUSTOM and self.torch < _FIRST_TORCH_WITH_CUSTOM:
-            return Stays("AMP306", node, f"{text} has its new name since torch 2.4")
+            return Stays(CUSTOM_FUNCTIONS, node, f"{text} has its new name since torch 2.4")
         if not self._can_gain(node, name, how):
-            return Stays("AMP301", node, f"the arguments of {text} are not all written out here", "arguments")
+            return Stays(OLD_NAME_AS_VALUE, node, f"the arguments of {text} are not all written out here", "arguments")
         return None
 
     def _how(self, node: cst.BaseExpression) -> str | None:

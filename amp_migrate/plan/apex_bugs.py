@@ -16,7 +16,8 @@ from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.events import Events
 from amp_migrate.plan.steps.placement import StepPlan
 from amp_migrate.plan.steps.unscales import tests_that_decide
-from amp_migrate.selection import APEX_AMP
+from amp_migrate.rules.fp16_utils import ARMS_DIFFERED
+from amp_migrate.rules.source_forms import APEX_AMP
 
 _HALF_WEIGHTS = ("O2", "O3")
 
@@ -44,7 +45,7 @@ def _steps_that_the_script_skips(facts: Facts, found: Recognition, events: Event
             if test not in said and any(_asks_for_a_number(part) for part in walk(test)):
                 said.add(test)
                 message = f"where {facts.text(test)} skipped a step after an overflow, Apex skipped the next one, too"
-                yield facts.finding(test, "AMP163", message, "apex")
+                yield facts.finding(test, ARMS_DIFFERED, message, "apex")
 
 
 def _asks_for_a_number(node: cst.CSTNode) -> bool:
@@ -66,7 +67,7 @@ def _clips_of_half_weights(facts: Facts, found: Recognition, roles: Roles, decid
             if is_clip(facts, call) and call.args and _are_of_model(roles, call.args[0].value):
                 text, level = facts.text(call), trains[0].level
                 message = f"{text} clipped half gradients that the optimizer did not use under {level}; now it clips"
-                yield facts.finding(call, "AMP163", message, "apex")
+                yield facts.finding(call, ARMS_DIFFERED, message, "apex")
 
 
 def _are_of_model(roles: Roles, node: cst.BaseExpression) -> bool:
@@ -87,4 +88,4 @@ def _sums_of_the_handle(facts: Facts, found: Recognition, steps: StepPlan) -> It
         if len(backward.call.args) > 1:
             text = facts.text(backward.call)
             message = f"{text} divided the gradients of earlier backwards by the loss scale again; now they add up"
-            yield facts.finding(backward.call, "AMP163", message, "apex")
+            yield facts.finding(backward.call, ARMS_DIFFERED, message, "apex")

@@ -20,6 +20,7 @@ from amp_migrate.facts.program import never_mentioned, self_tests
 from amp_migrate.facts.tree import Function
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.training_plan import TrainingPlan
+from amp_migrate.rules.scaler import UNKNOWN_SCALER
 
 
 def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused: cst.CSTNode) -> Facts | None:
@@ -55,7 +56,7 @@ def check_not_called(whole: Facts, seen: Facts, plans: Iterable[TrainingPlan]) -
         for site in whole.calls.in_statement(statement):
             if whole.calls.reaches(site.callee, training.__contains__):
                 message = f"{site.callee.name} trains, and is called here by code that cannot be migrated with it"
-                raise Refusal("AMP914", site.call, message)
+                raise Refusal(UNKNOWN_SCALER, site.call, message)
 
 
 def _training(plan: TrainingPlan) -> Iterator[Function]:

@@ -26,6 +26,7 @@ from amp_migrate.plan.attempts import outlived_attempts
 from amp_migrate.plan.flags import availability_flags, reads_of
 from amp_migrate.plan.folding import Cleanup, Folding
 from amp_migrate.plan.model import Recognition
+from amp_migrate.rules.apex import IMPORT_IN_USE, STAR_IMPORT, UNKNOWN_AMP_USE
 
 
 def plan_cleanup(facts: Facts, found: Recognition) -> Cleanup:
@@ -117,7 +118,7 @@ class _Cleaner:
         """A star import goes where nothing needs its names any more; one of companions stays for their own stage."""
         module = dotted_text(node.module) if node.module is not None else ""
         if module not in APEX_EXPORTS:
-            raise Refusal("AMP917", node, f"what comes from {module} through the star import is not known")
+            raise Refusal(STAR_IMPORT, node, f"what comes from {module} through the star import is not known")
         for variable in self.facts.names.variables_of(statement):
             loads = self._other_loads(variable)
             if self._is_of_form(f"{module}.{variable.name}") or not (loads or variable.importers):
@@ -126,7 +127,7 @@ class _Cleaner:
                 return
             if variable.name != "to_python_float" or variable.importers or not self._replace_to_python_float(loads):
                 place = loads[0] if loads else node
-                raise Refusal("AMP917", place, f"{variable.name} comes from {module} through a star import")
+                raise Refusal(STAR_IMPORT, place, f"{variable.name} comes from {module} through a star import")
         self.cleanup.statements.append(statement)
 
     def _other_loads(self, variable: Variable) -> list[cst.Name]:
@@ -207,7 +208,7 @@ class _Cleaner:
             statement = self.facts.tree.statement_of(carrier)
             if isinstance(target, cst.AssignTarget) and isinstance(statement.node, cst.Assign):
                 if len(statement.node.targets) != 1:
-                    raise Refusal("AMP902", carrier, "apex.amp is assigned together with something else")
+                    raise Refusal(UNKNOWN_AMP_USE, carrier, "apex.amp is assigned together with something else")
                 if not self._inside_removed(statement):
                     self.cleanup.statements.append(statement)
 
@@ -254,7 +255,7 @@ class _Cleaner:
         for attempt in emptied:
             for variable, load, what in self._left_by_handlers(attempt):
                 if not self._is_dropped(self.facts.tree.statement_of(load)):
-                    raise Refusal("AMP918", load, f"{variable.name} is {what} the import that goes")
+                    raise Refusal(IMPORT_IN_USE, load, f"{variable.name} is {what} the import that goes")
 
     def _left_by_handlers(self, attempt: Statement) -> Iterator[tuple[Variable, cst.Name, str]]:
         """The reads outside of a `try` of what only its handlers set."""

@@ -24,6 +24,7 @@ from amp_migrate.plan.scaler.binding import Creation
 from amp_migrate.plan.scaler.enabling import Enabling
 from amp_migrate.plan.scaler.visible import Visible
 from amp_migrate.plan.training_plan import Scaler
+from amp_migrate.rules.scaler import UNKNOWN_SCALER
 
 
 class Unknown:
@@ -70,7 +71,7 @@ class EnabledText:
         if isinstance(text, Unknown):
             condition = self.facts.text(self.enabling.parts[0].node)
             message = f"the condition for mixed precision, {condition}, is not known in {creation.function.name}, "
-            raise Refusal("AMP914", creation.at.node, message + "where the scaler is created", case="condition")
+            raise Refusal(UNKNOWN_SCALER, creation.at.node, message + "where the scaler is created", case="condition")
         return text
 
     def is_known_at(self, creation: Creation) -> bool:

@@ -11,7 +11,12 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.training_plan import Scaler
-from amp_migrate.selection import APEX_AMP, TITLES
+from amp_migrate.rules.apex import CAST_FUNCTION, REJECTED_ARGUMENT, UNKNOWN_AMP_USE
+from amp_migrate.rules.plain import UNKNOWN_OPTIMIZER
+from amp_migrate.rules.regions import MODEL_IN_THREAD
+from amp_migrate.rules.source_forms import APEX_AMP, TITLES
+from amp_migrate.rules.steps import GRADIENTS_IN_USE
+from amp_migrate.rules.units import BELONGS_TOGETHER
 
 _REMOTE = tuple(f"torch.distributed.rpc.{name}" for name in ("remote", "rpc_async", "rpc_sync"))
 
@@ -30,14 +35,14 @@ def check_clips(facts: Facts, found: Recognition, clips: list[cst.Call]) -> None
         if {access.node for access in found.parameters} & set(walk(clip)):
             text = facts.text(clip.func)
             message = f"{text} clipped nothing under O2, inside of the `with`: --repair-clip makes it clip"
-            raise Refusal("AMP904", clip, message, case="no effect")
+            raise Refusal(GRADIENTS_IN_USE, clip, message, case="no effect")
 
 
 def check_tests(facts: Facts, tests: list[cst.BaseExpression], scalers: list[Scaler]) -> None:
     """`if amp_handle:` asks whether there is a handle: where no loss is scaled, no scaler can take its place."""
     if tests and not scalers:
         message = f"{facts.text(tests[0])} is tested here, and no scaler takes its place"
-        raise Refusal("AMP902", tests[0], message)
+        raise Refusal(UNKNOWN_AMP_USE, tests[0], message)
 
 
 def check_threads(facts: Facts, forwards: Forwards) -> None:
@@ -49,40 +54,40 @@ def check_threads(facts: Facts, forwards: Forwards) -> None:
                 target = call.args[0].value
             function = facts.objects.function_named(target) if target is not None else None
             if called_name(call) in ("Thread", "submit") and function and forwards.function_runs_model(function):
-                raise Refusal("AMP924", call, f"{function.name} runs a model in a thread of its own")
+                raise Refusal(MODEL_IN_THREAD, call, f"{function.name} runs a model in a thread of its own")
             if (facts.names.dotted(call.func) or "").startswith(_REMOTE):
-                raise Refusal("AMP924", call, f"what {facts.text(call.func)} calls runs in threads of its own")
+                raise Refusal(MODEL_IN_THREAD, call, f"what {facts.text(call.func)} calls runs in threads of its own")
 
 
 def _check_is_whole(facts: Facts, found: Recognition) -> None:
     trains = [setup for setup in found.setups if setup.optimizers]
     if found.backwards and not trains:
         message = f"losses are scaled here, but {_setup(found)} is elsewhere"
-        raise Refusal("AMP901", found.backwards[0].loss, message, case="elsewhere")
+        raise Refusal(BELONGS_TOGETHER, found.backwards[0].loss, message, case="elsewhere")
     if trains and not found.backwards:
         plain = next((call for call, _ in facts.tree.every(cst.Call) if called_name(call) == "backward"), None)
         if plain is not None:
             message = f"{_setup(found)} is here, and {facts.text(plain)} is not scaled"
-            raise Refusal("AMP901", trains[0].call, message, case="unscaled")
+            raise Refusal(BELONGS_TOGETHER, trains[0].call, message, case="unscaled")
         message = f"{_setup(found)} is here, and no backward was found that belongs to it"
-        raise Refusal("AMP901", trains[0].call, message, case="elsewhere")
+        raise Refusal(BELONGS_TOGETHER, trains[0].call, message, case="elsewhere")
     for kind in (found.saves, found.loads, found.parameters, found.scale_reads):
         if kind and not trains:
             function = kind[0].statement.function
             site = next(iter(facts.calls.callers(function)), None)
             if site is not None:
                 message = f"{function.name} uses {TITLES[found.form]}, and this script calls it without {_setup(found)}"
-                raise Refusal("AMP901", site.call, message, case="without")
+                raise Refusal(BELONGS_TOGETHER, site.call, message, case="without")
             message = f"{TITLES[found.form]} is used here, but {_setup(found)} is elsewhere"
-            raise Refusal("AMP901", kind[0].node, message, case="elsewhere")
+            raise Refusal(BELONGS_TOGETHER, kind[0].node, message, case="elsewhere")
     if found.no_casts and not found.setups:
         message = "the casts that this switches off are set up elsewhere"
-        raise Refusal("AMP901", found.no_casts[0], message, case="elsewhere")
+        raise Refusal(BELONGS_TOGETHER, found.no_casts[0], message, case="elsewhere")
     if found.casts and not found.setups and not facts.elsewhere.is_set_up:
         message = f"{facts.text(found.casts[0].node)} works where amp.initialize does, which is elsewhere"
-        raise Refusal("AMP909", found.casts[0].node, message, case="elsewhere")
+        raise Refusal(CAST_FUNCTION, found.casts[0].node, message, case="elsewhere")
     if found.carriers and not found.setups and not found.backwards:
-        raise Refusal("AMP901", found.carriers[0], "apex.amp is only handed on here", case="elsewhere")
+        raise Refusal(BELONGS_TOGETHER, found.carriers[0], "apex.amp is only handed on here", case="elsewhere")
 
 
 def _setup(found: Recognition) -> str:
@@ -97,5 +102,7 @@ def _check_optimizers(facts: Facts, found: Recognition, roles: Roles) -> None:
             if not roles.may_be_set_up(node):
                 text = facts.text(node)
                 if found.form != APEX_AMP:
-                    raise Refusal("AMP952", node, f"no call was recognised that makes {text} from parameters")
-                raise Refusal("AMP906", node, f"amp.scale_loss is given {text}, which amp.initialize never was")
+                    raise Refusal(UNKNOWN_OPTIMIZER, node, f"no call was recognised that makes {text} from parameters")
+                raise Refusal(
+                    REJECTED_ARGUMENT, node, f"amp.scale_loss is given {text}, which amp.initialize never was"
+                )

@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, walk
 from amp_migrate.findings import Finding, Refusal
+from amp_migrate.rules.apex import IMPORT_IN_USE
 
 
 @dataclasses.dataclass
@@ -66,7 +67,7 @@ class Folding:
             node, parent = whole, self.facts.tree.parents.get(whole)
         answer = self._answer(node)
         if answer is None:
-            raise Refusal("AMP918", read, f"{self.facts.text(read)} is used here as a value that cannot be told")
+            raise Refusal(IMPORT_IN_USE, read, f"{self.facts.text(read)} is used here as a value that cannot be told")
         if isinstance(parent, cst.BooleanOperation):
             self.cleanup.kept_sides[parent] = "right" if parent.left is node else "left"
             if parent.right is node and not self.facts.values.is_bool(parent.left) and not self._is_tested(parent):

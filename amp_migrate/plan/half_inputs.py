@@ -17,6 +17,7 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.tensors import leaves_torch
+from amp_migrate.rules.regions import HALF_INPUTS
 
 
 def cast_outside(facts: Facts, regions: list[Region], forwards: Forwards) -> Iterator[Statement]:
@@ -40,7 +41,7 @@ def check_half_inputs(facts: Facts, found: Recognition, left: list[Statement]) -
                 continue
             if not leaves_torch(facts, part) and not _is_stored(facts, statement, left):
                 message = f"{facts.text(part)} feeds a model whose forward would stay in float32"
-                raise Refusal("AMP920", part, message)
+                raise Refusal(HALF_INPUTS, part, message)
 
 
 def _is_stored(facts: Facts, statement: Statement, forwards: list[Statement]) -> bool:

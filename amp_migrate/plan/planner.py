@@ -46,7 +46,10 @@ from amp_migrate.plan.steps.placement import StepPlan, plan_steps
 from amp_migrate.plan.steps.second_backwards import AddsGradients, scale_second_backward
 from amp_migrate.plan.steps.skips import find_skips
 from amp_migrate.plan.training_plan import Scaler, TrainingPlan
-from amp_migrate.selection import APEX_AMP, PLAIN
+from amp_migrate.rules.apex import UNKNOWN_AMP_USE
+from amp_migrate.rules.native import SCALER_NOT_SAVED
+from amp_migrate.rules.source_forms import APEX_AMP, PLAIN
+from amp_migrate.rules.steps import GRADIENTS_IN_USE, NO_GRADIENTS
 
 
 def make_plans(facts: Facts, found: Recognition, options: Options) -> list[TrainingPlan]:
@@ -190,12 +193,12 @@ class _Planner:
             steps.left_out.clear()  # there is no scaler that asks
         elif steps.without_gradients:
             call = steps.without_gradients[0].call
-            raise Refusal("AMP921", call, "there is a path to this step that passes no backward of its optimizer")
+            raise Refusal(NO_GRADIENTS, call, "there is a path to this step that passes no backward of its optimizer")
         if steps.two_scales and self._scale_changes:
             step = steps.two_scales[0]
             message = f"{self.facts.text(step.optimizer)} adds up gradients of several rounds, and another optimizer "
             message += "steps in between: each update may change the scale of what is added"
-            raise Refusal("AMP904", step.call, message, case="rounds")
+            raise Refusal(GRADIENTS_IN_USE, step.call, message, case="rounds")
 
     @property
     def _scale_changes(self) -> bool:
@@ -229,7 +232,7 @@ class _Planner:
             return False
         text = self.facts.text(saves[0].optimizer)
         message = f"the state of {text} is saved or loaded where no scaler is known: that of the scaler is not saved"
-        self.found.findings.append(self.facts.finding(saves[0].statement.node, "AMP413", message))
+        self.found.findings.append(self.facts.finding(saves[0].statement.node, SCALER_NOT_SAVED, message))
         self.found.added.clear()
         return True
 
@@ -239,7 +242,7 @@ class _Planner:
         """
         for one in self.found.handed if self.options.dtype != "float16" else ():
             raise Refusal(
-                "AMP902",
+                UNKNOWN_AMP_USE,
                 one.node,
                 f"{self.facts.text(one.node)} is saved by code that has no scaler to save",
                 case="scaler",
@@ -250,7 +253,7 @@ class _Planner:
             if isinstance(argument, cst.Arg) and argument not in replaced:
                 text = self.facts.text(carrier)
                 how = "has no use for it any more" if self.options.dtype != "float16" else "is given no scaler for it"
-                raise Refusal("AMP902", carrier, f"{text} is handed to a function that {how}", case="scaler")
+                raise Refusal(UNKNOWN_AMP_USE, carrier, f"{text} is handed to a function that {how}", case="scaler")
 
     @property
     def _repairs_clips(self) -> bool:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.plan.training_plan import Scaler, TrainingPlan
-from amp_migrate.selection import TITLES
+from amp_migrate.rules.source_forms import TITLES
 
 
 def print_plans(facts: Facts, plans: list[TrainingPlan]) -> str:

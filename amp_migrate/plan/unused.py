@@ -11,6 +11,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding
+from amp_migrate.rules.apex import UNUSED_OPTION
 
 
 def now_unused(before: Facts, after: Facts) -> list[Finding]:
@@ -20,7 +21,7 @@ def now_unused(before: Facts, after: Facts) -> list[Finding]:
     for option in before.values.options.values():
         if option.name in read_before and option.name not in read_after:
             message = f"the option {_flag(option.node)} has no effect any more"
-            findings.append(before.finding(option.node, "AMP103", message))
+            findings.append(before.finding(option.node, UNUSED_OPTION, message))
     now = dict(_functions(after))
     for place, old in _functions(before):
         new = now.get(place)  # an arm that goes may hold functions
@@ -29,7 +30,7 @@ def now_unused(before: Facts, after: Facts) -> list[Finding]:
             name = param.name.value
             if is_read and name in unread:
                 message = f"the parameter {name} of {old.name} has no effect any more"
-                findings.append(before.finding(param, "AMP103", message))
+                findings.append(before.finding(param, UNUSED_OPTION, message))
     return findings
 
 

@@ -24,6 +24,7 @@ from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.plan.flags import reads_of
 from amp_migrate.plan.folding import Cleanup, Folding
 from amp_migrate.plan.model import Recognition
+from amp_migrate.rules.apex import APEX_FOR_OLD_TORCH
 
 _FIRST_NATIVE = (1, 6)
 _VERSION = re.compile(r"""["'](\d+)\.(\d+)[\w.]*["']""")
@@ -44,7 +45,7 @@ def plan_version_switch(facts: Facts, found: Recognition) -> Cleanup | None:
     cleanup = Cleanup(tests=dict(switches))
     for switch in switches:
         message = "apex.amp was for torch before 1.6 only: later ones use the native AMP that is here"
-        cleanup.findings.append(facts.finding(switch.node, "AMP123", message))
+        cleanup.findings.append(facts.finding(switch.node, APEX_FOR_OLD_TORCH, message))
     _fold(facts, switches, flags, cleanup)
     return cleanup
 

@@ -15,9 +15,8 @@ from amp_migrate.report.hunks import text_of
 from amp_migrate.report.model import Report
 from amp_migrate.report.scripts import is_run
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
+from amp_migrate.rules.source_forms import COMPANIONS, FP16_UTILS, HALF, PLAIN, TITLES
 from amp_migrate.seen import Seen
-from amp_migrate.selection import COMPANIONS, FP16_UTILS, HALF, PLAIN, TITLES
 
 # What is known of a training, and what is seen of each.
 _KNOWN = {
@@ -50,9 +49,9 @@ def briefs(report: Report) -> list[dict[str, Any]]:
 def _reasons(unit: Sequence[Result]) -> list[Finding]:
     """Why a unit is left alone; files that only belong to it have nothing to say where another one does."""
     stays = [result for result in unit if result.form_status in ("left", "error")]
-    found = [one for result in stays for one in result.findings if RULES[one.code].kind in ("refusal", "error")]
+    found = [one for result in stays for one in result.findings if one.rule.kind in ("refusal", "error")]
     found += [one for result in stays for one in result.also] if found else []
-    own = [one for one in found if one.code != "AMP901"]
+    own = [one for one in found if not one.rule.is_secondary]
     return list(dict.fromkeys(own or found))
 
 
@@ -80,7 +79,7 @@ def _brief(unit: Sequence[Result], reasons: Sequence[Finding]) -> dict[str, Any]
 def _rule(finding: Finding) -> dict[str, Any]:
     return {
         "code": finding.code,
-        "title": RULES[finding.code].title,
+        "title": finding.rule.title,
         "message": finding.message,
         "why": finding.why,
         "what_to_do": finding.what_to_do,

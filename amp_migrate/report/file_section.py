@@ -15,7 +15,7 @@ from amp_migrate.report.parts import Part, parts
 from amp_migrate.report.side_by_side import SideBySide, excerpt, line_id
 from amp_migrate.report.wording import severity
 from amp_migrate.result import Result
-from amp_migrate.selection import TITLES
+from amp_migrate.rules.source_forms import TITLES
 
 _AS_ASKED = "<p>Left as it is, as asked: by an option, a setting, a comment, or an answer.</p>"
 

@@ -27,14 +27,10 @@ from unicodedata import combining, east_asian_width
 from amp_migrate.files.read import read_if_there
 from amp_migrate.findings import Finding
 from amp_migrate.report.terminal import BOLD, CYAN, RED, UNWRAPPED, YELLOW, Look
-from amp_migrate.rules import RULES, Kind
+from amp_migrate.rules.rule import Kind, Rule
 
 _COLOURS: dict[Kind, str] = {"error": RED, "breach": RED, "refusal": YELLOW, "attention": YELLOW}
 _IMPORTANCE: tuple[Kind, ...] = ("error", "breach", "refusal", "attention", "note")
-# What other files ask for: one cause, whatever its words are in each of them. It can wait until the code is done.
-_IN_OTHER_FILES = ("AMP130", "AMP131", "AMP132", "AMP133", "AMP147")
-# Said of a whole file, these stand on its first line.
-_OF_A_FILE = ("AMP901", "AMP947", "AMP986")
 _MOST_PLACES = 5
 _LONGEST_LINE = 200  # of code that somebody wrote
 _INDENT = "    "
@@ -85,7 +81,7 @@ def by_importance(found: Sequence[_Found], finding_of: Callable[[_Found], Findin
 
     def rank(one: _Found) -> tuple[int, int, int]:
         finding = finding_of(one)
-        return _rank(finding.code), first[finding.code], first[_case(finding)]
+        return _rank(finding.rule), first[finding.code], first[_case(finding)]
 
     return sorted(found, key=rank)
 
@@ -106,7 +102,7 @@ def _cause(cause: Cause, lines: _Lines, look: Look, *, verbose: bool) -> Iterato
 def head(finding: Finding, message: str, look: Look) -> Iterator[str]:
     """Place, code and what was found."""
     label = f"{place(finding)}: {finding.code} "
-    colour = _colour(finding.code)
+    colour = _colour(finding.rule)
     painted = f"{look.paint(place(finding), BOLD)}: {look.paint(finding.code, BOLD, colour)} "
     return look.hanging(label, message, painted, _INDENT)
 
@@ -121,7 +117,8 @@ def causes_of(findings: Iterable[Finding]) -> list[Cause]:
         if one.because in reasons:
             following.append(one)
             continue
-        key = (*_case(one), "" if one.code in _IN_OTHER_FILES else one.message)
+        # One cause, whatever its words are in each of the files that ask for it.
+        key = (*_case(one), "" if one.rule.about == "project" else one.message)
         if key in found:
             found[key].others.append(one)
         else:
@@ -139,12 +136,13 @@ def _of_place(causes: Iterable[Cause], follower: Finding) -> Cause:
     )
 
 
-def _rank(code: str) -> int:
-    return len(_IMPORTANCE) if code in _IN_OTHER_FILES else _IMPORTANCE.index(RULES[code].kind)
+def _rank(rule: Rule) -> int:
+    """What other files ask for can wait until the code is done."""
+    return len(_IMPORTANCE) if rule.about == "project" else _IMPORTANCE.index(rule.kind)
 
 
-def _colour(code: str) -> str:
-    return _COLOURS.get(RULES[code].kind, CYAN)
+def _colour(rule: Rule) -> str:
+    return _COLOURS.get(rule.kind, CYAN)
 
 
 # -- places ---------------------------------------------------------------------------------------------
@@ -207,7 +205,7 @@ class _Lines:
 
     def __getitem__(self, finding: Finding) -> str:
         """Empty where there is no such line, and where nothing is said of a line."""
-        if finding.line == 1 and (finding.code in _OF_A_FILE or RULES[finding.code].kind == "error"):
+        if finding.line == 1 and finding.rule.about == "file":
             return ""
         if finding.path not in self._read:
             self._read[finding.path] = self._lines(finding.path)
@@ -236,7 +234,7 @@ def _excerpt(finding: Finding, lines: _Lines, look: Look) -> Iterator[str]:
     mark = "^" * _columns(marked)
     if look.width is not None:
         mark = mark[: max(1, look.width - len(f"{_INDENT}{number} | ") - begin)]
-    painted = look.paint(mark, BOLD, _colour(finding.code))
+    painted = look.paint(mark, BOLD, _colour(finding.rule))
     yield f"{_INDENT}{' ' * len(number)} {look.paint('|', CYAN)} {_blank(text[:begin])}{painted}"
 
 

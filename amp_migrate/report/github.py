@@ -13,7 +13,6 @@ from amp_migrate.report import markdown
 from amp_migrate.report.diff import repository_path
 from amp_migrate.report.model import Report
 from amp_migrate.report.wording import change, in_full, severity
-from amp_migrate.rules import RULES
 
 _COMMANDS = {"note": "notice", "warning": "warning", "error": "error"}
 
@@ -40,7 +39,7 @@ def _changes(report: Report) -> Iterator[str]:
 
 def _findings(report: Report) -> Iterator[str]:
     for finding in report.findings:
-        title = f"{finding.code} {RULES[finding.code].title}"
+        title = f"{finding.code} {finding.rule.title}"
         column = finding.span.column if finding.span is not None and finding.cell is None else None
         yield _annotation(_COMMANDS[severity(finding)], finding.path, finding.line, title, in_full(finding), column)
 

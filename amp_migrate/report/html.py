@@ -20,8 +20,8 @@ from amp_migrate.report.origin import Origin
 from amp_migrate.report.text import summary
 from amp_migrate.report.wording import severity
 from amp_migrate.result import Result, Status
-from amp_migrate.rules import RULES
-from amp_migrate.selection import TITLES
+from amp_migrate.rules.catalogue import RULES
+from amp_migrate.rules.source_forms import TITLES
 
 STATUS: dict[Status, str] = {
     "migrated": "migrated",

@@ -13,8 +13,7 @@ from amp_migrate.report.brief import briefs
 from amp_migrate.report.diff import unified_diff
 from amp_migrate.report.model import Report
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
-from amp_migrate.selection import TITLES
+from amp_migrate.rules.source_forms import TITLES
 
 # Raised where a key changes its meaning or goes; new keys may come at any time.
 SCHEMA_VERSION = 1
@@ -64,7 +63,7 @@ def _proof(result: Result) -> dict[str, Any] | None:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    rule, span = RULES[finding.code], finding.span
+    rule, span = finding.rule, finding.span
     return {
         "path": finding.path,
         "line": finding.line,

@@ -9,7 +9,7 @@ from typing import get_args
 
 from amp_migrate.findings import Finding
 from amp_migrate.result import Result, Status
-from amp_migrate.selection import COMPANIONS, TITLES
+from amp_migrate.rules.source_forms import COMPANIONS, TITLES
 
 _WORST_LAST: tuple[Status, ...] = ("untouched", "migrated", "left", "error")
 

@@ -19,8 +19,8 @@ from amp_migrate.report.hunks import Hunk, hunks
 from amp_migrate.report.model import Report
 from amp_migrate.report.wording import change, in_full, sentence, severity
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
-from amp_migrate.selection import TITLES
+from amp_migrate.rules.catalogue import RULES
+from amp_migrate.rules.source_forms import TITLES
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 

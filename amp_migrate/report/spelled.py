@@ -7,7 +7,7 @@ from pathlib import Path
 
 from amp_migrate.options import Options
 from amp_migrate.result import Result
-from amp_migrate.selection import APEX_AMP, FP16_UTILS, HALF, PLAIN
+from amp_migrate.rules.source_forms import APEX_AMP, FP16_UTILS, HALF, PLAIN
 
 _BECOME_NATIVE = (APEX_AMP, FP16_UTILS, HALF, PLAIN)
 

@@ -10,12 +10,12 @@ from amp_migrate.report.findings import finding_lines, shown
 from amp_migrate.report.model import Report, Tally
 from amp_migrate.report.terminal import UNWRAPPED, Look
 from amp_migrate.result import Result
-from amp_migrate.selection import PLAIN, TITLES
+from amp_migrate.rules.source_forms import PLAIN, TITLES
 
 if TYPE_CHECKING:
     from amp_migrate.check.proof import Assumption
 
-_LEAVING_OUT = "; --ignore AMP050 leaves them out"
+_LEAVING_OUT = f"; --ignore {PLAIN} leaves them out"
 
 
 def report_lines(report: Report, verbose: int = 0, look: Look = UNWRAPPED) -> Iterator[str]:

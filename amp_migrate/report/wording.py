@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from amp_migrate.findings import Finding
-from amp_migrate.rules import RULES
-from amp_migrate.selection import COMPANIONS, TITLES
+from amp_migrate.rules.rule import Kind
+from amp_migrate.rules.source_forms import COMPANIONS, TITLES
 
 _NATIVE = {COMPANIONS: "parts of torch"}
 
 Severity = str  # "note", "warning", "error"
-_SEVERITIES = {
+_SEVERITIES: dict[Kind, Severity] = {
     "note": "note",
     "attention": "warning",
     "breach": "error",
@@ -20,12 +20,12 @@ _SEVERITIES = {
 
 def severity(finding: Finding) -> Severity:
     """How much a finding wants to be seen: a unit that stays is a warning, a file that could not be read an error."""
-    return severity_of(finding.code)
+    return severity_of(finding.rule.kind)
 
 
-def severity_of(code: str) -> Severity:
-    """How much what a code says wants to be seen."""
-    return _SEVERITIES[RULES[code].kind]
+def severity_of(kind: Kind) -> Severity:
+    """How much a kind of finding wants to be seen."""
+    return _SEVERITIES[kind]
 
 
 def change(form: str, *, written: bool) -> str:

@@ -32,7 +32,15 @@ from amp_migrate.plan.model import (
     Setup,
     StateAccess,
 )
-from amp_migrate.selection import APEX_AMP
+from amp_migrate.rules.apex import (
+    AMP_ESCAPES,
+    CAST_FUNCTION,
+    NATIVE_BESIDE_APEX,
+    ONE_SCALER,
+    UNKNOWN_AMP_USE,
+)
+from amp_migrate.rules.source_forms import APEX_AMP
+from amp_migrate.rules.steps import GRADIENTS_IN_USE
 from amp_migrate.sources.casts import CastReader
 from amp_migrate.sources.float_operations import cast_operation
 from amp_migrate.sources.half.arms import equal_arms
@@ -144,7 +152,7 @@ class _Reader:
     def _native_amp(self) -> Refusal | None:
         """Native AMP beside apex: the file is migrated already, or supports both (rule J4)."""
         for part in native_amp(self.facts, and_imports=False):
-            return Refusal("AMP919", part, f"{self.facts.text(part)} is native AMP already, beside apex's")
+            return Refusal(NATIVE_BESIDE_APEX, part, f"{self.facts.text(part)} is native AMP already, beside apex's")
         return None
 
     def _references(self, statement: Statement) -> Iterator[tuple[cst.BaseExpression, str]]:
@@ -184,7 +192,7 @@ class _Reader:
         elif name in ("half_function", "float_function", "promote_function"):
             self._casts.value(node, name, statement)
         else:
-            raise Refusal("AMP902", node, f"this use of {self.facts.text(node)} is not understood")
+            raise Refusal(UNKNOWN_AMP_USE, node, f"this use of {self.facts.text(node)} is not understood")
 
     def _asks_for_state(self, target: cst.ComparisonTarget) -> bool:
         """True for `"state_dict" in amp.__dict__`: old versions of apex had no state, a GradScaler has."""
@@ -201,7 +209,7 @@ class _Reader:
             self._carrier(node)
         elif isinstance(parent, cst.Assign) and parent.value is node:
             if not isinstance(parent.targets[0].target, (cst.Name, cst.Attribute)):
-                raise Refusal("AMP902", node, "the apex.amp module is stored where it cannot be followed")
+                raise Refusal(UNKNOWN_AMP_USE, node, "the apex.amp module is stored where it cannot be followed")
             self._carrier(node)
         elif (
             (isinstance(parent, cst.IfExp) and parent.body is node and self._stays_here(parent))
@@ -218,10 +226,10 @@ class _Reader:
         elif isinstance(parent, cst.Element) and _is_target(self.facts, parent):
             self.found.received.append(node)
         elif isinstance(parent, cst.Element) and self._is_assigned(parent, statement):
-            raise Refusal("AMP902", node, "apex.amp is assigned together with something else")
+            raise Refusal(UNKNOWN_AMP_USE, node, "apex.amp is assigned together with something else")
         else:
             text = self.facts.text(node)
-            raise Refusal("AMP903", node, f"{text}, the apex.amp module, goes where it cannot be followed")
+            raise Refusal(AMP_ESCAPES, node, f"{text}, the apex.amp module, goes where it cannot be followed")
 
     def _is_assigned(self, element: cst.Element, statement: Statement) -> bool:
         """True for the last `amp` in `self.model, self.amp = model, amp`."""
@@ -258,7 +266,7 @@ class _Reader:
 
     def _initialize(self, call: cst.Call, statement: Statement) -> None:
         if statement.block.arm == "class":
-            raise Refusal("AMP902", call, "amp.initialize runs in the body of a class")
+            raise Refusal(UNKNOWN_AMP_USE, call, "amp.initialize runs in the body of a class")
         setup, findings = read_setup(self.facts, call, statement)
         self.found.setups.append(setup)
         self.found.findings.extend(findings)
@@ -274,12 +282,12 @@ class _Reader:
         self._wrapped.append(read_wrapping(self.facts, self.found, call, statement))
         if losses_of(call) != 1:
             message = "num_loss asks for one loss scale per loss"
-            self.found.findings.append(self.facts.finding(call, "AMP105", message))
+            self.found.findings.append(self.facts.finding(call, ONE_SCALER, message))
 
     def _clear_cache(self, call: cst.Call, statement: Statement) -> None:
         """Native autocast clears its cache at the end of each region."""
         if not isinstance(statement.node, cst.Expr):
-            raise Refusal("AMP902", call, f"{self.facts.text(call)} is used inside a larger expression")
+            raise Refusal(UNKNOWN_AMP_USE, call, f"{self.facts.text(call)} is used inside a larger expression")
         self.found.removed.append(statement)
 
     def _scalings_of_optimizers(self) -> None:
@@ -298,29 +306,31 @@ class _Reader:
     def _scale_loss(self, call: cst.Call, statement: Statement) -> None:
         item = self.facts.tree.parents.get(call)
         if not isinstance(item, cst.WithItem) or not isinstance(statement.node, cst.With):
-            raise Refusal("AMP902", call, "amp.scale_loss is not the context of a with statement as it stands")
+            raise Refusal(UNKNOWN_AMP_USE, call, "amp.scale_loss is not the context of a with statement as it stands")
         if any(backward.statement is statement for backward in self.found.backwards):
-            raise Refusal("AMP902", call, "one with statement scales two losses")
+            raise Refusal(UNKNOWN_AMP_USE, call, "one with statement scales two losses")
         given = _by_name(call, ("loss", "optimizers", "loss_id", "model", "delay_unscale", "delay_overflow_check"))
         if given is not None and self._inits:
             assert isinstance(call.func, cst.Attribute)
             given.setdefault("optimizers", call.func.value)  # the old handle: `optimizer.scale_loss(loss)`
         if given is None or "loss" not in given or "optimizers" not in given:
-            raise Refusal("AMP902", call, "the arguments of amp.scale_loss cannot be read")
+            raise Refusal(UNKNOWN_AMP_USE, call, "the arguments of amp.scale_loss cannot be read")
         if "delay_overflow_check" in given and literal_value(given["delay_overflow_check"]) is not False:
-            raise Refusal("AMP902", call, "delay_overflow_check has no native form", case="argument")
+            raise Refusal(UNKNOWN_AMP_USE, call, "delay_overflow_check has no native form", case="argument")
         if self._is_scaled(given["loss"], statement):
             text = self.facts.text(given["loss"])
             message = f"{text} is scaled already: each of the two scales is taken out of the gradients of one optimizer"
-            raise Refusal("AMP902", call, message, case="handle")
+            raise Refusal(UNKNOWN_AMP_USE, call, message, case="handle")
         if item.asname is None or not isinstance(item.asname.name, cst.Name):
-            raise Refusal("AMP902", call, "the scaled loss has no plain name, so its backward cannot be found")
+            raise Refusal(UNKNOWN_AMP_USE, call, "the scaled loss has no plain name, so its backward cannot be found")
         if any(
             isinstance(part, cst.Yield)
             for inner in statement.descendants()
             for part in self.facts.tree.expressions(inner)
         ):
-            raise Refusal("AMP902", call, "the scaled loss is handed out by yield, so its backward cannot be found")
+            raise Refusal(
+                UNKNOWN_AMP_USE, call, "the scaled loss is handed out by yield, so its backward cannot be found"
+            )
         name = item.asname.name
         variable = self.facts.names.variable_at(name)
         loads = variable.loads if variable is not None else []
@@ -347,18 +357,18 @@ class _Reader:
     def _master_params(self, call: cst.Call, statement: Statement) -> None:
         given = _by_name(call, ("optimizer",))
         if given is None or "optimizer" not in given:
-            raise Refusal("AMP902", call, "the argument of amp.master_params cannot be read")
+            raise Refusal(UNKNOWN_AMP_USE, call, "the argument of amp.master_params cannot be read")
         self.found.parameters.append(ParameterAccess(call, given["optimizer"], statement))
 
     def _state_dict(self, call: cst.Call, statement: Statement) -> None:
         if call.args:
-            raise Refusal("AMP902", call, "amp.state_dict(destination) has no native form", case="argument")
+            raise Refusal(UNKNOWN_AMP_USE, call, "amp.state_dict(destination) has no native form", case="argument")
         self.found.saves.append(StateAccess(call, statement, None))
 
     def _load_state_dict(self, call: cst.Call, statement: Statement) -> None:
         given = _by_name(call, ("state_dict",))
         if given is None or "state_dict" not in given:
-            raise Refusal("AMP902", call, "the argument of amp.load_state_dict cannot be read")
+            raise Refusal(UNKNOWN_AMP_USE, call, "the argument of amp.load_state_dict cannot be read")
         self.found.loads.append(StateAccess(call, statement, given["state_dict"]))
 
     def _disable_casts(self, call: cst.Call, statement: Statement) -> None:
@@ -371,7 +381,7 @@ class _Reader:
         module = self.facts.names.dotted(given["module"]) if given is not None and "module" in given else None
         text = self.facts.text(call)
         if not isinstance(statement.node, cst.Expr):
-            raise Refusal("AMP902", call, f"{text} is used inside a larger expression")
+            raise Refusal(UNKNOWN_AMP_USE, call, f"{text} is used inside a larger expression")
         function = self._registered(given["module"], name) if given is not None and isinstance(name, str) else None
         if function is not None:
             self._casts.registration(call, function, called_name(call), statement)
@@ -382,7 +392,7 @@ class _Reader:
             assert isinstance(name, str)
             cast_operation(self.facts, self.found, call, name)
         elif "promote" in called_name(call) or not in_torch or name not in native:
-            raise Refusal("AMP909", call, f"{text} changes how a function is cast")
+            raise Refusal(CAST_FUNCTION, call, f"{text} changes how a function is cast")
         self.found.removed.append(statement)
 
     def _registered(self, module: cst.BaseExpression, name: str) -> Function | None:
@@ -401,12 +411,12 @@ class _Reader:
         text = self.facts.text(whole)
         scale = text.endswith((".loss_scale()", "._loss_scale"))
         if ".loss_scalers[" not in text or not scale:
-            raise Refusal("AMP904", node, f"{text} reads apex's internal state", case="state")
+            raise Refusal(GRADIENTS_IN_USE, node, f"{text} reads apex's internal state", case="state")
         parent = self.facts.tree.parents.get(whole)
         if isinstance(parent, cst.AssignTarget):
             self._initial_scale(statement)
         elif isinstance(statement.node, cst.AugAssign) and statement.node.target is whole:
-            raise Refusal("AMP904", node, f"{text} is changed while training", case="state")
+            raise Refusal(GRADIENTS_IN_USE, node, f"{text} is changed while training", case="state")
         else:
             self.found.scale_reads.append(ScaleAccess(whole, statement))
 
@@ -430,10 +440,12 @@ class _Reader:
         assert isinstance(node, cst.Assign)
         before = [setup for setup in self.found.setups if setup.statement.block is statement.block]
         if not before or len(node.targets) != 1:
-            raise Refusal("AMP904", node, "the loss scale is written away from amp.initialize", case="state")
+            raise Refusal(GRADIENTS_IN_USE, node, "the loss scale is written away from amp.initialize", case="state")
         setup = before[-1]
         if setup.loss_scale.static is not None or setup.loss_scale.runtime is not None:
-            raise Refusal("AMP904", node, "the loss scale is written after initialize was given one", case="state")
+            raise Refusal(
+                GRADIENTS_IN_USE, node, "the loss scale is written after initialize was given one", case="state"
+            )
         setup.loss_scale = type(setup.loss_scale)(
             initial=node.value, minimum=setup.loss_scale.minimum, maximum=setup.loss_scale.maximum
         )

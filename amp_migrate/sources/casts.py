@@ -27,6 +27,8 @@ from amp_migrate.facts.tree import Class, Function, Statement
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import CastFunction, Recognition
+from amp_migrate.rules.apex import CAST_FUNCTION, FLOAT_FUNCTION, HALF_FUNCTION
+from amp_migrate.rules.safety import AUTOGRAD_FUNCTION
 
 
 class CastReader:
@@ -41,18 +43,18 @@ class CastReader:
         text = self.facts.text(node)
         parent = self.facts.tree.parents.get(node)
         if name == "promote_function":
-            raise Refusal("AMP909", node, f"{text} casts by what it meets, which torch has no decorator for")
+            raise Refusal(CAST_FUNCTION, node, f"{text} casts by what it meets, which torch has no decorator for")
         if isinstance(parent, cst.Decorator) and isinstance(statement.node, cst.FunctionDef):
             self._decorator(node, name, self.facts.tree.function_at[statement.node])
         elif isinstance(parent, cst.Call) and parent.func is node and len(parent.args) == 1:
             self._wrapped(parent, name)
         else:
-            raise Refusal("AMP909", node, f"{text} is used as a value, and what it is put around is not known")
+            raise Refusal(CAST_FUNCTION, node, f"{text} is used as a value, and what it is put around is not known")
 
     def registration(self, call: cst.Call, function: Function, name: str, statement: Statement) -> None:
         """`amp.register_float_function(module, "name")` of a function of the project."""
         if name != "register_float_function" or _decorators(function):
-            raise Refusal("AMP909", call, f"{self.facts.text(call)} changes how a function is cast")
+            raise Refusal(CAST_FUNCTION, call, f"{self.facts.text(call)} changes how a function is cast")
         self._require_first_argument(call, function)
         self.found.casts.append(CastFunction(call, "float32", adds=function))
         self.found.removed.append(statement)
@@ -67,7 +69,7 @@ class CastReader:
             self._require_torch_only(node, function)
             self.found.casts.append(CastFunction(node, "", goes_from=function))
             message = f"{function.name}: autocast casts its operations one by one"
-            self.found.findings.append(self.facts.finding(node, "AMP168", message))
+            self.found.findings.append(self.facts.finding(node, HALF_FUNCTION, message))
         else:
             self._require_first_argument(node, function)
             self.found.casts.append(CastFunction(node, "float32"))
@@ -78,7 +80,7 @@ class CastReader:
         forward, backward = owner.methods.get("forward"), owner.methods.get("backward")
         if forward is None or backward is None or not (forward.is_static and backward.is_static):
             message = f"{owner.name} has no static forward and backward of its own that custom_fwd could be put on"
-            raise Refusal("AMP982", node, message)
+            raise Refusal(AUTOGRAD_FUNCTION, node, message)
         if function is forward:
             self.found.casts.append(CastFunction(node, _dtype(name)))
             if not self._casting_decorators(backward):
@@ -87,7 +89,7 @@ class CastReader:
             self.found.casts.append(CastFunction(node, "backward"))
         else:
             message = f"{owner.name}.{function.name} alone is cast: custom_fwd has no part for that"
-            raise Refusal("AMP909", node, message)
+            raise Refusal(CAST_FUNCTION, node, message)
 
     def _casting_decorators(self, function: Function) -> bool:
         paths = (path for one in _decorators(function) for path in self.facts.objects.import_paths(one))
@@ -103,7 +105,7 @@ class CastReader:
             forward, backward = owner.methods.get("forward"), owner.methods.get("backward")
             if forward is None or backward is None or not (forward.is_static and backward.is_static):
                 message = f"{owner.name} has no static forward and backward of its own that custom_fwd could be put on"
-                raise Refusal("AMP982", call, message)
+                raise Refusal(AUTOGRAD_FUNCTION, call, message)
             self.found.replaced[call] = self.facts.text(given)
             self.found.casts.append(CastFunction(call, _dtype(name), adds=forward))
             self.found.casts.append(CastFunction(call, "backward", adds=backward))
@@ -115,7 +117,9 @@ class CastReader:
             self.found.replaced[call] = text
             return
         if function is None and not self._is_compiled(given):
-            raise Refusal("AMP909", call, f"{text}, which is cast here, is in no file that is known", case="elsewhere")
+            raise Refusal(
+                CAST_FUNCTION, call, f"{text}, which is cast here, is in no file that is known", case="elsewhere"
+            )
         if function is not None:
             self._require_first_argument(call, function, self._calls_of_name(call))
         self.found.casts.append(CastFunction(call, _dtype(name), around=given))
@@ -149,13 +153,13 @@ class CastReader:
             calls = [site.call for site in self.facts.calls.callers(function)]
         if not calls:
             raise Refusal(
-                "AMP909", node, f"not all calls of {function.name} are known, which is cast here", case="elsewhere"
+                CAST_FUNCTION, node, f"not all calls of {function.name} are known, which is cast here", case="elsewhere"
             )
         for call in calls:
             first = call.args[0] if call.args else None
             if first is None or first.star or first.keyword is not None or _takes_no_attributes(first.value):
                 message = f"{function.name} is called without a tensor in the first place, which custom_fwd needs"
-                raise Refusal("AMP909", node, message)
+                raise Refusal(CAST_FUNCTION, node, message)
 
     def _calls_of_name(self, wrapping: cst.Call) -> list[cst.Call]:
         """The calls of `f` in `f = amp.float_function(g)`; nothing where it is used in another way."""
@@ -174,11 +178,11 @@ class CastReader:
             for path in self.facts.names.imported_as(call.func):
                 if not path.startswith(("torch.", "math.", "builtins.")):
                     message = f"{function.name} runs in half by its decorator, and autocast does not cast for {path}"
-                    raise Refusal("AMP909", node, message)
+                    raise Refusal(CAST_FUNCTION, node, message)
 
     def _say(self, node: cst.CSTNode, name: str) -> None:
         message = f"{name} runs in float32 as a whole, the products in it as well"
-        self.found.findings.append(self.facts.finding(node, "AMP169", message))
+        self.found.findings.append(self.facts.finding(node, FLOAT_FUNCTION, message))
 
 
 def _dtype(name: str) -> str:

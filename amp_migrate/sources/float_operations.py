@@ -15,6 +15,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
+from amp_migrate.rules.apex import CAST_FUNCTION
 from amp_migrate.vocabulary import UNARY_MODULES as MODULES
 
 
@@ -45,4 +46,4 @@ def _require_called(facts: Facts, registration: cst.Call, module: cst.Call) -> N
     if not isinstance(facts.tree.parents.get(module), cst.Assign):
         text = facts.text(module)
         message = f"{facts.text(registration)}: {text} stands in a container, where its input cannot be cast"
-        raise Refusal("AMP909", module, message)
+        raise Refusal(CAST_FUNCTION, module, message)

@@ -24,6 +24,7 @@ from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, LossScale, Recognition, Setup
+from amp_migrate.rules.apex import OLD_HANDLE, UNKNOWN_AMP_USE
 from amp_migrate.sources.half_types import is_half_call
 from amp_migrate.sources.optimizers import parameters_of
 
@@ -35,11 +36,11 @@ def read_init(facts: Facts, call: cst.Call, statement: Statement) -> Setup:
     given: dict[str, cst.BaseExpression] = {}
     for index, arg in enumerate(call.args):
         if arg.star or (arg.keyword is None and index >= len(_PARAMETERS)):
-            raise Refusal("AMP910", call, "the arguments of amp.init cannot be read")
+            raise Refusal(OLD_HANDLE, call, "the arguments of amp.init cannot be read")
         given[_PARAMETERS[index] if arg.keyword is None else arg.keyword.value] = arg.value
     node = statement.node
     if not isinstance(node, cst.Expr) and not (isinstance(node, cst.Assign) and node.value is call):
-        raise Refusal("AMP910", call, "the handle is made inside of a larger expression")
+        raise Refusal(OLD_HANDLE, call, "the handle is made inside of a larger expression")
     enabled = given.get("enabled")
     literal = literal_value(enabled) if enabled is not None else True
     conditions = []
@@ -69,7 +70,7 @@ def _loss_scale(facts: Facts, node: cst.BaseExpression) -> LossScale:
 def read_wrapping(facts: Facts, found: Recognition, call: cst.Call, statement: Statement) -> cst.BaseExpression:
     """The optimizer in `handle.wrap_optimizer(optimizer)`, which takes its place. Raises Refusal."""
     if not call.args or call.args[0].star:
-        raise Refusal("AMP910", call, "which optimizer is wrapped here cannot be read")
+        raise Refusal(OLD_HANDLE, call, "which optimizer is wrapped here cannot be read")
     optimizer = call.args[0].value
     node = statement.node
     if isinstance(node, cst.Assign) and node.value is call and len(node.targets) == 1:
@@ -118,9 +119,9 @@ def used_without(facts: Facts, found: Recognition) -> Refusal | None:
     for call in calls:
         if called_name(call) == "backward":
             message = f"amp.init casts what is trained by {facts.text(call)}, which its handle does not scale"
-            return Refusal("AMP902", call, message, case="handle")
+            return Refusal(UNKNOWN_AMP_USE, call, message, case="handle")
     for call in calls:
         if is_half_call(call):
             message = f"{facts.text(call)} makes weights half, and amp.init kept sums and norms in float32"
-            return Refusal("AMP902", call, message, case="handle")
+            return Refusal(UNKNOWN_AMP_USE, call, message, case="handle")
     return None

@@ -15,6 +15,18 @@ from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Condition, LossScale, Setup
+from amp_migrate.rules.apex import (
+    ARGUMENT_OF_INITIALIZE,
+    DEFAULT_IS_NO_LEVEL,
+    FLOAT32_WEIGHTS,
+    KEEP_BATCHNORM_UNDER_O1,
+    LEVEL_AS_ENABLED,
+    NO_LEVEL,
+    ONE_SCALER,
+    PURE_HALF,
+    REJECTED_ARGUMENT,
+    UNKNOWN_AMP_USE,
+)
 
 _PARAMETERS = (
     "models optimizers enabled opt_level cast_model_type patch_torch_functions keep_batchnorm_fp32 "
@@ -42,7 +54,7 @@ def read_setup(facts: Facts, call: cst.Call, statement: Statement) -> tuple[Setu
     always_off = level.always_off or _literal(given, "enabled") is False
     models, optimizers = given.get("models"), given.get("optimizers")
     if models is None:
-        raise Refusal("AMP902", call, "amp.initialize is called without models")
+        raise Refusal(UNKNOWN_AMP_USE, call, "amp.initialize is called without models")
     if optimizers is not None and literal_value(optimizers) is None:
         optimizers = None
     setup = Setup(
@@ -70,13 +82,15 @@ def _arguments(facts: Facts, call: cst.Call) -> Arguments:
         if arg.star == "**":
             given.update(_unpacked(facts, arg.value, call))
         elif arg.star == "*":
-            raise Refusal("AMP902", call, "amp.initialize is called with *arguments that cannot be read")
+            raise Refusal(UNKNOWN_AMP_USE, call, "amp.initialize is called with *arguments that cannot be read")
         elif arg.keyword is not None:
             given[arg.keyword.value] = arg.value
     for name in given:
         if name not in _PARAMETERS:
             hint = " (did you mean loss_scale=?)" if name == "scale_loss" else ""
-            raise Refusal("AMP906", call, f"amp.initialize has no argument {name}=: apex raises TypeError here{hint}")
+            raise Refusal(
+                REJECTED_ARGUMENT, call, f"amp.initialize has no argument {name}=: apex raises TypeError here{hint}"
+            )
     return given
 
 
@@ -86,23 +100,23 @@ def _unpacked(facts: Facts, node: cst.BaseExpression, call: cst.Call) -> Argumen
     if isinstance(node, (cst.Dict, cst.Call)):
         values = [node]
     if len(values) != 1 or not isinstance(node, (cst.Name, cst.Dict, cst.Call)):
-        raise Refusal("AMP902", call, f"the arguments in **{facts.text(node)} cannot be read")
+        raise Refusal(UNKNOWN_AMP_USE, call, f"the arguments in **{facts.text(node)} cannot be read")
     entries: Arguments = {}
     value = values[0]
     if isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value == "dict":
         for arg in value.args:
             if arg.keyword is None:
-                raise Refusal("AMP902", call, f"the arguments in **{facts.text(node)} cannot be read")
+                raise Refusal(UNKNOWN_AMP_USE, call, f"the arguments in **{facts.text(node)} cannot be read")
             entries[arg.keyword.value] = arg.value
         return entries
     if isinstance(value, cst.Dict):
         for element in value.elements:
             key = literal_value(element.key) if isinstance(element, cst.DictElement) else UNKNOWN
             if not isinstance(key, str):
-                raise Refusal("AMP902", call, f"the arguments in **{facts.text(node)} cannot be read")
+                raise Refusal(UNKNOWN_AMP_USE, call, f"the arguments in **{facts.text(node)} cannot be read")
             entries[key] = element.value
         return entries
-    raise Refusal("AMP902", call, f"the arguments in **{facts.text(node)} cannot be read")
+    raise Refusal(UNKNOWN_AMP_USE, call, f"the arguments in **{facts.text(node)} cannot be read")
 
 
 def _literal(given: Arguments, name: str) -> object:
@@ -115,15 +129,19 @@ def _traps(facts: Facts, call: cst.Call, given: Arguments) -> list[Finding]:
     level = _literal(given, "opt_level") if "opt_level" in given else "O1"
     batchnorm = _literal(given, "keep_batchnorm_fp32")
     if level == "O1" and batchnorm is not None and batchnorm is not UNKNOWN:
-        findings.append(facts.finding(call, "AMP114", "keep_batchnorm_fp32 is given under O1: apex raises here"))
+        findings.append(
+            facts.finding(call, KEEP_BATCHNORM_UNDER_O1, "keep_batchnorm_fp32 is given under O1: apex raises here")
+        )
     for name in ("cast_model_type", "patch_torch_functions", "master_weights", "cast_model_outputs"):
         if _literal(given, name) is not None and (name, level) not in _AS_IN_NATIVE:
             text = facts.text(given[name])
-            findings.append(facts.finding(call, "AMP116", f"{name}={text} has no native form and is dropped"))
+            findings.append(
+                facts.finding(call, ARGUMENT_OF_INITIALIZE, f"{name}={text} has no native form and is dropped")
+            )
     findings += [
         facts.finding(
             call,
-            "AMP116",
+            ARGUMENT_OF_INITIALIZE,
             f"{name}={facts.text(given[name])} is dropped: whether the loss scale is static is known at run time only",
             case="bounds",
         )
@@ -132,7 +150,7 @@ def _traps(facts: Facts, call: cst.Call, given: Arguments) -> list[Finding]:
     ]
     losses = _literal(given, "num_losses")
     if losses not in (None, 1):
-        findings.append(facts.finding(call, "AMP105", "num_losses asks for one loss scale per loss"))
+        findings.append(facts.finding(call, ONE_SCALER, "num_losses asks for one loss scale per loss"))
     return findings
 
 
@@ -145,7 +163,7 @@ def _enabled(facts: Facts, given: Arguments, findings: list[Finding], call: cst.
         findings.append(
             facts.finding(
                 call,
-                "AMP117",
+                LEVEL_AS_ENABLED,
                 f"{facts.text(node)} is given as `enabled`, and not as the level: apex runs O1 here",
             )
         )
@@ -172,7 +190,7 @@ class _Level:
         if value is not UNKNOWN:
             if value not in _LEVELS:
                 raise Refusal(
-                    "AMP907", node, f"opt_level={facts.text(node)} is no level: apex raises here{_letter(value)}"
+                    NO_LEVEL, node, f"opt_level={facts.text(node)} is no level: apex raises here{_letter(value)}"
                 )
             self.literal = str(value)
             self.always_off = value == "O0"
@@ -210,13 +228,15 @@ class _Level:
         found = []
         if self._option is not None:
             option, default = self._option
-            found.append(facts.finding(option, "AMP111", f"the default {default} is no level of apex: it raises"))
+            found.append(
+                facts.finding(option, DEFAULT_IS_NO_LEVEL, f"the default {default} is no level of apex: it raises")
+            )
         if self.literal in ("O2", "O3") and not trains:
-            found.append(facts.finding(call, "AMP101", f"half weights by {self.literal} stay in fp32"))
+            found.append(facts.finding(call, FLOAT32_WEIGHTS, f"half weights by {self.literal} stay in fp32"))
         elif self.literal == "O2":
-            found.append(facts.finding(call, "AMP101", "opt_level O2 becomes autocast with fp32 weights"))
+            found.append(facts.finding(call, FLOAT32_WEIGHTS, "opt_level O2 becomes autocast with fp32 weights"))
         elif self.literal == "O3":
-            found.append(facts.finding(call, "AMP102", "opt_level O3 becomes autocast with a scaled loss"))
+            found.append(facts.finding(call, PURE_HALF, "opt_level O3 becomes autocast with a scaled loss"))
         return found
 
 
@@ -278,7 +298,9 @@ def _loss_scale(facts: Facts, given: Arguments, level: str | None) -> LossScale:
         return LossScale(static=float(value), name=node)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         assert node is not None
-        raise Refusal("AMP906", node, f"loss_scale={facts.text(node)} is no number: apex raises here") from None
+        raise Refusal(
+            REJECTED_ARGUMENT, node, f"loss_scale={facts.text(node)} is no number: apex raises here"
+        ) from None
 
 
 def _dynamic_or_number(
@@ -336,7 +358,7 @@ def _aliases(
     node = statement.node
     if isinstance(node, cst.Assign) and node.value is call:
         if len(node.targets) != 1:
-            raise Refusal("AMP902", call, "the result of amp.initialize is assigned to several targets at once")
+            raise Refusal(UNKNOWN_AMP_USE, call, "the result of amp.initialize is assigned to several targets at once")
         target = node.targets[0].target
         if optimizers is None:
             return _pairs(facts, target, models)
@@ -350,7 +372,7 @@ def _aliases(
         return [(cst.Name("_"), value) for value in given if isinstance(value, cst.Call)]
     if isinstance(node, cst.Return) and node.value is call:
         return []
-    raise Refusal("AMP902", call, "the result of amp.initialize is used inside a larger expression")
+    raise Refusal(UNKNOWN_AMP_USE, call, "the result of amp.initialize is used inside a larger expression")
 
 
 def _pairs(

@@ -26,7 +26,8 @@ from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Binding
 from amp_migrate.plan.model import AddedState, Recognition
-from amp_migrate.selection import PLAIN
+from amp_migrate.rules.native import SCALER_NOT_SAVED
+from amp_migrate.rules.source_forms import PLAIN
 
 Place = cst.DictElement | cst.Arg | cst.Assign
 _STATE_OF_ONE = re.compile(r"opt(?:im|imizer)?(_states?|_dict|_state_dict)")
@@ -40,7 +41,7 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
     given = _saved_by_a_model(facts, optimizers)
     if given is not None:
         message = "a method of the model saves the optimizer that it is given: the scaler is not saved"
-        found.findings.append(facts.finding(given, "AMP413", message))
+        found.findings.append(facts.finding(given, SCALER_NOT_SAVED, message))
         return
     saves: dict[cst.CSTNode, AddedState] = {}
     loads: dict[cst.CSTNode, AddedState] = {}
@@ -69,7 +70,7 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
     elif (apart := _saved_apart(facts, optimizers)) is not None:
         call, where = apart
         message = f"{facts.text(call)} {where}: the scaler is not saved"
-        found.findings.append(facts.finding(call, "AMP413", message))
+        found.findings.append(facts.finding(call, SCALER_NOT_SAVED, message))
 
 
 def _is_bound(facts: Facts, receiver: cst.BaseExpression, statement: Statement) -> bool:
@@ -91,7 +92,7 @@ def _note_savers(facts: Facts, found: Recognition, optimizers: ObjectSet) -> Non
                 found.savers += savers
                 message = f"{facts.text(call.func)} of another file saves or loads the state of "
                 message += f"{facts.text(call.args[index].value)}, and not that of the scaler"
-                found.findings.append(facts.finding(call, "AMP413", message))
+                found.findings.append(facts.finding(call, SCALER_NOT_SAVED, message))
 
 
 def _state_calls(facts: Facts, name: str) -> Iterator[tuple[cst.Call, Statement, cst.BaseExpression]]:

@@ -11,7 +11,7 @@ from amp_migrate.engine import Outcome
 from amp_migrate.findings import Finding
 from amp_migrate.line_matcher import LineMatcher
 from amp_migrate.result import Result, Status
-from amp_migrate.rules import RULES
+from amp_migrate.rules.units import BELONGS_TOGETHER
 
 # What is written by index gets the type of what it is written into, which changes nothing where these are equal.
 _CAST_FOR_A_WRITE = re.compile(rb"\.to\([\w.]+\.dtype\)")
@@ -85,13 +85,13 @@ def aloud(reasons: Iterable[Finding]) -> tuple[Finding, ...]:
     """The reasons that are no silence. A script that borrows from a training may show no GPU, which says nothing of the
     script that trains.
     """
-    return tuple(reason for reason in reasons if RULES[reason.code].kind != "silence")
+    return tuple(reason for reason in reasons if reason.rule.kind != "silence")
 
 
 def reasons_of(outcome: Outcome) -> Iterator[Finding]:
     """What prevents the migration of a program: it stands in one of its files, the others point there."""
     refusal = outcome.refusal
-    said = (refusal.code, refusal.message) if refusal is not None else None
+    said = (refusal.rule.code, refusal.message) if refusal is not None else None
     for result in outcome.results:
         for finding in result.findings:
             if result.status == "error" or (finding.code, finding.message) == said:
@@ -107,7 +107,7 @@ def _disagreements(programs: Mapping[str, Outcome]) -> Iterator[Finding]:
                 line = min(_edits(result) ^ _edits(theirs[result.path]))[0]
                 ours, its = _told_apart(_made_of(result, line), _made_of(theirs[result.path], line))
                 message = f"{script} needs {ours} here, and {other_script} needs {its}"
-                yield Finding(result.path, line + 1, "AMP901", message, case="two ways")
+                yield Finding(result.path, line + 1, BELONGS_TOGETHER.code, message, case="two ways")
 
 
 def _made_of(result: Result, line: int) -> list[str]:
@@ -175,7 +175,7 @@ def _refused(result: Result, reasons: tuple[Finding, ...]) -> Result:
     if result.sites or result.status in ("left", "error"):
         one = reasons[0]
         message = f"belongs together with {one.path}, which cannot be migrated (line {one.line}, {one.code})"
-        return _stays(result, (Finding(result.path, 1, "AMP901", message, because=(one.path, one.code)),))
+        return _stays(result, (Finding(result.path, 1, BELONGS_TOGETHER.code, message, because=(one.path, one.code)),))
     return dataclasses.replace(result, output=result.source, status="untouched", findings=(), plan="", form="")
 
 

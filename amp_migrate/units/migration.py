@@ -24,8 +24,9 @@ from amp_migrate.models.queries import product_in_place
 from amp_migrate.options import Options
 from amp_migrate.processes import Died
 from amp_migrate.result import Result
-from amp_migrate.rules import RULES
-from amp_migrate.selection import FP16_UTILS, HALF, PLAIN
+from amp_migrate.rules.rule import Help
+from amp_migrate.rules.source_forms import FP16_UTILS, HALF, PLAIN
+from amp_migrate.rules.units import BELONGS_TOGETHER
 from amp_migrate.sources.screen import HALF_MODEL, may_cast_model
 from amp_migrate.units.attempt import Attempt
 from amp_migrate.units.definition import changed_definitions
@@ -34,13 +35,6 @@ from amp_migrate.units.programs import CASTS, HALF_CASTS, Programs
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.workspace import Workspace, in_words, real
 
-# Refusals that more files may lift: what is asked for is not in the files at hand.
-_MAY_BE_ELSEWHERE = frozenset(
-    "AMP901 AMP902 AMP903 AMP905 AMP906 AMP908 AMP911 AMP914 AMP915 AMP920 AMP921 AMP951 AMP952 AMP957 AMP963 AMP973 "
-    "AMP938 AMP966".split()
-)
-# Among them those that ask for a setup, a scaler or a device: it may come from far up the chain of callers.
-_MAY_BE_FAR = frozenset("AMP901 AMP903 AMP908 AMP914 AMP915 AMP951 AMP966".split())
 _SETS_UP = re.compile(rb"\bamp\s*\.\s*init(?:ialize)?\(|\binitialize\(")
 _MOVES_TO_GPU = re.compile(rb"\.cuda\(|\.to\(|\bcuda\b|DataParallel")
 _CASTS_IN_PLACE = re.compile(rb"\.data\s*=[^=\n]*\.half\(\)")  # weights: who only infers casts a model
@@ -111,6 +105,11 @@ class _Done:
     attempt: Attempt
     given: frozenset[tuple[Path, str]] = frozenset()
 
+    @property
+    def helped_by(self) -> frozenset[Help]:
+        """Which files could lift what prevents the migration."""
+        return frozenset().union(*(reason.rule.helped_by for reason in self.attempt.reasons))
+
 
 class _Units:
     def __init__(
@@ -132,7 +131,7 @@ class _Units:
         results: dict[Path, Result] = {}
         # A unit that was refused may have grown into files of another one that is migrated: that has the last word.
         for done in sorted(self.done(seeds), key=lambda done: not done.attempt.reasons):
-            if any(RULES[reason.code].kind == "silence" for reason in done.attempt.reasons):
+            if any(reason.rule.kind == "silence" for reason in done.attempt.reasons):
                 continue
             for result in self.programs.allowed(done.attempt).results:
                 path = self.workspace.given.get(real(result.path))
@@ -209,7 +208,7 @@ class _Units:
     def _with_casts_of_weights(self, done: _Done) -> _Done:
         """What looks like a plain loop, with the files that cast what it trains to half: then it is none."""
         is_plain = any(result.form == PLAIN and result.sites for result in done.attempt.results)
-        if not is_plain or {reason.code for reason in done.attempt.reasons} - {"AMP971"}:
+        if not is_plain or not all(Help.CASTS in reason.rule.helped_by for reason in done.attempt.reasons):
             return done
         casting = self.index.used_with(done.unit, CASTS)
         if not len(done.unit.files) < len(casting.files) <= _MOST_FILES:
@@ -228,7 +227,7 @@ class _Units:
             return done
         joined = self._grown(casting)
         mine = {real(path) for path in joined.attempt.changed} - set(done.unit.files)
-        is_about_them = any(reason.code == "AMP920" for reason in joined.attempt.reasons)
+        is_about_them = any(reason.rule.stops_what_it_uses for reason in joined.attempt.reasons)
         if not mine and not is_about_them:
             return done
         self._giving |= mine
@@ -259,7 +258,7 @@ class _Units:
         if not casting:
             return done
         message = f"{casting[0].path} casts what is trained here, and would take a copy of FP16_Optimizer along"
-        finding = Finding(next(iter(known)), 1, "AMP901", message, case="copy")
+        finding = Finding(next(iter(known)), 1, BELONGS_TOGETHER.code, message, case="copy")
         return dataclasses.replace(done, attempt=done.attempt.left(finding))
 
     def _grown(self, unit: Unit) -> _Done:
@@ -281,27 +280,27 @@ class _Units:
 
     def _larger(self, done: _Done) -> Iterator[Unit]:
         """The next larger unit; and the largest, where what is missing may be far away."""
-        codes = {reason.code for reason in done.attempt.reasons}
-        larger = self.index.grown(done.unit) if codes & _MAY_BE_ELSEWHERE else None
+        helped_by = done.helped_by
+        larger = self.index.grown(done.unit) if Help.CALLERS in helped_by else None
         units: list[Unit] = []
         while larger is not None and len(larger.files) <= _MOST_FILES:
             units.append(larger)
-            larger = self.index.grown(larger) if codes & _MAY_BE_FAR else None
-        for unit in chain(units[:1], units[1:][-1:], self._with_makers(done, codes)):
+            larger = self.index.grown(larger) if Help.FAR_CALLERS in helped_by else None
+        for unit in chain(units[:1], units[1:][-1:], self._with_makers(done)):
             if not self.programs.left.isdisjoint(unit.files):
                 continue
-            if "AMP901" not in codes or self.index.sets_up_and_scales(unit):
+            if Help.OTHER_PART not in helped_by or self.index.sets_up_and_scales(unit):
                 yield unit
 
-    def _with_makers(self, done: _Done, codes: set[str]) -> Iterator[Unit]:
+    def _with_makers(self, done: _Done) -> Iterator[Unit]:
         """The unit with what makes its optimizer (a class around it has the step), and with what uses a GPU."""
-        larger = self.index.grown(done.unit, with_makers=True) if codes & {"AMP952", "AMP957"} else None
+        larger = self.index.grown(done.unit, with_makers=True) if Help.MAKERS in done.helped_by else None
         rounds = 0
         while larger is not None and len(larger.files) <= _MOST_FILES and rounds < _MOST_ROUNDS:
             yield larger
             larger = self.index.grown(larger, with_makers=True)
             rounds += 1
-        if codes & {"AMP963", "AMP973"}:
+        if Help.GPU in done.helped_by:
             callers = self.index.grown(done.unit) or done.unit
             larger = self.index.used_with(callers, _MOVES_TO_GPU, anywhere=True)
             if len(done.unit.files) < len(larger.files) <= _MOST_FILES:
@@ -352,7 +351,7 @@ class _Units:
         larger = done.unit.extended(relatives)
         if len(larger.files) > _MOST_FILES:
             message = f"{len(relatives)} other files hold base classes and derived classes of this unit: not looked at"
-            finding = Finding(next(iter(done.attempt.changed)), 1, "AMP901", message, case="many")
+            finding = Finding(next(iter(done.attempt.changed)), 1, BELONGS_TOGETHER.code, message, case="many")
             return dataclasses.replace(done, attempt=done.attempt.left(finding))
         return self._tried_again(done, larger)
 
@@ -410,12 +409,14 @@ class _Units:
         if not casts:
             return done
         path = next(iter(done.attempt.changed))
-        finding = Finding(path, 1, "AMP901", f"{in_words(casts[0].file)} {casts[0].what}", case="neighbour")
+        finding = Finding(
+            path, 1, BELONGS_TOGETHER.code, f"{in_words(casts[0].file)} {casts[0].what}", case="neighbour"
+        )
         return dataclasses.replace(done, attempt=done.attempt.left(finding))
 
     def _with_all_calls(self, done: _Done, files: Mapping[Path, str]) -> _Done:
         """The unit with whoever uses files that cast functions, where one is refused unless its calls are known."""
-        if not any(reason.code == "AMP909" for reason in done.attempt.reasons):
+        if Help.ALL_CALLS not in done.helped_by:
             return done
         larger = done.unit.extended(self.index.users(Unit(tuple(files), {})))
         if len(larger.files) > _MOST_FILES:
@@ -448,7 +449,7 @@ class _Units:
                     if words.search(self.index.source(user)):
                         what = "chooses a precision" if result.form == PLAIN else "casts to half"
                         message = f"{in_words(user)} {reason}, and {what} itself"
-                        finding = Finding(result.path, 1, "AMP901", message, case="decides")
+                        finding = Finding(result.path, 1, BELONGS_TOGETHER.code, message, case="decides")
                         return dataclasses.replace(done, attempt=done.attempt.left(finding))
         return done
 

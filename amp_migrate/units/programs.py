@@ -14,7 +14,9 @@ from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.reading import Input
 from amp_migrate.result import Result
-from amp_migrate.selection import HALF
+from amp_migrate.rules.rule import Help
+from amp_migrate.rules.source_forms import HALF
+from amp_migrate.rules.units import BELONGS_TOGETHER
 from amp_migrate.units.attempt import Attempt, aloud, attempt_of, reasons_of
 from amp_migrate.units.definition import changed_trainings
 from amp_migrate.units.index import Index, Unit
@@ -66,7 +68,11 @@ class Programs:
             return attempt
         message = f"belongs together with {foreign[0]}, which was not given: name both, or their folder"
         return attempt.left(
-            *(Finding(path, 1, "AMP901", message, case="not given") for path in attempt.changed if path not in foreign)
+            *(
+                Finding(path, 1, BELONGS_TOGETHER.code, message, case="not given")
+                for path in attempt.changed
+                if path not in foreign
+            )
         )
 
     def forget(self, files: Iterable[Path]) -> None:
@@ -96,7 +102,7 @@ class Programs:
         # Where a script does not call all that it shares, only the scripts together show what is needed.
         together = attempt_of(members, {self.workspace.shown(unit.files[0]): self._program(unit.files)})
         lacks_models_only = bool(together.unread)  # they are yet to be added
-        has_what_each_lacks = all(reason.code in ("AMP951", "AMP970") for reason in attempt.reasons)
+        has_what_each_lacks = all(Help.SCRIPTS in reason.rule.helped_by for reason in attempt.reasons)
         return together if lacks_models_only or has_what_each_lacks or not together.reasons else attempt
 
     def _beside_another_form(self, unit: Unit) -> Attempt:
@@ -113,7 +119,9 @@ class Programs:
     def _beside(self, unit: Unit, other: Path, attempt: Attempt) -> Finding:
         path = next(result.path for result in attempt.results if result.sites)
         place = f"{in_words(other)} ({unit.reasons[other]})"
-        return Finding(path, 1, "AMP901", f"belongs together with {place}, which has another source form", case="form")
+        return Finding(
+            path, 1, BELONGS_TOGETHER.code, f"belongs together with {place}, which has another source form", case="form"
+        )
 
     def _shared_with_float32(
         self, programs: Mapping[Path, tuple[Path, ...]], outcomes: Mapping[str, Outcome]
@@ -129,7 +137,7 @@ class Programs:
                     users = self.index.users_of(name, real(result.path), Unit(files, {}))
                     for user in (one for one in users if one in in_float32):
                         message = f"{in_words(user)} trains with {name} in float32, and {in_words(script)} in half"
-                        return Finding(result.path, 1, "AMP901", message, case="float32")
+                        return Finding(result.path, 1, BELONGS_TOGETHER.code, message, case="float32")
         return None
 
     def _leads_on(self, unit: Unit, outcome: Outcome) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amp_migrate.files.indentation import with_spaces
-from amp_migrate.selection import PLAIN
+from amp_migrate.rules.source_forms import PLAIN
 from tests.fixture import FIXTURES, Fixture
 from tests.structural.kinds import KINDS, Change
 from tests.structural.roles import sets_scale

@@ -26,6 +26,7 @@ from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.held_here import is_excluded
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.sigmoids import Sigmoids
+from amp_migrate.rules.regions import INSEPARABLE
 
 _SHAPES = frozenset("view reshape flatten squeeze unsqueeze permute transpose contiguous expand".split())
 _LIKE_ANOTHER = frozenset(
@@ -216,7 +217,7 @@ class _Finder:
         for call in (part for loss in losses for part in walk(loss)):
             if isinstance(call, cst.Call) and self._is_bce(call):
                 what = f"{self.facts.text(call.func)}, a binary cross entropy,"
-                raise Refusal("AMP922", call, f"{what} stands in one statement with a backward")
+                raise Refusal(INSEPARABLE, call, f"{what} stands in one statement with a backward")
 
     def _given_with(self, forward: cst.Call) -> cst.BaseExpression | None:
         """The first argument of a binary cross entropy that a forward is a part of."""

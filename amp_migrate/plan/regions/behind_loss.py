@@ -17,6 +17,7 @@ from amp_migrate.plan.regions.barriers import Barriers
 from amp_migrate.plan.regions.carried_over import only_hands_on
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.tensors import Tensors
+from amp_migrate.rules.regions import UNKNOWN_FORWARD
 
 # What makes a tensor of values, without a graph; of a tensor, `as_tensor` makes nothing.
 _MAKES = frozenset(("from_numpy", "tensor", "as_tensor", "FloatTensor"))
@@ -55,8 +56,8 @@ class BehindLoss:
             name = self.facts.names.unbound_root(made.func)
             if name is not None:
                 message = f"nothing in this file binds `{name}` of {self.facts.text(made)}"
-                return Refusal("AMP908", loss, message, case="unbound")
-        return Refusal("AMP908", loss, f"the forward behind {self.facts.text(loss)} is not in this file")
+                return Refusal(UNKNOWN_FORWARD, loss, message, case="unbound")
+        return Refusal(UNKNOWN_FORWARD, loss, f"the forward behind {self.facts.text(loss)} is not in this file")
 
     def _slice(self, at: Statement, wanted: list[Path], *, by_name: bool) -> bool:
         """Note the statements that make the wanted values; False where no forward is among them.

@@ -27,6 +27,7 @@ from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.training_plan import AutocastRegion
+from amp_migrate.rules.regions import UNCACHED_CASTS
 
 _WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
 _FORWARDS = ("forward", "__call__")
@@ -47,7 +48,7 @@ def keep_no_stale_casts(
         if behind & within or _needs_no_cache(facts, forwards, found.region):
             found.cached = False
             message = "a forward without gradients comes before one with gradients: no cast of a weight is kept"
-            yield facts.finding(found.region.first.node, "AMP125", message)
+            yield facts.finding(found.region.first.node, UNCACHED_CASTS, message)
 
 
 def _needs_no_cache(facts: Facts, forwards: Forwards, region: Region) -> bool:

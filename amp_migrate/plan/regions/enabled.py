@@ -19,6 +19,8 @@ from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.scaler.before_setup import reached_without_setup, runs_before_setup
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.training_plan import AutocastRegion, TrainingPlan
+from amp_migrate.rules.regions import FORWARD_IN_FLOAT32
+from amp_migrate.rules.scaler import UNKNOWN_SCALER
 
 
 class Enabled:
@@ -48,7 +50,7 @@ class Enabled:
         found = self.text.for_region(region, scaler)
         if isinstance(found, Unknown):
             message = "the condition for mixed precision is not known where the forward runs"
-            raise Refusal("AMP914", region.first.node, message, case="condition")
+            raise Refusal(UNKNOWN_SCALER, region.first.node, message, case="condition")
         self._note_calls_without(region, found)
         return AutocastRegion(region, found)
 
@@ -61,7 +63,7 @@ class Enabled:
                 message = (
                     f"forwards without gradients stay in float32 in {region.function.name}: calls leave out {name}"
                 )
-                self.plan.findings.append(self.facts.finding(region.first.node, "AMP106", message))
+                self.plan.findings.append(self.facts.finding(region.first.node, FORWARD_IN_FLOAT32, message))
 
     def evaluate(self, forwards: Forwards, shared: list[Region]) -> None:
         """Forwards without gradients, where the condition is in scope; the others stay in float32. Some are `shared`
@@ -98,10 +100,10 @@ class Enabled:
         if not plan.regions and not left:
             for setup in self.found.setups:
                 message = "no forward of this model is in this file: wherever it runs, it is in float32 now"
-                plan.findings.append(self.facts.finding(setup.call, "AMP106", message))
+                plan.findings.append(self.facts.finding(setup.call, FORWARD_IN_FLOAT32, message))
         for function, statements in by_function(left).items():
             count = len(statements)
             what = "a forward without gradients stays" if count == 1 else f"{count} forwards without gradients stay"
             why = "; ".join(dict.fromkeys(left[statement] for statement in statements))
             message = f"{what} in float32 in {function.name}: {why}"
-            plan.findings.append(self.facts.finding(statements[0].node, "AMP106", message))
+            plan.findings.append(self.facts.finding(statements[0].node, FORWARD_IN_FLOAT32, message))

@@ -18,6 +18,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.leaving import half_names, loads_after
 from amp_migrate.plan.regions.region import Region
+from amp_migrate.rules.regions import HALF_OUTSIDE
 
 
 def check_given_to_models(facts: Facts, forwards: Forwards, regions: list[Region]) -> None:
@@ -31,7 +32,7 @@ def check_given_to_models(facts: Facts, forwards: Forwards, regions: list[Region
                 call = facts.tree.parents.get(argument) if isinstance(argument, cst.Arg) else None
                 if isinstance(call, cst.Call) and any(map(facts.elsewhere.run_models, _resolved(facts, call))):
                     message = f"{name} leaves autocast in half for a model that {facts.text(call.func)} runs"
-                    raise Refusal("AMP925", call, message)
+                    raise Refusal(HALF_OUTSIDE, call, message)
 
 
 def _resolved(facts: Facts, call: cst.Call) -> list[str]:

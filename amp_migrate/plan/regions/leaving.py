@@ -26,6 +26,7 @@ from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_parts import aliases, elements
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.tensors import Tensors
+from amp_migrate.rules.regions import HALF_OUTSIDE
 
 _PASS_ON = frozenset(
     "detach data view reshape squeeze unsqueeze permute transpose t T contiguous clone flatten".split()
@@ -64,7 +65,7 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                 if not is_tensor and not _takes_tensors(facts, taker):
                     text = facts.text(use.node)
                     message = f"{text} leaves autocast in half for a model or a matrix product in float32"
-                    raise Refusal("AMP925", use.node, message)
+                    raise Refusal(HALF_OUTSIDE, use.node, message)
                 found[use.node if is_tensor else _part_taken(facts, use.node)] = None
     return list(found)
 

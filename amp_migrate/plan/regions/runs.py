@@ -15,7 +15,8 @@ from amp_migrate.plan.regions.arithmetic import computes, is_trailing_arithmetic
 from amp_migrate.plan.regions.barriers import Barriers
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.region import Region, has_no_casts
-from amp_migrate.selection import PLAIN
+from amp_migrate.rules.regions import INSEPARABLE
+from amp_migrate.rules.source_forms import PLAIN
 
 _NAMES_OF_LOSSES = ("loss", "total_loss")
 
@@ -173,7 +174,7 @@ class Runs:
         """What shares a line with the region by a semicolon comes along into it."""
         for statement in block.statements:
             if statement.line in (run[0].line, run[-1].line) and self.barriers.blocks(statement):
-                raise Refusal("AMP922", statement.node, "this shares a line with a forward, by a semicolon")
+                raise Refusal(INSEPARABLE, statement.node, "this shares a line with a forward, by a semicolon")
 
     def _only_arm(self, statement: Statement) -> Block | None:
         """The one block of a compound statement that holds everything needed of it."""

@@ -25,6 +25,7 @@ from amp_migrate.plan.regions.penalties import Penalties
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.runs import Runs
 from amp_migrate.plan.steps.events import Events
+from amp_migrate.rules.safety import GRADIENT_PENALTY
 
 
 def find_regions(facts: Facts, found: Recognition, forwards: Forwards, events: Events) -> list[Region]:
@@ -62,7 +63,9 @@ class _Finder:
         if any(map(self.forwards.runs_model, forwards)) and not any(map(self.forwards.runs_model, inside)):
             first = min(forwards, key=lambda one: one.order)
             text = self.facts.text(first.node)
-            raise Refusal("AMP968", first.node, f"{text} is for a penalty as well, and nothing else for autocast")
+            raise Refusal(
+                GRADIENT_PENALTY, first.node, f"{text} is for a penalty as well, and nothing else for autocast"
+            )
 
     def _penalised(self, function: Function) -> frozenset[Statement]:
         """What stays in float32 for a penalty of its gradient; O1 had no such place."""
@@ -117,7 +120,7 @@ class _Finder:
                         lost |= made & {path[0] for path in read_by(call, "outputs", 0)}
                 if lost:
                     names = ", ".join(sorted(lost))
-                    raise Refusal("AMP968", inner.node, f"{names} is made under autocast, for a loss as well")
+                    raise Refusal(GRADIENT_PENALTY, inner.node, f"{names} is made under autocast, for a loss as well")
 
 
 def _defines_lambda(statement: Statement) -> bool:

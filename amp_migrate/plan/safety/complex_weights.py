@@ -12,6 +12,7 @@ import libcst as cst
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.rules.safety import COMPLEX_PARAMETERS
 
 _COMPLEX = frozenset("cfloat cdouble complex64 complex128 chalf".split())
 
@@ -24,7 +25,7 @@ def check_complex_weights(context: Context) -> None:
                 for call in context.facts.tree.calls(statement):
                     if called_name(call) == "Parameter" and any(_is_complex(part) for part in walk(call)):
                         message = f"{owner.name} has a complex parameter, whose gradient cannot be unscaled"
-                        raise Refusal("AMP984", call, message)
+                        raise Refusal(COMPLEX_PARAMETERS, call, message)
 
 
 def _is_complex(node: cst.CSTNode) -> bool:

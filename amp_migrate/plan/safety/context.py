@@ -19,6 +19,7 @@ from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.precision import Precision, Precisions
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
+from amp_migrate.rules.rule import Rule
 
 # What may be the result of an operation.
 _OPERATIONS = (cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Attribute)
@@ -69,8 +70,8 @@ class Context:
             if self.is_product(made) and self.precisions.of(made.node) is Precision.HALF:
                 yield made
 
-    def note(self, node: cst.CSTNode, code: str, message: str) -> None:
-        self.safety.findings.append(self.facts.finding(node, code, message))
+    def note(self, node: cst.CSTNode, rule: Rule, message: str) -> None:
+        self.safety.findings.append(self.facts.finding(node, rule, message))
 
     def can_be_island(self, statement: Statement, *inside: cst.BaseExpression) -> bool:
         """True where nothing of a statement needs autocast but what `inside` computes: no module, no other product."""

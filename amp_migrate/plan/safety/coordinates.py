@@ -24,6 +24,7 @@ from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import keeps_float32
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import is_single_alone, isolate
+from amp_migrate.rules.safety import SAMPLED_POINTS
 
 
 def keep_coordinates(context: Context) -> None:
@@ -37,7 +38,7 @@ def keep_coordinates(context: Context) -> None:
         if grid is None or context.precisions.behind(grid) in made or _isolate_products(context, grid):
             continue
         if context.precisions.of(grid) is not Precision.SINGLE or _comes_from_half(context, grid):
-            context.note(call, "AMP188", f"{context.facts.text(grid)}, where it samples, may be made in half")
+            context.note(call, SAMPLED_POINTS, f"{context.facts.text(grid)}, where it samples, may be made in half")
 
 
 def _comes_from_half(context: Context, grid: cst.BaseExpression) -> bool:

@@ -19,6 +19,7 @@ from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import TypeTest
 from amp_migrate.plan.safety.type_tests import raises, type_test
+from amp_migrate.rules.safety import FLOAT32_ONLY
 
 _SINGLE = ("torch.float32", "torch.float")
 
@@ -34,7 +35,7 @@ def keep_what_is_checked(context: Context) -> None:
                 continue
             if not isinstance(checked, cst.Name) or not has_place:
                 text = context.facts.text(checked)
-                raise Refusal("AMP985", checked, f"{text} has to be float32, and may be half under autocast")
+                raise Refusal(FLOAT32_ONLY, checked, f"{text} has to be float32, and may be half under autocast")
             context.safety.rebound.append((statement, checked.value))
 
 

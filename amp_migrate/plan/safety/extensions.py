@@ -16,6 +16,7 @@ import libcst as cst
 from amp_migrate.facts.names import dotted_text
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.rules.safety import COMPILED_EXTENSION
 
 _LOADERS = frozenset(
     "torch.utils.cpp_extension.load torch.utils.cpp_extension.load_inline cupy.RawKernel cupy.RawModule".split()
@@ -32,7 +33,7 @@ def check_extensions(context: Context) -> None:
     for call, _ in context.reach.calls():
         if isinstance(call.func, (cst.Name, cst.Attribute)) and is_compiled(context, call.func):
             message = f"{dotted_text(call.func)} is compiled code, which autocast does not cast for"
-            raise Refusal("AMP983", call, message)
+            raise Refusal(COMPILED_EXTENSION, call, message)
 
 
 def is_compiled(context: Context, func: cst.Name | cst.Attribute) -> bool:

@@ -27,6 +27,7 @@ from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.extensions import is_compiled
 from amp_migrate.plan.safety.kept_casts import recomputes
+from amp_migrate.rules.safety import AUTOGRAD_FUNCTION
 
 
 def guard_functions(context: Context, *, again: bool = False) -> None:
@@ -43,7 +44,7 @@ def guard_functions(context: Context, *, again: bool = False) -> None:
             continue
         if backward is None or not (forward.is_static and backward.is_static) or "setup_context" in owner.methods:
             message = f"{owner.name} has no static forward and backward of its own that custom_fwd could be put on"
-            raise Refusal("AMP982", owner.node, message)
+            raise Refusal(AUTOGRAD_FUNCTION, owner.node, message)
         if again and recomputes(context.facts, backward):
             if (forward, backward) not in context.safety.recomputing:
                 context.safety.recomputing.append((forward, backward))

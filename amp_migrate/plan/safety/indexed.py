@@ -26,6 +26,7 @@ from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.operands import is_of_module
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import Cast
+from amp_migrate.rules.safety import INDEXED_WRITE
 
 
 def match_indexed_writes(context: Context) -> None:
@@ -111,7 +112,7 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
     if not into.is_tensor or not given.is_tensor:
         if into is Precision.SINGLE and given is Precision.UNKNOWN and literal_value(source) is UNKNOWN:
             text = context.facts.text(source)
-            context.note(source, "AMP185", f"{text} is written by index into a float32 tensor, and may be half")
+            context.note(source, INDEXED_WRITE, f"{text} is written by index into a float32 tensor, and may be half")
         return
     if Precision.OTHER in (into, given) or into is given is Precision.SINGLE or into is given is Precision.HALF:
         return

@@ -10,6 +10,8 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.safety.reach import Reach
+from amp_migrate.rules.half import DEPENDS_ON_HALF
+from amp_migrate.rules.regions import UNKNOWN_FORWARD
 from amp_migrate.vocabulary import HALF_TYPES, is_forward_again
 
 
@@ -22,7 +24,7 @@ def check_models(facts: Facts, reach: Reach) -> None:
             for method in facts.calls.reachable(owner.methods[name]) if name in owner.methods else ():
                 node = _cast(facts, method, owner)
                 if node is not None:
-                    raise Refusal("AMP935", node, f"{name} of {owner.name} {what}")
+                    raise Refusal(DEPENDS_ON_HALF, node, f"{name} of {owner.name} {what}")
 
 
 def check_users(facts: Facts, backwards: list[Backward], regions: list[Region]) -> None:
@@ -32,7 +34,7 @@ def check_users(facts: Facts, backwards: list[Backward], regions: list[Region]) 
         owner = backward.statement.function.owner
         for site in facts.calls.callers(backward.statement.function) if owner is not None else ():
             if site.caller not in covered and site.caller.owner is not owner:
-                raise Refusal("AMP908", site.call, f"the forward behind {facts.text(site.call)} is not in sight")
+                raise Refusal(UNKNOWN_FORWARD, site.call, f"the forward behind {facts.text(site.call)} is not in sight")
 
 
 def recomputes(facts: Facts, backward: Function) -> bool:

@@ -23,6 +23,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import overflows
 from amp_migrate.plan.safety.operands import is_of_module
+from amp_migrate.rules.safety import BEYOND_HALF
 
 _MOVING = frozenset("to type type_as cuda cpu float double detach clone contiguous".split())
 _OF_ONE = frozenset("tensor as_tensor scalar_tensor new_tensor".split())
@@ -47,7 +48,7 @@ def keep_moved_numbers(context: Context) -> None:
             context.safety.rebound.append((statement, model.value))
         else:
             text = context.facts.text(call)
-            raise Refusal("AMP980", call, f"{text} is half under autocast, and too large a number for it")
+            raise Refusal(BEYOND_HALF, call, f"{text} is half under autocast, and too large a number for it")
 
 
 def _whose_type(context: Context, call: cst.Call) -> cst.BaseExpression | None:

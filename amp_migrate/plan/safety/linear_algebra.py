@@ -21,6 +21,7 @@ from amp_migrate.models.queries import breaks_in_half, casts_again, takes_comple
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.operands import is_of_module, operation
 from amp_migrate.plan.safety.precision import Precision
+from amp_migrate.rules.safety import LINEAR_ALGEBRA
 
 
 def keep_linear_algebra(context: Context) -> None:
@@ -67,7 +68,7 @@ def _isolate(context: Context, statement: Statement, call: cst.Call) -> None:
         context.safety.isolate(statement)
         return
     message = f"{context.facts.text(call.func)} takes matrix products of its own, beside what needs autocast"
-    raise Refusal("AMP981", call, message)
+    raise Refusal(LINEAR_ALGEBRA, call, message)
 
 
 def _check_is_real(context: Context, call: cst.Call, operand: cst.BaseExpression) -> None:
@@ -76,5 +77,5 @@ def _check_is_real(context: Context, call: cst.Call, operand: cst.BaseExpression
     if "complex" in context.facts.text(function.root.node):
         text = context.facts.text(operand)
         raise Refusal(
-            "AMP981", call, f"{text} may be half, which has no transform, or complex, which float() would cut"
+            LINEAR_ALGEBRA, call, f"{text} may be half, which has no transform, or complex, which float() would cut"
         )

@@ -24,6 +24,7 @@ from amp_migrate.plan.safety.large_tensors import is_large
 from amp_migrate.plan.safety.numbers import overflows
 from amp_migrate.plan.safety.operands import tensor_operand
 from amp_migrate.plan.safety.precision import Precision
+from amp_migrate.rules.safety import BEYOND_HALF
 
 _FILLS = frozenset("masked_fill masked_fill_ full_like new_full fill_ index_fill index_fill_".split())
 _CLAMPS = frozenset("clamp clamp_ clip clip_ clamp_max clamp_min clamp_max_ clamp_min_".split())
@@ -55,7 +56,7 @@ def _assigned(context: Context, filled: cst.BaseExpression, statement: Statement
     found = context.precisions.of(filled)
     if found.may_be_half and not _rebind(context, filled, statement) and found is Precision.HALF:
         message = f"a number beyond 65504 is written into {context.facts.text(filled)}, which is half and not only here"
-        raise Refusal("AMP980", statement.node, message)
+        raise Refusal(BEYOND_HALF, statement.node, message)
 
 
 def _has_large_constant(context: Context, call: cst.Call) -> bool:
@@ -117,7 +118,7 @@ def _fill(context: Context, call: cst.Call, statement: Statement) -> None:
         return
     if not _rebind(context, filled, statement) and found is Precision.HALF:
         text = context.facts.text(call.func)
-        raise Refusal("AMP980", call, f"{text} writes a number beyond 65504 into a half tensor that others may hold")
+        raise Refusal(BEYOND_HALF, call, f"{text} writes a number beyond 65504 into a half tensor that others may hold")
 
 
 def _sets(statement: Statement, name: str) -> bool:

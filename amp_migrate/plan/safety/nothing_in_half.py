@@ -16,6 +16,7 @@ from amp_migrate.models import names
 from amp_migrate.models.queries import in_half, never_in_half
 from amp_migrate.plan.regions.tensors import TENSOR_METHODS
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.rules.safety import NOTHING_IN_HALF
 
 _LAYERS = re.compile(
     r"torch\.nn\.(Embedding|EmbeddingBag|Parameter|Identity|Flatten|Dropout\w*|AlphaDropout|\w*Norm\w*|\w*Pool\w*|ReLU6?"
@@ -33,7 +34,7 @@ def note_what_stays_in_float32(context: Context) -> None:
     parts = [part for statement in statements for part in context.facts.tree.expressions(statement)]
     running = {statement.function for statement in context.reach.statements}
     if parts and not any(_may_run_in_half(context, running, part) for part in parts):
-        context.note(parts[0], "AMP191", "nothing that runs here is computed in half under autocast")
+        context.note(parts[0], NOTHING_IN_HALF, "nothing that runs here is computed in half under autocast")
 
 
 def _may_run_in_half(context: Context, running: set[Function], part: cst.CSTNode) -> bool:

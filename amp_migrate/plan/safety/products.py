@@ -10,6 +10,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.operands import is_of_module
+from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, PRODUCT_IN_HALF
 
 _PRODUCTS = frozenset("mm bmm matmul".split())
 ADDED = frozenset("addmm baddbmm addbmm".split())  # a product, and what is added to it
@@ -36,7 +37,7 @@ def keep_product(context: Context, product: cst.BaseExpression) -> None:
         isolate(context, product, operands, "a binary cross entropy takes it")
         if statement not in context.safety.islands:
             message = f"{context.facts.text(product)} makes a probability in half"
-            raise Refusal("AMP967", product, message)
+            raise Refusal(BCE_ON_PROBABILITIES, product, message)
     else:
         _keep(context, operands)
 
@@ -49,7 +50,7 @@ def isolate(context: Context, product: cst.BaseExpression, operands: list[cst.Ba
     parts = [part for part in context.facts.tree.expressions(statement) if isinstance(part, cst.BaseExpression)]
     beside = {part: pair for part in parts if part is not product and (pair := factors(context.facts, part))}
     if not context.can_be_island(statement, product, *beside):
-        context.note(product, "AMP186", f"{context.facts.text(product)} runs in half, and {why}")
+        context.note(product, PRODUCT_IN_HALF, f"{context.facts.text(product)} runs in half, and {why}")
         return
     context.safety.isolate(statement)
     factors_of = {product: operands, **beside}

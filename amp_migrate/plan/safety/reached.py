@@ -26,7 +26,9 @@ from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.scan import match_mixed_types, scan
 from amp_migrate.plan.safety.sums import summed_losses
 from amp_migrate.plan.training_plan import TrainingPlan
-from amp_migrate.selection import APEX_AMP
+from amp_migrate.rules.plain import UNKNOWN_CALLER
+from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, UNREAD_CODE
+from amp_migrate.rules.source_forms import APEX_AMP
 
 
 class Reached:
@@ -160,12 +162,12 @@ class Reached:
                 continue
             if self._is_from_unknown_caller(call.func):
                 text = self.facts.text(call.func)
-                raise Refusal("AMP951", call, f"{text} comes from a caller that is not known")
+                raise Refusal(UNKNOWN_CALLER, call, f"{text} comes from a caller that is not known")
             maker = self._maker_out_of_sight(call.func)
             if maker is not None:
                 text, made = self.facts.text(call.func), self.facts.text(maker)
                 raise Refusal(
-                    "AMP951",
+                    UNKNOWN_CALLER,
                     call,
                     f"{text} is made by {made}, which comes from a caller that is not known",
                     case="model",
@@ -173,7 +175,10 @@ class Reached:
         if self.reach.hidden:
             text = self.facts.text(self.reach.hidden[0])
             raise Refusal(
-                "AMP951", self.reach.hidden[0], f"what {text} means is known when the script runs only", case="run time"
+                UNKNOWN_CALLER,
+                self.reach.hidden[0],
+                f"what {text} means is known when the script runs only",
+                case="run time",
             )
 
     def _is_from_unknown_caller(self, node: cst.BaseExpression, passed_on: frozenset[Variable] = frozenset()) -> bool:
@@ -214,11 +219,11 @@ class Reached:
             if not site.sigmoid_in_sight:
                 text = self.facts.text(site.call.args[0].value if site.call.args else site.call)
                 message = f"the sigmoid that makes {text} was not found, or half precision comes after it"
-                raise Refusal("AMP967", site.call, message)
+                raise Refusal(BCE_ON_PROBABILITIES, site.call, message)
 
 
 def _refuse_unread(unread: dict[str, cst.CSTNode], what: str) -> None:
     """A refusal for the first of some names of other files; with them all, their files may join the unit."""
     if unread:
         name = min(unread)
-        raise Refusal("AMP970", unread[name], f"{shown(name)} {what}", tuple(unread))
+        raise Refusal(UNREAD_CODE, unread[name], f"{shown(name)} {what}", tuple(unread))

@@ -19,6 +19,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, is_single_alone
+from amp_migrate.rules.safety import LINEAR_ALGEBRA
 
 _SPARSE_PRODUCTS = {"torch.spmm": 2, "torch.smm": 2, "torch.hspmm": 2, "torch.sparse.mm": 2, "torch.sparse.addmm": 3}
 _MADE_SPARSE = frozenset("sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor to_sparse to_sparse_csr".split())
@@ -34,7 +35,9 @@ def isolate_sparse_products(context: Context) -> None:
                 assert isinstance(part, cst.BaseExpression)
                 if not context.can_be_island(statement, part):
                     text = context.facts.text(part)
-                    raise Refusal("AMP981", part, f"{text} multiplies a sparse matrix, beside what needs autocast")
+                    raise Refusal(
+                        LINEAR_ALGEBRA, part, f"{text} multiplies a sparse matrix, beside what needs autocast"
+                    )
                 for operand in operands:
                     if not _stays_as_it_is(context, operand):
                         context.safety.keep_float32(operand)

@@ -18,6 +18,7 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Finding
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.safety.reach import Reach
+from amp_migrate.rules.safety import SUMMED_LOSS
 
 
 def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> Iterator[Finding]:
@@ -27,12 +28,12 @@ def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> 
         for one in (call, *_made(facts, call.func)):
             if one not in noted and _sums(one) and not _is_averaged(facts, call):
                 noted.add(one)
-                yield facts.finding(one, "AMP187", f"{facts.text(one.func)} sums over the batch")
+                yield facts.finding(one, SUMMED_LOSS, f"{facts.text(one.func)} sums over the batch")
     for backward in backwards:
         loss = backward.loss
         values = [loss, *facts.objects.values_of(loss)] if isinstance(loss, (cst.Name, cst.Attribute)) else [loss]
         if any(isinstance(value, cst.Call) and _is_torchs_sum(value) for value in values):
-            yield facts.finding(backward.call, "AMP187", f"{facts.text(loss)} is a sum over the batch")
+            yield facts.finding(backward.call, SUMMED_LOSS, f"{facts.text(loss)} is a sum over the batch")
 
 
 def _is_averaged(facts: Facts, call: cst.Call) -> bool:

@@ -23,6 +23,7 @@ from amp_migrate.plan.scaler.creation import Creations
 from amp_migrate.plan.scaler.enabling import Enabling
 from amp_migrate.plan.scaler.instances import Instances
 from amp_migrate.plan.scaler.passing import Passing
+from amp_migrate.rules.scaler import UNKNOWN_SCALER
 
 
 class Binder:
@@ -149,7 +150,7 @@ class Binder:
         for user, statements in self.users.items():
             if user is self.home or not any(carrying.encloses(user) for carrying in carriers):
                 message = f"{user.name} needs the scaler, and does not read it from .{hung.attribute} as the others do"
-                raise Refusal("AMP914", statements[0].node, message)
+                raise Refusal(UNKNOWN_SCALER, statements[0].node, message)
         return Binding([creation], None, [], [], {}, carriers=carriers, absent=hung.absent)
 
     def _threaded(self) -> Binding:
@@ -241,7 +242,7 @@ class Binder:
         if not user.is_module:
             self.passing.check_callers(self.passing.threadable(user))
         raise Refusal(
-            "AMP914",
+            UNKNOWN_SCALER,
             self.users[user][0].node,
             f"no known function leads both to {self.creations.setup_text} (in {self.home.name}) and to {user.name}",
         )

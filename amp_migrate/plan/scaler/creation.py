@@ -18,6 +18,7 @@ from amp_migrate.plan.scaler.binding import Creation, Users
 from amp_migrate.plan.scaler.enabling import Enabling, enclosing_guards
 from amp_migrate.plan.scaler.passing import Passing
 from amp_migrate.plan.scaler.runs import Runs, below_conditions, lifted_to
+from amp_migrate.rules.scaler import GUARDS_DIFFER, UNKNOWN_SCALER
 
 
 class Creations:
@@ -138,7 +139,7 @@ class Creations:
                 known = conjunction([other.formula for other in enclosing_guards(self.facts, use)])
                 if not self.facts.conditions.implies(known, guard.formula):
                     raise Refusal(
-                        "AMP905",
+                        GUARDS_DIFFER,
                         guard.statement.node,
                         f"{self.setup_text} runs under a condition that does not guard its steps",
                     )
@@ -222,7 +223,7 @@ class Creations:
             found = lifted_to(use, block)
             if found is not None and found.index < at.index and not isinstance(found.node, cst.FunctionDef):
                 message = f"the scaler is used here before {self.setup_text} has run in this function"
-                raise Refusal("AMP914", use.node, message, case="early")
+                raise Refusal(UNKNOWN_SCALER, use.node, message, case="early")
 
 
 def _holders(function: Function) -> Iterator[Function]:

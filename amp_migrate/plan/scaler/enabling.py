@@ -24,6 +24,7 @@ from amp_migrate.plan.model import Backward, Condition, Guard, Recognition, Setu
 from amp_migrate.plan.scaler.carried import Hung
 from amp_migrate.plan.scaler.given_guards import GivenGuard, given_guard, with_given
 from amp_migrate.plan.scaler.latch import Latch, find_latch
+from amp_migrate.rules.scaler import GUARDS_DIFFER
 
 _HUNG = "the handle hangs on an object"
 
@@ -107,7 +108,7 @@ def _carrier_guards(facts: Facts, found: Recognition) -> list[Guard]:
     first = conjunction([guard.formula for guard in guards[0]])
     for statement, other in zip(copies, guards, strict=False):
         if not facts.conditions.equivalent(first, conjunction([guard.formula for guard in other])):
-            raise Refusal("AMP905", statement.node, "apex's module is assigned under conditions that differ")
+            raise Refusal(GUARDS_DIFFER, statement.node, "apex's module is assigned under conditions that differ")
     return guards[0]
 
 
@@ -142,7 +143,7 @@ def work_out_enabling(facts: Facts, found: Recognition, hung: Hung | None) -> En
             if its is not None:
                 other = f"`{facts.text(its.test)}` on line {facts.line(its.statement.node)}, that of amp.initialize"
             message = f"`{facts.text(backward_guard.test)}`, the guard of this backward, cannot be shown to agree with "
-            raise Refusal("AMP905", backward_guard.statement.node, message + other)
+            raise Refusal(GUARDS_DIFFER, backward_guard.statement.node, message + other)
     parts = _without_implied(facts, parts)
     if hung is not None:
         formula = conjunction([*(part.formula for part in parts), unknown(_HUNG)])
@@ -186,7 +187,9 @@ def _backward_guard(facts: Facts, found: Recognition, given: list[GivenGuard]) -
             return None
     for guard in guards[1:]:
         if not facts.conditions.equivalent(guards[0].formula, guard.formula):
-            raise Refusal("AMP905", guard.statement.node, "the guards of the scaled backwards cannot be shown to agree")
+            raise Refusal(
+                GUARDS_DIFFER, guard.statement.node, "the guards of the scaled backwards cannot be shown to agree"
+            )
     return guards[0] if guards else None
 
 
@@ -286,11 +289,13 @@ def _as_conditions(facts: Facts, found: Recognition, guard: Guard) -> list[Condi
         return [Condition(test, guard.formula, negated=guard.arm != "body")]
     held = facts.conditions.carriers[carriers[0]]
     if not facts.conditions.equivalent(guard.formula, held):
-        raise Refusal("AMP905", guard.test, "this guard tests apex's module together with something else")
+        raise Refusal(GUARDS_DIFFER, guard.test, "this guard tests apex's module together with something else")
     if held.variables.keys() == {_HUNG}:
         return []  # the scaler itself is the answer
     if not facts.conditions.equivalent(held, conjunction([outer.formula for outer in _carrier_guards(facts, found)])):
-        raise Refusal("AMP905", guard.test, "some callers leave apex's module out: the guard is not the same for all")
+        raise Refusal(
+            GUARDS_DIFFER, guard.test, "some callers leave apex's module out: the guard is not the same for all"
+        )
     return [
         Condition(outer.test, outer.formula, negated=outer.arm != "body")
         for outer in reversed(_carrier_guards(facts, found))
@@ -309,7 +314,9 @@ def _agreed_parts(facts: Facts, found: Recognition, setup_guards: dict[Setup, li
     for setup, other in zip(training[1:], wanted[1:], strict=True):
         one, two = (conjunction([part.formula for part in parts]) for parts in (first, other))
         if not facts.conditions.equivalent(one, two) or setup.always_off != training[0].always_off:
-            raise Refusal("AMP905", setup.call, "the conditions of the amp.initialize calls cannot be shown to agree")
+            raise Refusal(
+                GUARDS_DIFFER, setup.call, "the conditions of the amp.initialize calls cannot be shown to agree"
+            )
     return first
 
 

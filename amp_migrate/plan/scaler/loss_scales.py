@@ -18,6 +18,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import negated
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import LossScale, Setup
+from amp_migrate.rules.scaler import TWO_LOSS_SCALES
 
 
 def one_loss_scale(facts: Facts, setups: list[Setup]) -> LossScale:
@@ -30,7 +31,7 @@ def one_loss_scale(facts: Facts, setups: list[Setup]) -> LossScale:
             if either is not None:
                 return either
             message = "this amp.initialize asks for another loss scale than the one before"
-            raise Refusal("AMP916", setup.call, message)
+            raise Refusal(TWO_LOSS_SCALES, setup.call, message)
     return first
 
 

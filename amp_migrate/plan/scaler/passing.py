@@ -17,6 +17,7 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import NewArgument, NewParameter, Users
 from amp_migrate.plan.scaler.optional import Optional, is_none
+from amp_migrate.rules.scaler import SCALER_CANNOT_PASS, UNKNOWN_SCALER
 
 # Decorators that leave a signature as it is, or pass on whatever they get.
 _TRANSPARENT = frozenset("staticmethod classmethod abstractmethod no_grad enable_grad inference_mode record".split())
@@ -70,7 +71,7 @@ class Passing:
         caller = self.threadable(site.caller)
         if caller.is_module or not self.facts.calls.callers(caller):
             raise Refusal(
-                "AMP914",
+                UNKNOWN_SCALER,
                 site.call,
                 f"{function.name} needs the scaler, and is called here (in {caller.name}) where there is none",
             )
@@ -90,10 +91,10 @@ class Passing:
                 "looked up by its name" if isinstance(values[0], (cst.Call, cst.Subscript)) else "passed on as a value"
             )
             message = f"{function.name} needs the scaler as a parameter, but is {how} here"
-            raise Refusal("AMP915", values[0], message)
+            raise Refusal(SCALER_CANNOT_PASS, values[0], message)
         if not callers and not self.facts.is_used_outside(function):
             raise Refusal(
-                "AMP915",
+                SCALER_CANNOT_PASS,
                 function.node,
                 f"{function.name} needs the scaler as a parameter, but its callers are not known",
             )
@@ -102,10 +103,12 @@ class Passing:
             other = self._other_class(site.call) if function.is_method else None
             if other is not None:
                 message = f"{function.name} needs the scaler, and may be that of {other} here, which does not take it"
-                raise Refusal("AMP915", site.call, message)
+                raise Refusal(SCALER_CANNOT_PASS, site.call, message)
             if any(arg.star and not self._takes_named(function, arg) for arg in site.call.args):
                 raise Refusal(
-                    "AMP915", site.call, f"{function.name} needs the scaler, but is called with starred arguments"
+                    SCALER_CANNOT_PASS,
+                    site.call,
+                    f"{function.name} needs the scaler, but is called with starred arguments",
                 )
 
     def _other_class(self, call: cst.Call) -> str | None:
@@ -135,7 +138,7 @@ class Passing:
             message = (
                 f"{function.name} needs the scaler, and what {self.facts.text(named)} puts around it may not take it"
             )
-            raise Refusal("AMP915", decorator, message)
+            raise Refusal(SCALER_CANNOT_PASS, decorator, message)
 
     def _takes_anything(self, decorator: cst.BaseExpression) -> bool:
         """True for a decorator of the unit with a `def inner(*args, **kwargs)`."""
@@ -216,7 +219,7 @@ class Passing:
         for site in self.giving(parameter.function):
             if not sees(self._giver(site)):
                 raise Refusal(
-                    "AMP914", site.call, f"{parameter.function.name} is called here, where there is no scaler"
+                    UNKNOWN_SCALER, site.call, f"{parameter.function.name} is called here, where there is no scaler"
                 )
             if parameter.replaces is not None:
                 yield from self._replaced_argument(site, parameter, partials)
@@ -245,7 +248,9 @@ class Passing:
         arg = self.facts.objects.argument(site.call, parameter.function, parameter.replaces)
         if arg is None:
             raise Refusal(
-                "AMP915", site.call, f"this call of {parameter.function.name} leaves out a parameter that must be given"
+                SCALER_CANNOT_PASS,
+                site.call,
+                f"this call of {parameter.function.name} leaves out a parameter that must be given",
             )
         call = self.facts.tree.parents[arg]
         assert isinstance(call, cst.Call)
@@ -280,7 +285,9 @@ class Passing:
             return NewArgument(parameter.function, site.call, site.caller, starred, True)
         if arg is None or arg not in call.args:
             raise Refusal(
-                "AMP915", site.call, f"the place of the scaler in this call of {parameter.function.name} is not clear"
+                SCALER_CANNOT_PASS,
+                site.call,
+                f"the place of the scaler in this call of {parameter.function.name} is not clear",
             )
         index = call.args.index(arg) + 1
         by_name = arg.keyword is not None

@@ -27,6 +27,7 @@ from amp_migrate.plan.scaler.loss_scales import one_loss_scale
 from amp_migrate.plan.scaler.visible import Visible
 from amp_migrate.plan.steps.placement import StepPlan
 from amp_migrate.plan.training_plan import Scaler
+from amp_migrate.rules.scaler import UNKNOWN_SCALER
 
 Users = dict[Function, list[Statement]]
 
@@ -70,7 +71,7 @@ class Scalers:
             scaler.flag_name = free_name(self.facts, "use_amp", "amp_enabled")
         if binding.carriers and not binding.taken_up and len(scaler.names) > 1:
             message = "a loss scale of its own cannot travel where the source's handle did"
-            raise Refusal("AMP914", training[0].call, message)
+            raise Refusal(UNKNOWN_SCALER, training[0].call, message)
         return [scaler]
 
     def _users(self, tests: list[cst.BaseExpression]) -> Users:
@@ -157,7 +158,7 @@ class Scalers:
         for creation in creations[1:]:
             if text.at_creation(creation) != enabled:
                 message = "another amp.initialize of this class is guarded by something that is not known here"
-                raise Refusal("AMP914", creation.at.node, message, case="condition")
+                raise Refusal(UNKNOWN_SCALER, creation.at.node, message, case="condition")
         return enabled
 
     def _leads_to(self, function: Function, targets: set[Function]) -> bool:
@@ -175,6 +176,6 @@ class Scalers:
             text = texts.pop() if len(texts) == 1 else None
             if text is None:
                 message = f"{self.facts.text(node)} is not known where the scaler has to be created"
-                raise Refusal("AMP914", node, message, case="condition")
+                raise Refusal(UNKNOWN_SCALER, node, message, case="condition")
             written[field] = node if text == self.facts.text(node) else cst.parse_expression(text)
         return dataclasses.replace(scale, **written)

@@ -15,6 +15,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.files.averaging import SUMS, only_averages, sums_over_processes
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.findings import Refusal
+from amp_migrate.rules.steps import GRADIENTS_IN_USE
 
 _SUMMING = re.compile(r"reduce|average|avg|sync", re.IGNORECASE)
 _GRADIENTS = re.compile(r"\.grad\b|\bgrads?\b|\bgradients\b")
@@ -65,7 +66,7 @@ class Averages:
         sums = [part for part in inside if sums_over_processes(part)]
         if any(_GRADIENTS.search(ast.unparse(arg)) for part in sums for arg in part.args):
             message = f"{what} sums gradients over processes, and does more with them than to average them"
-            raise Refusal("AMP904", node, message, case="sums")
+            raise Refusal(GRADIENTS_IN_USE, node, message, case="sums")
 
     def _is_list_for_it(self, statement: Statement) -> bool:
         """True for `grads = [p.grad for p in params]`, where nothing but `all_reduce` and its like reads the list.
@@ -98,7 +99,7 @@ class Averages:
         if _SUMMING.search(called_name(call)):
             text = self.facts.text(call)
             message = f"{text} seems to sum gradients over processes, and may do more with them"
-            raise Refusal("AMP904", call, message, case="sums")
+            raise Refusal(GRADIENTS_IN_USE, call, message, case="sums")
         return False
 
     def _scales(self, code: ast.AST) -> bool:

@@ -23,6 +23,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Block, Function, Statement, walk
 from amp_migrate.findings import Finding
 from amp_migrate.plan.steps.placement import StepPlan
+from amp_migrate.rules.steps import CAUGHT_WHILE_UNSCALED
 
 _ENDS = (cst.Raise, cst.Break)
 
@@ -36,7 +37,7 @@ def caught_while_unscaled(facts: Facts, steps: StepPlan) -> Iterator[Finding]:
                 said.add(attempt)
                 text = unscale.text(facts)
                 message = f"after an exception in a clip or step of {text}, its next unscale_ raises as well"
-                yield facts.finding(attempt.node, "AMP126", message)
+                yield facts.finding(attempt.node, CAUGHT_WHILE_UNSCALED, message)
 
 
 def _attempts_around(

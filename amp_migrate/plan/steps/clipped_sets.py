@@ -17,6 +17,7 @@ from amp_migrate.facts.tree import walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.events import Events
+from amp_migrate.rules.steps import GRADIENTS_IN_USE
 
 
 def check_clipped_sets(facts: Facts, roles: Roles, events: Events) -> None:
@@ -29,7 +30,7 @@ def check_clipped_sets(facts: Facts, roles: Roles, events: Events) -> None:
         if clipped is not None and all(_is_part(facts, node, clipped) for node in given):
             text = " ".join(facts.text(use.node).split())
             message = f"{text} clips more than {facts.text(given[0])}.parameters(), and only these are unscaled"
-            raise Refusal("AMP904", use.node, message)
+            raise Refusal(GRADIENTS_IN_USE, use.node, message)
 
 
 def _model_of(clip: cst.Call | None) -> cst.BaseExpression | None:

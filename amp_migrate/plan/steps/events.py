@@ -29,6 +29,7 @@ from amp_migrate.plan.steps.hidden import refuse_hidden_training
 from amp_migrate.plan.steps.inputs import is_input
 from amp_migrate.plan.steps.own_steps import is_own_step
 from amp_migrate.plan.steps.second_backwards import ScaleFree, reads_directions
+from amp_migrate.rules.steps import CLOSURE, GRADIENTS_IN_USE, STEP_NOT_JOINED, STEP_ON_SCALED, UPDATE_PLACE
 
 _PARAMETER_METHODS = frozenset("parameters named_parameters".split())
 _GRADIENT_WORDS = frozenset(
@@ -120,7 +121,9 @@ class _Collector:
                 continue
             places = {place for name in backward.block.uses if (place := self._handed.backward_of(name)) is not None}
             if not places:
-                raise Refusal("AMP911", backward.call, f"where {backward.block.scaled} has its backward is not known")
+                raise Refusal(
+                    STEP_NOT_JOINED, backward.call, f"where {backward.block.scaled} has its backward is not known"
+                )
             self.events.given_scaled |= self._handed.functions
             for place in places:
                 self.events.backwards.setdefault(place, []).append(backward)
@@ -168,16 +171,19 @@ class _Collector:
             if any(other.kind != "display" for other in others):  # nobody steps a dict
                 text = self.facts.text(func.value)
                 raise Refusal(
-                    "AMP912", call, f"{text} may be an optimizer in mixed precision, or something else", case="either"
+                    UPDATE_PLACE,
+                    call,
+                    f"{text} may be an optimizer in mixed precision, or something else",
+                    case="either",
                 )
         if gives_closure(self.facts, call, statement.function):
-            raise Refusal("AMP913", call, f"{self.facts.text(call)} gives the optimizer a closure")
+            raise Refusal(CLOSURE, call, f"{self.facts.text(call)} gives the optimizer a closure")
         if any(
             self._scales_for(backward, objects) and statement.inside(backward.statement)
             for backward in self.found.backwards
             if backward.block is not None
         ):
-            raise Refusal("AMP923", call, f"{self.facts.text(call)} stands inside of `with amp.scale_loss`")
+            raise Refusal(STEP_ON_SCALED, call, f"{self.facts.text(call)} stands inside of `with amp.scale_loss`")
         step = Step(call, func.value, statement, objects)
         self.events.steps.setdefault(statement, []).append(step)
 
@@ -201,7 +207,7 @@ class _Collector:
                 uses = []
         for use in uses:
             if use.kind == "clip" and self._is_in_lambda(use.node):
-                raise Refusal("AMP904", use.node, "a lambda clips gradients: when it is called is not known")
+                raise Refusal(GRADIENTS_IN_USE, use.node, "a lambda clips gradients: when it is called is not known")
         order = ("clip", "norm", "helper", "other", "backward")
         return min(uses, key=lambda use: order.index(use.kind), default=None)
 

@@ -20,6 +20,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.roles import Roles
+from amp_migrate.rules.steps import STEP_NOT_JOINED
 
 
 def refuse_hidden_training(facts: Facts, found: Recognition, roles: Roles, training: Set[Statement]) -> None:
@@ -38,7 +39,7 @@ def refuse_hidden_training(facts: Facts, found: Recognition, roles: Roles, train
         if any(facts.elsewhere.train(dotted) for dotted in (*called, *_methods(facts, roles, call))):
             text = facts.text(call.func)
             raise Refusal(
-                "AMP911", call, f"{text} of another file makes a backward or a step of its own", case="hidden"
+                STEP_NOT_JOINED, call, f"{text} of another file makes a backward or a step of its own", case="hidden"
             )
 
 

@@ -20,6 +20,7 @@ from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.step_graph import StepGraph
+from amp_migrate.rules.steps import GRADIENTS_NOT_CLEARED
 
 _MAY_CLEAR = re.compile(r"zero|clear|reset")
 _CLEARS = re.compile(rb"zero_|\.grad\b|clear|reset")
@@ -34,7 +35,7 @@ def check_never_cleared(facts: Facts, graph: StepGraph, members: ObjectSet) -> N
         if graph.path_exists(graph.points([step.statement]), backward, lambda point: _may_clear(facts, point)):
             text = facts.text(step.optimizer)
             message = f"nothing clears the gradients of {text} before the next backward"
-            raise Refusal("AMP927", step.call, message)
+            raise Refusal(GRADIENTS_NOT_CLEARED, step.call, message)
 
 
 def _is_cleared_by_hand(facts: Facts) -> bool:

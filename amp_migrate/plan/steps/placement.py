@@ -27,6 +27,7 @@ from amp_migrate.plan.steps.step_graph import StepGraph, step_roots
 from amp_migrate.plan.steps.two_scales import steps_of_two_scales
 from amp_migrate.plan.steps.unscales import Unscale, UnscalePlanner
 from amp_migrate.plan.steps.updates import Update, UpdatePlanner
+from amp_migrate.rules.steps import STEP_NOT_JOINED
 
 _T = TypeVar("_T")
 
@@ -78,7 +79,9 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         _extend(plan.two_scales, list(steps_of_two_scales(graph, updates.updates)))
         _extend(reached, [backward for backward in events.backwards if graph.points([backward])])
     if reached and not plan.steps:
-        raise Refusal("AMP911", reached[0].node, "in mixed precision no step follows this backward", case="no step")
+        raise Refusal(
+            STEP_NOT_JOINED, reached[0].node, "in mixed precision no step follows this backward", case="no step"
+        )
     return plan
 
 

@@ -28,7 +28,8 @@ from amp_migrate.files.syntax import tree_of
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.roles import Roles
-from amp_migrate.selection import APEX_AMP
+from amp_migrate.rules.source_forms import APEX_AMP
+from amp_migrate.rules.steps import GRADIENTS_IN_USE, UNSCALED_LOSS_IS_SCALED
 
 # Methods of models and optimizers. What `parameters` are given to is asked itself.
 _WITHOUT_GRADIENTS = frozenset("zero_grad train eval step parameters named_parameters state_dict".split())
@@ -39,7 +40,7 @@ class AddsGradients(Refusal):
 
     def __init__(self, statement: Statement) -> None:
         message = "a plain backward adds to gradients that a scaled backward adds to before the step"
-        super().__init__("AMP904", statement.node, message, case="second")
+        super().__init__(GRADIENTS_IN_USE, statement.node, message, case="second")
         self.statement = statement
 
 
@@ -78,7 +79,7 @@ def scale_second_backward(facts: Facts, found: Recognition, roles: Roles, refusa
     optimizers = [node for one in others for node in one.optimizers]
     loss = call.func.value
     found.backwards.append(Backward(statement, call, loss, optimizers, arguments=list(call.args)))
-    found.findings.append(facts.finding(call, "AMP124", f"{facts.text(loss)} is scaled as well now"))
+    found.findings.append(facts.finding(call, UNSCALED_LOSS_IS_SCALED, f"{facts.text(loss)} is scaled as well now"))
 
 
 def _reason(facts: Facts, found: Recognition, roles: Roles, statement: Statement) -> str | None:

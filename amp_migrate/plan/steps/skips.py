@@ -21,6 +21,8 @@ from amp_migrate.facts.tree import Function, Statement, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition, SkipRead
 from amp_migrate.plan.steps.placement import StepPlan
+from amp_migrate.rules.fp16_utils import UNKNOWN_FP16_USE
+from amp_migrate.rules.half import OWN_SCALE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +51,7 @@ def _only_step(read: SkipRead, steps: StepPlan) -> Statement:
     own = [one.statement for one in steps.steps if one.statement.function is read.statement.function]
     if len(own) != 1:
         message = "whether the step was taken is told here, and there is not one step in this function"
-        raise Refusal("AMP937", read.node, message)
+        raise Refusal(OWN_SCALE, read.node, message)
     return own[0]
 
 
@@ -70,7 +72,7 @@ def _step_before(facts: Facts, read: SkipRead, optimizer: cst.BaseExpression, st
         if len(updates) == 1 and _follows(read.statement, updates[0].at):
             return step
     text = facts.text(read.node)
-    raise Refusal("AMP930", read.node, f"{text} is not read right after the one step of its function")
+    raise Refusal(UNKNOWN_FP16_USE, read.node, f"{text} is not read right after the one step of its function")
 
 
 def _follows(statement: Statement, other: Statement) -> bool:

@@ -21,6 +21,7 @@ from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.never_cleared import check_never_cleared
 from amp_migrate.plan.steps.step_graph import StepGraph, Test
+from amp_migrate.rules.steps import GRADIENTS_IN_USE
 
 _MAY_CLEAR = ("zero", "clear", "reset")
 
@@ -47,7 +48,7 @@ def check_stale_gradients(facts: Facts, graph: StepGraph) -> None:
             if graph.path_exists(graph.points([step.statement]), stepped.__contains__, may_clear):
                 text = facts.text(step.optimizer)
                 message = f"the next backward may add to the gradients of {text}: they are cleared on some paths only"
-                raise Refusal("AMP904", step.call, message, case="kept")
+                raise Refusal(GRADIENTS_IN_USE, step.call, message, case="kept")
 
 
 def _may_clear(facts: Facts, graph: StepGraph, members: ObjectSet) -> Test:

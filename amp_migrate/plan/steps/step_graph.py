@@ -14,6 +14,7 @@ from amp_migrate.facts.paths import Decide, Graph, Point
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.events import Events, Step
+from amp_migrate.rules.steps import STEP_NOT_JOINED
 
 Test = Callable[[Point], bool]
 
@@ -47,13 +48,13 @@ def _check_covered(facts: Facts, events: Events, roots: list[Function]) -> None:
     covered = {reached for root in roots for reached in facts.calls.reachable(root)}
     for statement in events.backwards:
         if statement.function not in covered:
-            raise Refusal("AMP911", statement.node, "the step that follows this backward is not known")
+            raise Refusal(STEP_NOT_JOINED, statement.node, "the step that follows this backward is not known")
     plain = {statement.function for statement, uses in events.uses.items() if any(u.kind == "backward" for u in uses)}
     for statement in list(events.steps):
         if statement.function in plain and statement.function not in covered:
             del events.steps[statement]  # a training step that the source never scales stays as it is (rule A6)
         elif statement.function not in covered:
-            raise Refusal("AMP911", statement.node, "the backward before this step is not known")
+            raise Refusal(STEP_NOT_JOINED, statement.node, "the backward before this step is not known")
 
 
 class StepGraph:

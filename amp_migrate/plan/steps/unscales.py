@@ -19,6 +19,7 @@ from amp_migrate.plan.steps.held import holder
 from amp_migrate.plan.steps.norms import is_gradient_norm, is_imported_norm
 from amp_migrate.plan.steps.second_backwards import AddsGradients
 from amp_migrate.plan.steps.step_graph import StepGraph, Test
+from amp_migrate.rules.steps import GRADIENTS_IN_USE
 
 _LEAVING = (cst.Continue, cst.Break, cst.Return)
 
@@ -83,7 +84,7 @@ class UnscalePlanner:
                 points = self.graph.points([statement])
                 if self.graph.path_exists(points, self.graph.is_backward(members), self.graph.ends(members)):
                     raise Refusal(
-                        "AMP904",
+                        GRADIENTS_IN_USE,
                         clip,
                         "this clips scaled gradients of every micro-batch; run again with --repair-clip",
                         case="micro-batch",
@@ -110,7 +111,7 @@ class UnscalePlanner:
             if use in self.micro_uses:
                 text = " ".join(self.facts.text(use.node).split())
                 message = f"{text} may use gradients of an optimizer that steps later than another one"
-                raise Refusal("AMP904", use.node, message, self._models_elsewhere(use))
+                raise Refusal(GRADIENTS_IN_USE, use.node, message, self._models_elsewhere(use))
         self._check_stepped(members, uses)
         for cluster in self._clusters(members, uses):
             unscale = self._place(members, cluster, sources)
@@ -128,7 +129,7 @@ class UnscalePlanner:
             message = f"{text} uses gradients that no step takes: they are cleared before the next one"
             if any(self._is_stepped(use, others) for others in self.graph.classes if others is not members):
                 message = f"{text} may use gradients of another optimizer, too, which are cleared before it steps"
-            raise Refusal("AMP904", use.node, message, self._models_elsewhere(use))
+            raise Refusal(GRADIENTS_IN_USE, use.node, message, self._models_elsewhere(use))
 
     def _models_elsewhere(self, use: GradientUse) -> tuple[str, ...]:
         """The classes of other files whose weights are used: they show what `model.arch_parameters()` has."""
@@ -147,13 +148,13 @@ class UnscalePlanner:
         text = " ".join(self.facts.text(use.node).split())
         if use.kind != "clip" and not self._is_norm(use):
             raise Refusal(
-                "AMP904",
+                GRADIENTS_IN_USE,
                 use.node,
                 f"{text} uses gradients on every micro-batch, and is not recognised as a norm of them",
             )
         if tests_that_decide(self.events, use):
             message = f"the value of {text} decides about the step, so an overflow would never be noticed"
-            raise Refusal("AMP904", use.node, message, case="decides")
+            raise Refusal(GRADIENTS_IN_USE, use.node, message, case="decides")
         if use not in self.micro_uses:
             self.micro_uses.append(use)
 
@@ -203,7 +204,7 @@ class UnscalePlanner:
         use = uses[0]
         text = self.facts.text(use.node)
         raise Refusal(
-            "AMP904", use.node, f"no place is found where the gradients that {text} uses can be unscaled once"
+            GRADIENTS_IN_USE, use.node, f"no place is found where the gradients that {text} uses can be unscaled once"
         )
 
     def _reached_around(self, entered: set[Point], sources: list[Point], targets: list[Point], ends: Test) -> bool:
@@ -264,7 +265,7 @@ class UnscalePlanner:
         if held is not None:
             return Unscale(candidate, held[0], path=held[1])
         message = "the optimizer is not known by name where its gradients are used"
-        raise Refusal("AMP904", candidate.node, message, case="unnamed")
+        raise Refusal(GRADIENTS_IN_USE, candidate.node, message, case="unnamed")
 
     def _named_at(self, candidate: Statement, optimizer: cst.BaseExpression) -> cst.BaseExpression | None:
         """What a step calls its optimizer; where a place comes before that name, what it stands for: `self.optimizer`
@@ -311,7 +312,9 @@ class UnscalePlanner:
             if isinstance(outer.node, cst.If) and not candidate.inside(outer):
                 if step.statement.arm_of(outer.node) != "body":
                     text = self.facts.text(step.optimizer)
-                    raise Refusal("AMP904", step.call, f"{text} is there under a condition that is not known before")
+                    raise Refusal(
+                        GRADIENTS_IN_USE, step.call, f"{text} is there under a condition that is not known before"
+                    )
                 return outer.node.test
         return None
 

@@ -16,6 +16,7 @@ from amp_migrate.plan.steps.events import Step
 from amp_migrate.plan.steps.left_out import can_be_left_out
 from amp_migrate.plan.steps.step_graph import StepGraph
 from amp_migrate.plan.steps.unscales import Unscale
+from amp_migrate.rules.steps import UPDATE_PLACE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +142,7 @@ class UpdatePlanner:
                 anchor = outer
         if isinstance(anchor.node, cst.Return):
             raise Refusal(
-                "AMP912", anchor.node, "the result of a step is returned, so nothing can follow it", case="returned"
+                UPDATE_PLACE, anchor.node, "the result of a step is returned, so nothing can follow it", case="returned"
             )
         return anchor
 
@@ -187,7 +188,9 @@ class UpdatePlanner:
         sources = [point for point in self.graph.live if self.graph.is_any_backward(point) and point not in inside]
         if self.graph.path_exists(sources, leaving.__contains__, lambda point: point.statement in recorded):
             raise Refusal(
-                "AMP912", anchor.node, "on some path of this training step no optimizer is stepped before the update"
+                UPDATE_PLACE,
+                anchor.node,
+                "on some path of this training step no optimizer is stepped before the update",
             )
 
     def _may_lack_gradients(self, step: Step, *, however: bool = False) -> bool:

@@ -22,7 +22,8 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.elsewhere import shown
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering, Recognition
-from amp_migrate.selection import FP16_UTILS
+from amp_migrate.rules.fp16_utils import UNKNOWN_WRAPPER
+from amp_migrate.rules.source_forms import FP16_UTILS
 from amp_migrate.sources.fp16_utils.arms import Arms
 from amp_migrate.sources.fp16_utils.half_alone import trains_in_half
 from amp_migrate.sources.fp16_utils.names import (
@@ -48,7 +49,8 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         found.sites.clear()
         return found, []
     copies = [
-        Refusal("AMP931", node, f"{shown(path)} is in no file that is known", (path,)) for node, path in _unknown(facts)
+        Refusal(UNKNOWN_WRAPPER, node, f"{shown(path)} is in no file that is known", (path,))
+        for node, path in _unknown(facts)
     ]
     lowering = Lowering()
     arms = Arms(facts, lowering)

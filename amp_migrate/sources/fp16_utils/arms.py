@@ -30,6 +30,7 @@ from amp_migrate.facts.tree import Block, Class, Statement, called_name, names_i
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.plan.purity import only_looks, only_says
+from amp_migrate.rules.fp16_utils import LEARNING_RATE_GOES, UNKNOWN_FP16_USE
 from amp_migrate.sources.fp16_utils.casts import Casts
 from amp_migrate.sources.fp16_utils.differences import Differences
 from amp_migrate.sources.fp16_utils.float_parts import float_parts
@@ -284,7 +285,7 @@ class Arms:
             if isinstance(one.node, cst.Assign) and written_by(one) & names and one not in self.setups:
                 if not only_looks(one.node.value):
                     message = f"{self.facts.text(one.node.targets[0].target)} is made where mixed precision is on only"
-                    raise Refusal("AMP930", one.node, message, case="arm")
+                    raise Refusal(UNKNOWN_FP16_USE, one.node, message, case="arm")
                 found.insert(0, one)
                 names = names | names_in(one.node.value)
         return found
@@ -306,7 +307,7 @@ class Arms:
                     if isinstance(part, cst.Call) and is_backward(self.facts, part):
                         assert isinstance(part.func, cst.Attribute)
                         return self.facts.text(part.func.value)
-        raise Refusal("AMP930", statement.node, "which optimizer this backward is for cannot be seen")
+        raise Refusal(UNKNOWN_FP16_USE, statement.node, "which optimizer this backward is for cannot be seen")
 
     def _floats(self, block: Block) -> bool:
         """`model = model.float()`: as it is made, the model may be in half."""
@@ -322,15 +323,15 @@ class Arms:
             assign = setup.node
             if not isinstance(assign, cst.Assign) or len(assign.targets) != 1 or not isinstance(assign.value, cst.Call):
                 raise Refusal(
-                    "AMP930", assign, f"{self.facts.text(assign)} wraps an optimizer inside of something else"
+                    UNKNOWN_FP16_USE, assign, f"{self.facts.text(assign)} wraps an optimizer inside of something else"
                 )
             target = assign.targets[0].target
             if not self._is_made(target, plain, other):
                 message = f"{self.facts.text(target)} is not made where mixed precision is off"
-                raise Refusal("AMP930", target, message, case="arm")
+                raise Refusal(UNKNOWN_FP16_USE, target, message, case="arm")
             calls[assign.value] = marked(self.facts, assign.value, target)
         if any(isinstance(one.node, cst.Return) for one in plain.statements):
-            raise Refusal("AMP930", statement.node, "the other arm returns its optimizer at once", case="arm")
+            raise Refusal(UNKNOWN_FP16_USE, statement.node, "the other arm returns its optimizer at once", case="arm")
         node = statement.node.visit(_Replacer(calls))
         assert isinstance(node, cst.CSTNode)
         if isinstance(node, cst.BaseCompoundStatement):
@@ -360,7 +361,7 @@ class Arms:
         self._check_unused(body)
         text = self.facts.text(statement.node.test)
         message = f"the learning rate that was set under {text} goes with the optimizer that it was for"
-        self.findings.append(self.facts.finding(statement.node, "AMP162", message))
+        self.findings.append(self.facts.finding(statement.node, LEARNING_RATE_GOES, message))
         self.lowering.removed.append(statement)
         self._gone.add(statement)
 
@@ -395,7 +396,9 @@ class Arms:
                     own = variable is not None and len(variable.bindings) > 1
                     if not own and not any(where.inside(inner) for inner in body.statements):
                         text = self.facts.text(load)
-                        raise Refusal("AMP930", load, f"{text} is set for an optimizer that goes, and read here")
+                        raise Refusal(
+                            UNKNOWN_FP16_USE, load, f"{text} is set for an optimizer that goes, and read here"
+                        )
 
     def _choices(self, statement: Statement) -> None:
         """`optimizer.optimizer if args.fp16 else optimizer` is its plain side. `optimizer.overflow if args.fp16 else

@@ -13,6 +13,8 @@ from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.tree import Block, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
+from amp_migrate.rules.fp16_utils import ARMS_DIFFERED, OTHER_OPTIMIZER, UNKNOWN_FP16_USE
+from amp_migrate.rules.rule import Rule
 from amp_migrate.sources.fp16_utils.names import CLIPS, form_name
 
 Test = Callable[[Statement], bool]
@@ -41,7 +43,9 @@ class Differences:
         if others:
             text = self.facts.text(gone.func)
             new = " or ".join(dict.fromkeys(self.facts.text(one.func) for one in stay))
-            self._add(gone, "AMP161", f"mixed precision trained with {text}, and trains with {new} now, as without it")
+            self._add(
+                gone, OTHER_OPTIMIZER, f"mixed precision trained with {text}, and trains with {new} now, as without it"
+            )
         if len(others) == len(stay):
             self.other_optimizers.append(statement)
 
@@ -62,7 +66,7 @@ class Differences:
             return
         text = self.facts.text(norm)
         message = f"{self.facts.text(gone.func)} clipped gradients to a norm of {text}, in mixed precision only"
-        self._add(gone, "AMP163", message)
+        self._add(gone, ARMS_DIFFERED, message)
 
     def _report_clips(self, plain: Block, other: Block) -> None:
         """A clip that one arm has alone, or with another threshold."""
@@ -72,14 +76,14 @@ class Differences:
             same = [one for one in ours if source_key(_threshold(one)) == source_key(threshold)]
             text = self.facts.text(clip)
             if not ours:
-                self._add(clip, "AMP163", f"{text} clipped gradients in mixed precision only, and goes")
+                self._add(clip, ARMS_DIFFERED, f"{text} clipped gradients in mixed precision only, and goes")
             elif not same:
                 now = self.facts.text(ours[0])
-                self._add(clip, "AMP163", f"{text} clipped gradients in mixed precision, and {now} does now")
+                self._add(clip, ARMS_DIFFERED, f"{text} clipped gradients in mixed precision, and {now} does now")
             elif called_name(clip) in CLIPS and self._holds_others(clip, same[0].args[0].value):
                 now = self.facts.text(same[0])
                 message = f"{text} clipped what its optimizer holds, which {now} may cover more or less than"
-                self._add(clip, "AMP163", message)
+                self._add(clip, ARMS_DIFFERED, message)
 
     def _holds_others(self, clip: cst.Call, clipped: cst.BaseExpression) -> bool:
         """True where an optimizer behind the wrapper is built from something else than what the plain arm clips."""
@@ -112,8 +116,8 @@ class Differences:
                     if called_name(part) in CLIPS or is_clip(self.facts, part):
                         yield part
 
-    def _add(self, node: cst.CSTNode, code: str, message: str) -> None:
-        self.findings.append(self.facts.finding(node, code, message))
+    def _add(self, node: cst.CSTNode, rule: Rule, message: str) -> None:
+        self.findings.append(self.facts.finding(node, rule, message))
 
     # -- names ------------------------------------------------------------------------------------------
 
@@ -135,7 +139,7 @@ class Differences:
         for load in variable.loads:
             if not is_gone(self.facts.tree.statement_of(load)):
                 message = f"{load.value} is set where mixed precision is on, and read here"
-                raise Refusal("AMP930", load, message, case="arm")
+                raise Refusal(UNKNOWN_FP16_USE, load, message, case="arm")
 
 
 def _threshold(clip: cst.Call) -> cst.BaseExpression:

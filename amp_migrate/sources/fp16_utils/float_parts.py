@@ -12,6 +12,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.findings import Refusal
+from amp_migrate.rules.half import DEPENDS_ON_HALF
 
 _NORMS = ("BatchNorm", "InstanceNorm", "SyncBatchNorm", "LayerNorm", "GroupNorm")  # float32 was for these anyway
 
@@ -26,7 +27,7 @@ def float_parts(facts: Facts, statements: Iterable[Statement]) -> Iterator[Refus
                 if not part.args and _is_layer(facts, part.func.value):
                     text = facts.text(part.func.value)
                     message = f"{text} is put into float32 where the model runs, and computes in half under autocast"
-                    yield Refusal("AMP935", part, message)
+                    yield Refusal(DEPENDS_ON_HALF, part, message)
 
 
 def _is_layer(facts: Facts, node: cst.BaseExpression) -> bool:

@@ -41,6 +41,7 @@ from amp_migrate.facts.conditions import negated, source_key
 from amp_migrate.facts.tree import Block, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Lowering
+from amp_migrate.rules.fp16_utils import ARMS_DIFFERED, SCALE_BY_HAND
 from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, MARK, form_name
 
 _ITERATORS = frozenset("parameters filter map iter".split())
@@ -78,7 +79,9 @@ class GuardedMasters:
         if not backwards:
             return None
         if len(steps) != 1 or len(backwards) != 1:
-            raise Refusal("AMP932", statement.node, "master weights are kept here, with no single backward and step")
+            raise Refusal(
+                SCALE_BY_HAND, statement.node, "master weights are kept here, with no single backward and step"
+            )
         self._steps.append((steps[0], self._scale(inner, backwards[0])))
         return self.facts.text(steps[0])
 
@@ -95,7 +98,7 @@ class GuardedMasters:
                 text = self.facts.text(node.value)
                 self.lowering.replaced[node.value] = f"list({text})"
                 message = f"in float32 {text} was empty after its first use; it is a list now, as it was in half"
-                yield self.facts.finding(node, "AMP163", message, "list")
+                yield self.facts.finding(node, ARMS_DIFFERED, message, "list")
 
     def _loads(self, node: cst.Assign) -> Iterator[cst.Name]:
         """Where the names are read that an assignment binds."""
@@ -112,7 +115,9 @@ class GuardedMasters:
             guards = [text for plain, text in self._lists if made and plain.function is made[0].function]
             if not isinstance(node, cst.Assign) or len(node.targets) != 1 or len(guards) != 1:
                 text = self.facts.text(optimizer)
-                raise Refusal("AMP932", optimizer, f"{text} has master weights, and where it is made is not understood")
+                raise Refusal(
+                    SCALE_BY_HAND, optimizer, f"{text} has master weights, and where it is made is not understood"
+                )
             target = self.facts.text(node.targets[0].target)
             given = f", static_loss_scale={self._visible(scale)}" if scale is not None else ""
             self.lowering.added.append((made[0], f"if {guards[0]}:\n    {target} = {MARK}({target}{given})"))
@@ -133,7 +138,7 @@ class GuardedMasters:
             return None
         if len(keys) != 1 or len(divisors) != 1 or len(factors) != 1:
             text = " ".join(self.facts.text(backward).split())
-            raise Refusal("AMP932", backward, f"{text}: the loss and the gradients are not scaled by one number")
+            raise Refusal(SCALE_BY_HAND, backward, f"{text}: the loss and the gradients are not scaled by one number")
         return divisors[0]
 
     def _visible(self, scale: cst.BaseExpression) -> str:
@@ -141,7 +146,9 @@ class GuardedMasters:
         for part in walk(scale):
             variable = self.facts.names.variable_at(part) if isinstance(part, cst.Name) else None
             if variable is not None and not all(one.function.is_module for one in _statements(variable.bindings)):
-                raise Refusal("AMP932", scale, f"{self.facts.text(scale)} is not known where the optimizer is made")
+                raise Refusal(
+                    SCALE_BY_HAND, scale, f"{self.facts.text(scale)} is not known where the optimizer is made"
+                )
         return self.facts.text(scale)
 
 

@@ -25,6 +25,7 @@ from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
+from amp_migrate.rules.fp16_utils import SCALE_BY_HAND
 from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, MARK, form_name
 
 _UNSCALES = {"mul_": True, "div_": False}
@@ -141,7 +142,9 @@ class Masters:
                         self.lowering.removed.append(made)
                     return self.facts.text(_without_float(side))
         raise Refusal(
-            "AMP932", loss, f"gradients are divided by {scale}, and {self.facts.text(loss)} is not the loss times that"
+            SCALE_BY_HAND,
+            loss,
+            f"gradients are divided by {scale}, and {self.facts.text(loss)} is not the loss times that",
         )
 
     def _check_only_for(self, loss: cst.BaseExpression, statement: Statement) -> None:
@@ -149,11 +152,11 @@ class Masters:
         for load in variable.loads if variable is not None else ():
             if self.facts.tree.statement_of(load) is not statement:
                 message = f"the scaled loss {self.facts.text(load)} is read here, too"
-                raise Refusal("AMP932", load, message, case="read")
+                raise Refusal(SCALE_BY_HAND, load, message, case="read")
 
     def _refusal(self, node: cst.CSTNode) -> Refusal:
         text = " ".join(self.facts.text(node).split())
-        return Refusal("AMP932", node, f"{text} uses master weights in a way that is not known")
+        return Refusal(SCALE_BY_HAND, node, f"{text} uses master weights in a way that is not known")
 
 
 def _asks_for_gradient(node: cst.If) -> bool:

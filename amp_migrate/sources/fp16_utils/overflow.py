@@ -22,6 +22,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Block, Statement
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding
+from amp_migrate.rules.fp16_utils import OVERFLOW_SKIPPED
 
 
 def tells_overflow(node: cst.CSTNode) -> bool:
@@ -48,7 +49,7 @@ def lost_questions(facts: Facts, other: Block, shared: list[cst.BaseExpression])
             if tells_overflow(part) and part not in shared:
                 text = facts.text(part)
                 message = f"{text} was asked in mixed precision only, and goes: what waited for it is done in any case"
-                yield facts.finding(part, "AMP178", message)
+                yield facts.finding(part, OVERFLOW_SKIPPED, message)
 
 
 def _set_in(block: Block) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:

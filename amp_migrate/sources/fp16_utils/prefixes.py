@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.findings import Finding
+from amp_migrate.rules.fp16_utils import STATE_LOSES_PREFIX
 
 
 def prefixed_states(
@@ -25,4 +26,4 @@ def prefixed_states(
         ]
         where = f", and are loaded in {', '.join(places)}" if places else ""
         message = f'the keys of states that were saved behind {called_name(call)} begin with "{prefix}"{where}'
-        yield facts.finding(call, "AMP164", message)
+        yield facts.finding(call, STATE_LOSES_PREFIX, message)

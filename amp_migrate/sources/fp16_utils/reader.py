@@ -16,6 +16,15 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.equal_choices import without_equal_choices
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition, ScaleAccess, Setup, SkipRead
+from amp_migrate.rules.fp16_utils import (
+    CLIP_NORM_READ,
+    FP16_OPTIMIZER,
+    SCALE_BY_HAND,
+    SCALE_SETTING,
+    STATE_OF_FP16_OPTIMIZER,
+    UNKNOWN_FP16_USE,
+    UNWRAPPED_OPTIMIZER,
+)
 from amp_migrate.sources.fp16_utils.names import (
     CLIPS,
     COPIES,
@@ -90,14 +99,14 @@ class Reader:
         self.found.setups.append(setup)
         self._report_settings(part)
         self.found.findings.append(
-            self.facts.finding(part, "AMP160", "half weights with masters become autocast with float32 weights")
+            self.facts.finding(part, FP16_OPTIMIZER, "half weights with masters become autocast with float32 weights")
         )
 
     def _report_settings(self, call: cst.Call) -> None:
         names = unknown_to_torch(self.facts, call)
         if names:
             message = f"a GradScaler has no {' and no '.join(names)}"
-            self.found.findings.append(self.facts.finding(call, "AMP167", message))
+            self.found.findings.append(self.facts.finding(call, SCALE_SETTING, message))
 
     def _only_wraps(self, statement: Statement, call: cst.Call, optimizer: cst.BaseExpression) -> bool:
         """True for `optimizer = FP16_Optimizer(optimizer)`: nothing is left of it."""
@@ -132,7 +141,7 @@ class Reader:
                 continue
             if not is_one or any(backward.statement.function is not function for backward in backwards):
                 message = f"{self.facts.text(optimizer)} scales no loss, and which one it steps for cannot be told"
-                self.refusals.append(Refusal("AMP930", optimizer, message))
+                self.refusals.append(Refusal(UNKNOWN_FP16_USE, optimizer, message))
                 continue
             for backward in backwards:
                 if not objects & self._objects_of(backward.optimizers):
@@ -170,7 +179,7 @@ class Reader:
         """The wrapper unscaled its own gradients only; this optimizer stepped on gradients times the loss scale."""
         text = self.facts.text(step)
         message = f"{text} used gradients times the loss scale, of half weights; they are unscaled now"
-        self.found.findings.append(self.facts.finding(step, "AMP166", message))
+        self.found.findings.append(self.facts.finding(step, UNWRAPPED_OPTIMIZER, message))
 
     def _is_given_optimizer(self, call: cst.Call) -> bool:
         """True for a scheduler."""
@@ -195,7 +204,7 @@ class Reader:
                     assert isinstance(part.func, cst.Attribute)
                     if self._is_wrapped(part.func.value):
                         message = f"{self.facts.text(part)} meets states that the wrapper saved"
-                        self.found.findings.append(self.facts.finding(part, "AMP165", message))
+                        self.found.findings.append(self.facts.finding(part, STATE_OF_FP16_OPTIMIZER, message))
 
     # -- everything else --------------------------------------------------------------------------------
 
@@ -216,7 +225,7 @@ class Reader:
     def _call(self, call: cst.Call, statement: Statement) -> None:
         name = form_name(self.facts, call.func)
         if name in HAND_LOOPS or name in SCALERS:
-            raise Refusal("AMP932", call, f"{self.facts.text(call.func)} keeps master weights by hand")
+            raise Refusal(SCALE_BY_HAND, call, f"{self.facts.text(call.func)} keeps master weights by hand")
         if name == "clip_grad_norm" and isinstance(call.func, (cst.Name, cst.Attribute)):
             torch = torch_name(self.facts, self.facts.tree.root_of(call)) or "torch"
             self.found.replaced[call.func] = f"{torch}.nn.utils.clip_grad_norm_"
@@ -233,15 +242,15 @@ class Reader:
             self.found.parameters.append(ParameterAccess(call, receiver, statement, clips=True))
             if not isinstance(statement.node, cst.Expr):
                 message = f"{self.facts.text(call)} returned -1 where gradients overflow"
-                self.found.findings.append(self.facts.finding(call, "AMP176", message))
+                self.found.findings.append(self.facts.finding(call, CLIP_NORM_READ, message))
         elif method == "update_master_grads" or method in COPIES:
             if not isinstance(statement.node, cst.Expr):
-                raise Refusal("AMP930", call, f"{self.facts.text(call)} is used inside a larger expression")
+                raise Refusal(UNKNOWN_FP16_USE, call, f"{self.facts.text(call)} is used inside a larger expression")
             self.found.removed.append(statement)
         elif method == "zero_grad" and self._is_wrapped(receiver):
             self._zero_grad(call)
         elif method in _INTERNALS and self._is_wrapped(receiver):
-            raise Refusal("AMP930", call, f"{self.facts.text(call)} reads the inside of the wrapper")
+            raise Refusal(UNKNOWN_FP16_USE, call, f"{self.facts.text(call)} reads the inside of the wrapper")
 
     def _given_elsewhere(self, call: cst.Call) -> None:
         """Code of other files that takes of the wrapper what no optimizer has: it belongs to the unit."""
@@ -252,12 +261,14 @@ class Reader:
                 taken = sorted(self.facts.elsewhere.take_of(dotted, position) & _OF_THE_WRAPPER)
                 if taken:
                     text = self.facts.text(call.func)
-                    raise Refusal("AMP930", call, f"{text} of another file takes {taken[0]} of the wrapper", (dotted,))
+                    raise Refusal(
+                        UNKNOWN_FP16_USE, call, f"{text} of another file takes {taken[0]} of the wrapper", (dotted,)
+                    )
 
     def _backward(self, call: cst.Call, statement: Statement) -> None:
         assert isinstance(call.func, cst.Attribute)
         if not isinstance(statement.node, cst.Expr):
-            raise Refusal("AMP930", call, f"{self.facts.text(call)} is used inside a larger expression")
+            raise Refusal(UNKNOWN_FP16_USE, call, f"{self.facts.text(call)} is used inside a larger expression")
         arguments = []
         for index, arg in enumerate(call.args[1:], start=1):
             name = arg.keyword.value if arg.keyword is not None else ("", "update_master_grads", "retain_graph")[index]
@@ -290,13 +301,13 @@ class Reader:
         elif name == "overflow" and not isinstance(self.facts.tree.parents.get(node), cst.AssignTarget):
             self.found.skip_reads.append(SkipRead(node, statement, node.value))
         elif name in _INTERNALS:
-            raise Refusal("AMP930", node, f"{self.facts.text(node)} reads the inside of the wrapper")
+            raise Refusal(UNKNOWN_FP16_USE, node, f"{self.facts.text(node)} reads the inside of the wrapper")
 
     def _initial_scale(self, node: cst.Attribute, statement: Statement) -> None:
         """A scale that is set before the training is the initial one."""
         before = [setup for setup in self.found.setups if setup.statement.block is statement.block]
         if not isinstance(statement.node, cst.Assign) or not before or len(self.found.setups) != 1:
-            raise Refusal("AMP932", node, "the loss scale is set away from where the optimizer is wrapped")
+            raise Refusal(SCALE_BY_HAND, node, "the loss scale is set away from where the optimizer is wrapped")
         setup = before[0]
         value = literal_value(statement.node.value)
         if setup.loss_scale.static is not None and isinstance(value, (int, float)):
@@ -304,7 +315,7 @@ class Reader:
         elif setup.loss_scale.static is None and setup.loss_scale.runtime is None:
             setup.loss_scale = dataclasses.replace(setup.loss_scale, initial=statement.node.value)
         else:
-            raise Refusal("AMP932", node, "the loss scale is set to what is known at run time only")
+            raise Refusal(SCALE_BY_HAND, node, "the loss scale is set to what is known at run time only")
         self.found.removed.append(statement)
 
     def _is_wrapped(self, node: cst.BaseExpression) -> bool:

@@ -19,6 +19,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.findings import Finding
 from amp_migrate.plan.model import Recognition
+from amp_migrate.rules.fp16_utils import LOSS_TIMES_SCALE
 
 _LOSS_SCALE = re.compile(r"(?:^|_)loss_?scale$", re.IGNORECASE)
 _DEEPEST = 3  # from the loss of a backward through names
@@ -36,7 +37,7 @@ def scaled_twice(facts: Facts, found: Recognition) -> Iterator[Finding]:
             if is_scale and factor not in told:
                 told.add(factor)
                 message = f"the loss is multiplied by {facts.text(factor)}, and then scaled: one of the two stays in"
-                yield facts.finding(factor, "AMP170", f"{message} its gradients")
+                yield facts.finding(factor, LOSS_TIMES_SCALE, f"{message} its gradients")
 
 
 def _factors(facts: Facts, loss: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:

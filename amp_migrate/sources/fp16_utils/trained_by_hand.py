@@ -19,6 +19,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
+from amp_migrate.rules.half import UNKNOWN_TRAINER
 from amp_migrate.sources.fp16_utils.casts import Casts
 from amp_migrate.sources.fp16_utils.names import METHODS, is_backward, makes_wrapper
 
@@ -47,7 +48,7 @@ def trained_by_hand(
         if facts.tree.root_of(call) in alone:
             alone.remove(facts.tree.root_of(call))
             message = f"what {facts.text(call)} makes half is trained in this file, with no FP16_Optimizer"
-            yield Refusal("AMP936", call, message, case="no wrapper")
+            yield Refusal(UNKNOWN_TRAINER, call, message, case="no wrapper")
 
 
 def _is_plain_backward(call: cst.Call) -> bool:

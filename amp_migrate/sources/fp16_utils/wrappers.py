@@ -18,6 +18,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import LossScale
+from amp_migrate.rules.fp16_utils import UNKNOWN_FP16_USE
 from amp_migrate.sources.fp16_utils.names import MARK, wrapper_parameters
 
 # Settings of the copies that Megatron-LM and what came of it have.
@@ -39,7 +40,7 @@ def wrapped(facts: Facts, call: cst.Call) -> cst.BaseExpression:
     for name in (first, "init_optimizer", "optimizer"):
         if name in given:
             return given[name]
-    raise Refusal("AMP930", call, "which optimizer is wrapped here cannot be read")
+    raise Refusal(UNKNOWN_FP16_USE, call, "which optimizer is wrapped here cannot be read")
 
 
 def marked(facts: Facts, call: cst.Call, optimizer: cst.BaseExpression) -> cst.Call:
@@ -85,7 +86,7 @@ def _arguments(facts: Facts, call: cst.Call) -> Arguments:
     parameters = wrapper_parameters(facts, call.func)
     for index, arg in enumerate(call.args):
         if arg.star or (arg.keyword is None and index >= len(parameters)):
-            raise Refusal("AMP930", call, f"the arguments of {facts.text(call.func)} cannot be read")
+            raise Refusal(UNKNOWN_FP16_USE, call, f"the arguments of {facts.text(call.func)} cannot be read")
         given[parameters[index] if arg.keyword is None else arg.keyword.value] = arg.value
     if _WITHOUT_ARGUMENTS.fullmatch(facts.names.dotted(call.func) or ""):
         given["dynamic_loss_args"] = cst.parse_expression('{"scale_window": 1000}')
@@ -99,7 +100,7 @@ def _dynamic(facts: Facts, given: Arguments) -> LossScale:
     entries = _entries(facts, node)
     unknown = sorted(entries.keys() - {*_DEFAULTS, *_BOUNDS, *_PATIENCE, "scale_factor"})
     if unknown:
-        raise Refusal("AMP930", node, f"{', '.join(unknown)} is no setting of a dynamic loss scale")
+        raise Refusal(UNKNOWN_FP16_USE, node, f"{', '.join(unknown)} is no setting of a dynamic loss scale")
     own = {name: value for name, value in entries.items() if literal_value(value) != _DEFAULTS.get(name)}
     return LossScale(
         initial=own.get("init_scale") if not _is_default(facts, own.get("init_scale")) else None,
@@ -129,4 +130,4 @@ def _entries(facts: Facts, node: cst.BaseExpression) -> Arguments:
     if isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value == "dict":
         if all(arg.keyword is not None for arg in value.args):
             return {arg.keyword.value: arg.value for arg in value.args if arg.keyword is not None}
-    raise Refusal("AMP930", node, f"the settings of the loss scale in {facts.text(node)} cannot be read")
+    raise Refusal(UNKNOWN_FP16_USE, node, f"the settings of the loss scale in {facts.text(node)} cannot be read")

@@ -17,7 +17,9 @@ from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
 from amp_migrate.native.lower import is_mark, is_of_lowering
 from amp_migrate.plan.model import Recognition
-from amp_migrate.selection import HALF
+from amp_migrate.rules.half import DEPENDS_ON_HALF, UNKNOWN_HALF_USER, UNKNOWN_TRAINER
+from amp_migrate.rules.plain import TEST
+from amp_migrate.rules.source_forms import HALF
 from amp_migrate.sources.fp16_utils.prefixes import prefixed_states
 from amp_migrate.sources.half.arms import edited_guards, equal_arms
 from amp_migrate.sources.half.casts import Casts
@@ -45,7 +47,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     if lowered:
         found.sites += [statement.node for statement in lowered]
         if not marks:
-            return found, [Refusal("AMP936", lowered[0].node, "the model is cast in code that goes as a whole")]
+            return found, [Refusal(UNKNOWN_TRAINER, lowered[0].node, "the model is cast in code that goes as a whole")]
         lowering = equal_arms(facts)
         if not lowering.is_empty:
             found.lowering = lowering
@@ -71,7 +73,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, [unread[1]]
     if casts.float_steps.pairs and not optimizers:
         call = next(casts.float_steps.calls())
-        return found, [Refusal("AMP938", call, f"what steps after {facts.text(call)} was not found")]
+        return found, [Refusal(UNKNOWN_HALF_USER, call, f"what steps after {facts.text(call)} was not found")]
     casts.lower()
     found.lowering = casts.lowering
     found.sites += casts.sites
@@ -109,13 +111,13 @@ def _own_trainer(found: Recognition, own: OwnTrainer) -> tuple[Recognition, list
 def _tests(facts: Facts, casts: Casts) -> list[Refusal]:
     """Tests that train in half are there to do just that."""
     inside = [call for statement, call in [*casts.trained, *casts.helped] if is_in_test(facts, statement)]
-    return [Refusal("AMP950", call, f"{facts.text(call)} is part of a test") for call in inside]
+    return [Refusal(TEST, call, f"{facts.text(call)} is part of a test") for call in inside]
 
 
 def _own_casts(facts: Facts) -> list[Refusal]:
     """Classes with a `half` of their own, which may do anything (rule G4)."""
     return [
-        Refusal("AMP935", owner.methods["half"].node, f"{owner.name} defines half() itself")
+        Refusal(DEPENDS_ON_HALF, owner.methods["half"].node, f"{owner.name} defines half() itself")
         for owner in facts.tree.classes
         if "half" in owner.methods
     ]

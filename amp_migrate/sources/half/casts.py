@@ -15,6 +15,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.rules.half import DEPENDS_ON_HALF
 from amp_migrate.sources.copies import stays_a_copy
 from amp_migrate.sources.floating import is_floating
 from amp_migrate.sources.fp16_utils.half_alone import casts_of_models
@@ -329,7 +330,7 @@ class Casts:
         return any(self.facts.names.dotted(part) in _FLOAT for part in parts if isinstance(part, cst.Attribute))
 
     def _refuse(self, node: cst.CSTNode, message: str) -> None:
-        self.refusals.append(Refusal("AMP935", node, message))
+        self.refusals.append(Refusal(DEPENDS_ON_HALF, node, message))
 
     # -- guards -----------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from amp_migrate.facts.tree import Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Guard
 from amp_migrate.plan.scaler.enabling import enclosing_guards
+from amp_migrate.rules.half import DEPENDS_ON_HALF
 
 Meanings = Callable[[cst.BaseExpression], list[cst.BaseExpression]]
 IsHalf = Callable[[cst.CSTNode], bool]
@@ -95,4 +96,4 @@ def _check_place(facts: Facts, call: cst.Call, name: cst.BaseExpression, value: 
 
 
 def _elsewhere(facts: Facts, call: cst.Call, name: cst.BaseExpression) -> Refusal:
-    return Refusal("AMP935", call, f"where {facts.text(name)} becomes half or float32 is not in this function")
+    return Refusal(DEPENDS_ON_HALF, call, f"where {facts.text(name)} becomes half or float32 is not in this function")

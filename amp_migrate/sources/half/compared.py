@@ -18,6 +18,7 @@ from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Statement, names_in
 from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.findings import Refusal
+from amp_migrate.rules.half import UNKNOWN_TRAINER
 from amp_migrate.sources.optimizers import parameters_of
 
 
@@ -30,7 +31,7 @@ def in_float32_beside(
             variable = facts.names.variable_at(model) if isinstance(model, cst.Name) else None
             if variable is not None and _is_compared(facts, variable, statement, casts):
                 message = f"{facts.text(model)} is trained in float32 here, and a second one of that name in half"
-                yield Refusal("AMP936", call, message, case="compared")
+                yield Refusal(UNKNOWN_TRAINER, call, message, case="compared")
 
 
 def _is_compared(facts: Facts, variable: Variable, at: Statement, casts: list[tuple[Statement, cst.Call]]) -> bool:

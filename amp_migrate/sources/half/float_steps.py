@@ -23,6 +23,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name, targets, wa
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.plan.scaler.enabling import enclosing_guards
+from amp_migrate.rules.half import UNKNOWN_TRAINER, WEIGHTS_CAST_OTHERWISE
 from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.modules import Modules
 
@@ -122,7 +123,7 @@ class FloatSteps:
                 statement = self.facts.tree.statement_of(use)
                 if statement in known or statement.function in self.functions or self.kept.is_after_training(statement):
                     continue
-                raise Refusal("AMP926", use, f"{self.facts.text(use)} casts a module of the model")
+                raise Refusal(WEIGHTS_CAST_OTHERWISE, use, f"{self.facts.text(use)} casts a module of the model")
 
     # -- where the model is cast instead ----------------------------------------------------------------
 
@@ -245,7 +246,9 @@ class FloatSteps:
         makers = self._makers(step.function, model)
         text = f"{self.facts.text(model)}.float()"
         if len(makers) != 1 or len(makers[0].path()) > 1 or makers[0].order > step.order:
-            raise Refusal("AMP936", step.node, f"no place for {text} is found: where the model comes from is not seen")
+            raise Refusal(
+                UNKNOWN_TRAINER, step.node, f"no place for {text} is found: where the model comes from is not seen"
+            )
         if (makers[0], text) not in lowering.added:
             lowering.added.append((makers[0], text))
 

@@ -25,6 +25,7 @@ from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
+from amp_migrate.rules.half import UNKNOWN_TRAINER
 from amp_migrate.sources.half.float_steps import FloatSteps
 from amp_migrate.sources.half.scale import Scaling
 from amp_migrate.sources.optimizers import parameters_of
@@ -84,11 +85,14 @@ class Masters:
             if isinstance(node, cst.Assign) and any(_is_kept_weight(target.target) for target in node.targets):
                 if not (isinstance(node.value, cst.Name) and node.value.value == "None"):
                     text = self.facts.text(node.targets[0].target)
-                    raise Refusal("AMP936", node, f"{text} is written by hand", case="masters")
+                    raise Refusal(UNKNOWN_TRAINER, node, f"{text} is written by hand", case="masters")
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Call) and part not in self._understood() and _clones_to_float(part):
                     raise Refusal(
-                        "AMP936", part, f"{self.facts.text(part)} may be a master copy of a weight", case="masters"
+                        UNKNOWN_TRAINER,
+                        part,
+                        f"{self.facts.text(part)} may be a master copy of a weight",
+                        case="masters",
                     )
 
     def _understood(self) -> set[cst.CSTNode]:
@@ -132,7 +136,7 @@ class Masters:
         """The copies that an optimizer is given become the parameters of the model again."""
         for part in walk(call):
             if isinstance(part, cst.NamedExpr) and self._is_list(part):
-                raise Refusal("AMP936", part, _UNKNOWN_USE, case="masters")
+                raise Refusal(UNKNOWN_TRAINER, part, _UNKNOWN_USE, case="masters")
             if isinstance(part, (cst.Name, cst.Attribute, cst.ListComp)) and self._is_list(part):
                 if not self.facts.tree.is_label(part):
                     self._as_parameters(part, statement.function)
@@ -142,7 +146,7 @@ class Masters:
         model = self._model_in(function)
         if model is None:
             raise Refusal(
-                "AMP936",
+                UNKNOWN_TRAINER,
                 node,
                 f"{self.facts.text(node)} are copies of parameters of a model that was not found",
                 case="masters",
@@ -193,8 +197,8 @@ class Masters:
         saved = self._saved_in(statement)
         if saved is not None:
             message = f"{self.facts.text(saved)} are master copies in a checkpoint, and what loads it needs them"
-            raise Refusal("AMP936", saved, message, case="masters")
-        raise Refusal("AMP936", statement.node, _UNKNOWN_USE, case="masters")
+            raise Refusal(UNKNOWN_TRAINER, saved, message, case="masters")
+        raise Refusal(UNKNOWN_TRAINER, statement.node, _UNKNOWN_USE, case="masters")
 
     def _saved_in(self, statement: Statement) -> cst.BaseExpression | None:
         """The copies in `torch.save({"model": ..., "masters": masters}, path)`."""

@@ -21,6 +21,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Class, Function, Statement, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
+from amp_migrate.rules.half import DEPENDS_ON_HALF
 from amp_migrate.vocabulary import HALF_TYPES
 
 _FLOATS = frozenset("torch.float torch.float32 torch.FloatTensor torch.cuda.FloatTensor".split())
@@ -38,14 +39,14 @@ def follow_weights(facts: Facts, converting: Collection[str], lowering: Lowering
             casts = [one for one in _methods(facts, owner) if one.name in converting]
             if not casts:
                 message = f"{facts.text(statement.node)} is chosen for weights in half, and no method casts them"
-                raise Refusal("AMP935", statement.node, message)
+                raise Refusal(DEPENDS_ON_HALF, statement.node, message)
             lowering.replaced[choice] = facts.text(plain)
             sites.append(choice)
             back = [one for one in _methods(facts, owner) if _BACK.search(one.name)]
             for method, value in [*((one, half) for one in casts), *((one, plain) for one in back)]:
                 added = (_end(method), f"{method.parameters[0].name.value}.{attribute} = {facts.text(value)}")
                 if facts.tree.root_of(method.node) is not statement.function.root:
-                    raise Refusal("AMP935", statement.node, f"{method.name} is in another file than this type")
+                    raise Refusal(DEPENDS_ON_HALF, statement.node, f"{method.name} is in another file than this type")
                 if added not in lowering.added:
                     lowering.added.append(added)
     return sites
@@ -87,5 +88,5 @@ def _end(method: Function) -> Statement:
     """Its last statement. Raises Refusal where nothing can follow it."""
     last = method.body.statements[-1]
     if any(isinstance(inner.node, cst.Return) for inner in method.descendants()):
-        raise Refusal("AMP935", last.node, f"{method.name} returns, so that the type cannot be set at its end")
+        raise Refusal(DEPENDS_ON_HALF, last.node, f"{method.name} returns, so that the type cannot be set at its end")
     return last

@@ -23,6 +23,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.native.lower import SCALE_NOW
 from amp_migrate.plan.purity import only_says
 from amp_migrate.plan.scaler.enabling import enclosing_guards
+from amp_migrate.rules.half import OWN_SCALE
 
 
 @dataclasses.dataclass(eq=False)
@@ -97,7 +98,7 @@ class OwnScale:
         live = [(one, value) for one, value in self._stores() if one not in self.dead]
         if len(live) != 1 or isinstance(live[0][0].node, cst.AugAssign):
             node = live[-1][0].node if live else self.loss.call
-            raise Refusal("AMP937", node, f"{self.name} is set here as well: where the loss scale starts is not known")
+            raise Refusal(OWN_SCALE, node, f"{self.name} is set here as well: where the loss scale starts is not known")
         statement, value = live[0]
         arguments = [f"init_scale={self._power(value)}"]
         growth = self._growth()
@@ -115,7 +116,7 @@ class OwnScale:
                     if self._is_store(statement, part) or not self._is_own(statement, part):
                         continue
                     if not only_says(statement) or source_key(part) != source_key(self.loss.exponent):
-                        raise Refusal("AMP937", part, f"{self.facts.text(part)} is used outside of the arms in half")
+                        raise Refusal(OWN_SCALE, part, f"{self.facts.text(part)} is used outside of the arms in half")
                     yield part, self._logarithm(statement, part)
 
     def _stores(self) -> Iterator[tuple[Statement, cst.BaseExpression]]:
@@ -142,9 +143,9 @@ class OwnScale:
             elif isinstance(operator, cst.AddAssign) and growth is None and self._grows(statement, value):
                 growth = value
             else:
-                raise Refusal("AMP937", node, f"{self.name} moves in a way that GradScaler has no settings for")
+                raise Refusal(OWN_SCALE, node, f"{self.name} moves in a way that GradScaler has no settings for")
         if not shrinks or literal_value(self.loss.power.left) != 2:
-            raise Refusal("AMP937", self.loss.call, f"{self.name} is not halved on an overflow, as GradScaler does")
+            raise Refusal(OWN_SCALE, self.loss.call, f"{self.name} is not halved on an overflow, as GradScaler does")
         return growth
 
     def _grows(self, growth: Statement, value: cst.BaseExpression) -> bool:
@@ -175,7 +176,7 @@ class OwnScale:
                 for alias in one.node.names:
                     if alias.evaluated_name in ("math", "numpy"):
                         return f"{alias.evaluated_alias or alias.evaluated_name}.log2({SCALE_NOW})"
-        raise Refusal("AMP937", part, f"{self.name} is printed, and this file has no logarithm for it: import math")
+        raise Refusal(OWN_SCALE, part, f"{self.name} is printed, and this file has no logarithm for it: import math")
 
 
 __all__ = ["OwnScale", "ScaledLoss", "scaled_losses"]

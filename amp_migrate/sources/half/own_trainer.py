@@ -28,6 +28,9 @@ from amp_migrate.native.lower import STEPPED
 from amp_migrate.plan.model import Guard, Lowering
 from amp_migrate.plan.purity import only_says
 from amp_migrate.plan.scaler.enabling import enclosing_guards
+from amp_migrate.rules.fp16_utils import ARMS_DIFFERED, OVERFLOW_SKIPPED
+from amp_migrate.rules.half import OWN_SCALE, STATE_OF_HALF_RUN
+from amp_migrate.rules.scaler import GUARDS_DIFFER
 from amp_migrate.sources.half.helpers import all_below, without_use
 from amp_migrate.sources.half.own_models import follow_weights
 from amp_migrate.sources.half.own_scale import OwnScale, ScaledLoss, scaled_losses
@@ -93,11 +96,11 @@ class OwnTrainer:
             if guard is None:
                 text = self.facts.text(loss.call)
                 message = f"{text} has no plain arm beside it, which would say what the training is without half"
-                raise Refusal("AMP937", loss.call, message)
+                raise Refusal(OWN_SCALE, loss.call, message)
             guards.append(guard)
         for guard in guards[1:]:
             if not self.facts.conditions.equivalent(guards[0].formula, guard.formula):
-                raise Refusal("AMP905", guard.test, "the losses are scaled under conditions that differ")
+                raise Refusal(GUARDS_DIFFER, guard.test, "the losses are scaled under conditions that differ")
         return negation(guards[0].formula)
 
     def _guard(self, loss: ScaledLoss) -> Guard | None:
@@ -147,7 +150,7 @@ class OwnTrainer:
         assert isinstance(statement.node, cst.If)
         if not all(self._is_of_half([one]) or only_says(one) for one in block.statements):
             message = f"what stands under {self.facts.text(statement.node.test)} was done in half only"
-            self.findings.append(self.facts.finding(statement.node, "AMP163", message))
+            self.findings.append(self.facts.finding(statement.node, ARMS_DIFFERED, message))
 
     def _is_of_trainer(self, function: Function, seen: frozenset[Function] = frozenset()) -> bool:
         if function.owner is not None:
@@ -165,7 +168,7 @@ class OwnTrainer:
 
     def _keep_other(self, statement: Statement, node: cst.If, block: Block) -> None:
         if statement.is_elif or isinstance(node.orelse, cst.If):
-            raise Refusal("AMP937", node.test, "the arm in half is one of several")
+            raise Refusal(OWN_SCALE, node.test, "the arm in half is one of several")
         self._folded.append((statement, block))
         self.sites.append(node.test)
         if len(statement.blocks) == 2:
@@ -223,7 +226,7 @@ class OwnTrainer:
                     continue
                 if isinstance(part, cst.Call) and not part.args and _CASTS.search(called_name(part)):
                     text = self.facts.text(part)
-                    raise Refusal("AMP937", part, f"{text} stands outside of the arms in half, and may cast the model")
+                    raise Refusal(OWN_SCALE, part, f"{text} stands outside of the arms in half, and may cast the model")
 
     def _runs(self, function: Function) -> bool:
         """False in the code of a model, and in what only that uses, or nobody here: it may serve inference."""
@@ -286,12 +289,12 @@ class OwnTrainer:
             for name, call in self._training_calls(statement).items():
                 if name not in stays:
                     message = f"{self.facts.text(call)} was done in half only"
-                    self.findings.append(self.facts.finding(call, "AMP163", message))
+                    self.findings.append(self.facts.finding(call, ARMS_DIFFERED, message))
         self._note_states()
         for statement in self._statements(dead=True) if self._follows_step() else ():
             if isinstance(statement.node, cst.Return) and self._ends_step(statement):
                 message = "an overflow ended the step here; now optimizer.step alone is left out, and what follows runs"
-                self.findings.append(self.facts.finding(statement.node, "AMP178", message))
+                self.findings.append(self.facts.finding(statement.node, OVERFLOW_SKIPPED, message))
 
     def _note_states(self) -> None:
         """Where an optimizer's state is loaded: that of a run in half is the state of master copies."""
@@ -301,7 +304,7 @@ class OwnTrainer:
                     text = self.facts.text(part.func)
                     if "opt" in text.lower():
                         message = f"{text} may get the state of master copies, from a run in half"
-                        self.findings.append(self.facts.finding(part, "AMP179", message))
+                        self.findings.append(self.facts.finding(part, STATE_OF_HALF_RUN, message))
 
     def _follows_step(self) -> bool:
         """True where something stays that comes after a step, in its block."""

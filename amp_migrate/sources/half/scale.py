@@ -21,6 +21,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Lowering
+from amp_migrate.rules.half import SCALED_LOSS_READ, UNKNOWN_TRAINER
 
 _DIVIDES = frozenset("div_ mul_ div mul true_divide_".split())
 
@@ -52,7 +53,7 @@ class Scaling:
         for key, node in self.divisors.items():
             if key not in found:
                 message = f"gradients are divided by {self.facts.text(node)}, and no loss is multiplied by it"
-                raise Refusal("AMP936", node, message, case="scale")
+                raise Refusal(UNKNOWN_TRAINER, node, message, case="scale")
         self._check_other_reads(found)
 
     # -- gradients --------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ class Scaling:
                 return loss, scale
         if any(looks_like_scale(side) for side in (node.left, node.right)):
             message = f"{self.facts.text(node)} scales the loss, and no gradient is divided by the scale"
-            raise Refusal("AMP936", node, message, case="scale")
+            raise Refusal(UNKNOWN_TRAINER, node, message, case="scale")
         return None
 
     def _stores(self, name: cst.Name, function: Function) -> Iterator[tuple[Statement, cst.BaseExpression]]:
@@ -147,7 +148,10 @@ class Scaling:
             parent = self.facts.tree.parents.get(load)
             if not (isinstance(parent, cst.Attribute) and parent.attr.value == "backward"):
                 raise Refusal(
-                    "AMP936", load, f"{loss.value} is a scaled loss, and read for more than its backward", case="scale"
+                    UNKNOWN_TRAINER,
+                    load,
+                    f"{loss.value} is a scaled loss, and read for more than its backward",
+                    case="scale",
                 )
 
     def _note_reads(self, loss: cst.Name, store: Statement) -> None:
@@ -158,7 +162,7 @@ class Scaling:
             is_backward = isinstance(parent, cst.Attribute) and parent.attr.value == "backward"
             if self.facts.tree.statement_of(load).order > store.order and not is_backward:
                 message = f"{loss.value} was the scaled loss here, now it is the loss itself"
-                self.findings.append(self.facts.finding(load, "AMP177", message))
+                self.findings.append(self.facts.finding(load, SCALED_LOSS_READ, message))
 
     def _mark(self, statement: Statement, scale: cst.BaseExpression) -> None:
         self.understood.update(walk(scale))
@@ -201,7 +205,9 @@ class Scaling:
                 if self._is_passed(part):
                     continue
                 how = "is moved by hand here" if _is_moved(part, statement) else "is used for something else"
-                raise Refusal("AMP936", part, f"{self.facts.text(part)} scales the loss, and {how}", case="scale")
+                raise Refusal(
+                    UNKNOWN_TRAINER, part, f"{self.facts.text(part)} scales the loss, and {how}", case="scale"
+                )
 
     def _is_stored(self, part: cst.CSTNode) -> bool:
         return isinstance(self.facts.tree.parents.get(part), (cst.AssignTarget, cst.Param, cst.AnnAssign))

@@ -16,6 +16,8 @@ from amp_migrate.findings import Refusal
 from amp_migrate.native.lower import SCALE_NOW, STEPPED, scale_at, scale_settings
 from amp_migrate.plan.model import Backward, Condition, LossScale, Recognition, ScaleAccess, Setup, SkipRead
 from amp_migrate.plan.scaler.enabling import enclosing_guards
+from amp_migrate.rules.half import RAISED_EPS, UNKNOWN_HALF_USER, UNKNOWN_TRAINER
+from amp_migrate.rules.scaler import GUARDS_DIFFER, TWO_LOSS_SCALES
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
 from amp_migrate.sources.states import add_states
 
@@ -36,9 +38,13 @@ class Training:
         """Raises Refusal where nothing shows when, or by what, the model is trained."""
         if not self.optimizers:
             if any(scale_settings(one) for one in self.scales):
-                raise Refusal("AMP938", self.marks[0].node, "who steps on the gradients of this class was not found")
+                raise Refusal(
+                    UNKNOWN_HALF_USER, self.marks[0].node, "who steps on the gradients of this class was not found"
+                )
             raise Refusal(
-                "AMP936", self.marks[0].node, "no optimizer was found that is made from parameters of the half model"
+                UNKNOWN_TRAINER,
+                self.marks[0].node,
+                "no optimizer was found that is made from parameters of the half model",
             )
         conditions = self._conditions()
         loss_scale = self._loss_scale(conditions)
@@ -51,7 +57,9 @@ class Training:
             )
         self.found.backwards += self._backwards()
         if not self.found.backwards:
-            raise Refusal("AMP936", self.optimizers[0][1], "no backward was found for what this optimizer steps on")
+            raise Refusal(
+                UNKNOWN_TRAINER, self.optimizers[0][1], "no backward was found for what this optimizer steps on"
+            )
         self._check_backwards()
         self._values()
         if loss_scale.static is None and loss_scale.runtime is None:  # a scale that is given again has no state
@@ -65,7 +73,7 @@ class Training:
             given = backward.arguments[0] if backward.arguments else None
             if given is not None and given.keyword is None and "loss" in self.facts.text(given).lower():
                 text = self.facts.text(backward.call)
-                raise Refusal("AMP936", backward.call, f"{text} is the backward of something that is no loss")
+                raise Refusal(UNKNOWN_TRAINER, backward.call, f"{text} is the backward of something that is no loss")
 
     def _conditions(self) -> list[Condition]:
         """What the casts stand under, all of them the same (rule G3). Raises Refusal."""
@@ -75,7 +83,7 @@ class Training:
         formulas = [conjunction([guard.formula for guard in guards]) for guards in each]
         for mark, formula in zip(self.marks[1:], formulas[1:], strict=True):
             if not self.facts.conditions.equivalent(formulas[0], formula):
-                raise Refusal("AMP905", mark.node, "the models are cast to half under conditions that differ")
+                raise Refusal(GUARDS_DIFFER, mark.node, "the models are cast to half under conditions that differ")
         return [Condition(guard.test, guard.formula, negated=guard.arm != "body") for guard in each[0]]
 
     def _loss_scale(self, conditions: list[Condition]) -> LossScale:
@@ -89,7 +97,9 @@ class Training:
             return LossScale()
         values = {self._scale_key(scale) for scale in scales}
         if len(values) > 1:
-            raise Refusal("AMP916", scales[0], "the losses are multiplied by different loss scales", case="by hand")
+            raise Refusal(
+                TWO_LOSS_SCALES, scales[0], "the losses are multiplied by different loss scales", case="by hand"
+            )
         value = values.pop()
         when = self._scaled_when(conditions)
         if isinstance(value, float):
@@ -101,7 +111,10 @@ class Training:
         texts = [{name: source_key(node) for name, node in settings.items()} for settings in moving]
         if any(other != texts[0] for other in texts) or len(moving) != len(self.scales):
             raise Refusal(
-                "AMP916", self.scales[-1].node, "the losses are multiplied by different loss scales", case="by hand"
+                TWO_LOSS_SCALES,
+                self.scales[-1].node,
+                "the losses are multiplied by different loss scales",
+                case="by hand",
             )
         first = moving[0]
         return LossScale(
@@ -126,11 +139,14 @@ class Training:
                 if not self.facts.conditions.implies(world, guard.formula):
                     if guard.arm != "body":
                         raise Refusal(
-                            "AMP936", guard.test, "the loss is scaled where this test does not hold", case="scale"
+                            UNKNOWN_TRAINER,
+                            guard.test,
+                            "the loss is scaled where this test does not hold",
+                            case="scale",
                         )
                     tests.append(guard.test)
         if len({source_key(test) for test in tests}) > 1:
-            raise Refusal("AMP936", tests[0], "the losses are scaled under different conditions", case="scale")
+            raise Refusal(UNKNOWN_TRAINER, tests[0], "the losses are scaled under different conditions", case="scale")
         return tests[0] if tests else None
 
     def _is_in_every_arm(self) -> bool:
@@ -185,4 +201,4 @@ class Training:
                 if arg.keyword is not None and arg.keyword.value == "eps" and isinstance(value, float):
                     if value > _DEFAULT_EPS:
                         message = f"eps={self.facts.text(arg.value)} may have been raised for half gradients"
-                        self.found.findings.append(self.facts.finding(call, "AMP175", message))
+                        self.found.findings.append(self.facts.finding(call, RAISED_EPS, message))

@@ -21,6 +21,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.rules.half import OWN_SCALE, UNKNOWN_HALF_USER, UNKNOWN_TRAINER
 from amp_migrate.sources.fp16_utils.names import program_statements
 from amp_migrate.sources.half.casts import Casts
 from amp_migrate.sources.half.scale import looks_like_scale
@@ -43,19 +44,19 @@ def unread_training(facts: Facts, casts: Casts) -> tuple[list[cst.CSTNode], Refu
     if scaled and _speaks_of_half(facts):
         text = facts.text(scaled[0])
         message = f"{text} scales the loss by hand, and what steps on these gradients was not found"
-        return [*scaled, *_of_models(facts, casts)], Refusal("AMP937", scaled[0], message)
+        return [*scaled, *_of_models(facts, casts)], Refusal(OWN_SCALE, scaled[0], message)
     for _, call in backwards:
         maker = _own_trainer(facts, call)
         if maker is not None:
             message = f"{facts.text(call)} is done by {maker}, which trains in half by hand"
-            return [call], Refusal("AMP938", call, message)
+            return [call], Refusal(UNKNOWN_HALF_USER, call, message)
     sites = _of_models(facts, casts) if backwards and _updates(facts, calls) else []
     if sites and not casts.modules.trained:
         text = " ".join(facts.text(sites[0]).split()) if isinstance(sites[0], cst.Call) else "half() of this class"
         message = (
             f"{text} casts to half in a file that trains, and which optimizer steps on these weights was not found"
         )
-        return sites, Refusal("AMP936", sites[0], message)
+        return sites, Refusal(UNKNOWN_TRAINER, sites[0], message)
     return None
 
 

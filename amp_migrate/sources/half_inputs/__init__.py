@@ -24,6 +24,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering, Recognition
 from amp_migrate.plan.regions.tensors import leaves_torch
 from amp_migrate.plan.roles import Roles
+from amp_migrate.rules.regions import HALF_INPUTS
 from amp_migrate.sources.copies import stays_a_copy
 from amp_migrate.sources.floating import is_floating
 from amp_migrate.sources.half.arms import OF_PRECISION, edited_guards
@@ -84,7 +85,7 @@ class _HalfInputs:
             elsewhere = [one for one in forwards if one[1].function is not self.parts[part].function]
             if part in Given(self.facts, roles, elsewhere).parts:
                 text = self.facts.text(part)
-                raise Refusal("AMP920", part, f"{text} feeds a model that stays in half, and one that does not")
+                raise Refusal(HALF_INPUTS, part, f"{text} feeds a model that stays in half, and one that does not")
         for part in shared:
             del self.parts[part]
 

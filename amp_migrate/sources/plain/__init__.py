@@ -15,7 +15,8 @@ from __future__ import annotations
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import LossScale, Recognition, Setup
-from amp_migrate.selection import PLAIN
+from amp_migrate.rules.plain import CHOSEN_PRECISION, NO_GPU, UNKNOWN_OPTIMIZER
+from amp_migrate.rules.source_forms import PLAIN
 from amp_migrate.sources.native import native_amp
 from amp_migrate.sources.plain.cast_like import cast_like_another
 from amp_migrate.sources.plain.chosen_precision import chosen_precision
@@ -43,12 +44,14 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     found.sites.extend(loss.call for loss in losses)
     if not devices.is_gpu:
         unseen = made_out_of_sight(facts, optimizers, losses, devices)
-        return found, [unseen or Refusal("AMP963", losses[0].call, "nothing here shows a GPU")]
+        return found, [unseen or Refusal(NO_GPU, losses[0].call, "nothing here shows a GPU")]
     chosen = chosen_precision(facts)
     if chosen is not None:
         return found, [
             Refusal(
-                "AMP971", chosen, f"{' '.join(facts.text(chosen).split())} chooses a precision in a file that trains"
+                CHOSEN_PRECISION,
+                chosen,
+                f"{' '.join(facts.text(chosen).split())} chooses a precision in a file that trains",
             )
         ]
     like_another = cast_like_another(facts)
@@ -66,7 +69,9 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, [refusal]
     given = optimizers.given_unseen
     if given is not None:
-        return found, [Refusal("AMP952", given, f"whose parameters {facts.text(given.func)} is given is not known")]
+        return found, [
+            Refusal(UNKNOWN_OPTIMIZER, given, f"whose parameters {facts.text(given.func)} is given is not known")
+        ]
     for setup in found.setups:
         setup.conditions = conditions
     shared = shared_parameters(facts, optimizers, losses)

@@ -17,6 +17,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, targets
 from amp_migrate.findings import Refusal
+from amp_migrate.rules.plain import CHOSEN_PRECISION
 from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.optimizers import find_optimizers
 
@@ -40,7 +41,7 @@ def cast_like_another(facts: Facts) -> Refusal | None:
     for one in found:
         if (one.is_weight or modules.is_whole(one.node)) and any(map(modules.is_trained, one.models)):
             message = f"{facts.text(one.node)} is trained in the type of {facts.text(one.kind)}, which may be half"
-            return Refusal("AMP971", one.node, message, case="like another")
+            return Refusal(CHOSEN_PRECISION, one.node, message, case="like another")
     return None
 
 

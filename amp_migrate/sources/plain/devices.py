@@ -30,6 +30,8 @@ from amp_migrate.plan.safety.precision import Precision, Precisions
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.scaler.visible import Visible
+from amp_migrate.rules.plain import NO_GPU, UNKNOWN_DEVICE
+from amp_migrate.rules.safety import LOSS_ON_CPU
 from amp_migrate.sources.plain.losses import Behind, Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
 
@@ -105,7 +107,7 @@ class Devices:
         conditions = self._one_test(paths) if paths else []  # `if args.resume:` is about what is moved
         if conditions is None:
             call = certain[0].call
-            raise Refusal("AMP966", call, "the conditions under which the models are on a GPU are not one")
+            raise Refusal(UNKNOWN_DEVICE, call, "the conditions under which the models are on a GPU are not one")
         return conditions
 
     def check_losses(self) -> None:
@@ -120,8 +122,8 @@ class Devices:
                         continue
                     text = " ".join(self.facts.text(call).split())
                     if self._is_up_to_callers(call):
-                        raise Refusal("AMP963", call, f"{text} shows no GPU: nothing in sight says which device")
-                    raise Refusal("AMP969", call, f"{text} takes what the loss is made of away from the GPU")
+                        raise Refusal(NO_GPU, call, f"{text} shows no GPU: nothing in sight says which device")
+                    raise Refusal(LOSS_ON_CPU, call, f"{text} takes what the loss is made of away from the GPU")
 
     def _goes_to_cpu(self, call: cst.Call) -> bool:
         if called_name(call) == "cpu":
@@ -440,7 +442,7 @@ class Devices:
         if self._unread:
             call = next(iter(self._unread.values()))
             text = self.facts.text(call.func)
-            raise Refusal("AMP966", call, f"which device {text} means is not known", tuple(self._unread))
+            raise Refusal(UNKNOWN_DEVICE, call, f"which device {text} means is not known", tuple(self._unread))
         return chosen[0]
 
     def _received(self, device: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -488,7 +490,7 @@ class Devices:
         if device is not None and (flag is None or (is_known and not self._is_flag(flag))):
             return self._device_test(device, is_string=decision.is_string)
         if flag is None:
-            raise Refusal("AMP966", move.call, f"which device {self.facts.text(move.call)} means is not known")
+            raise Refusal(UNKNOWN_DEVICE, move.call, f"which device {self.facts.text(move.call)} means is not known")
         if device is not None and (is_known or not self._is_visible(flag)):
             return self._device_test(device, is_string=decision.is_string)
         formula = self.facts.conditions.compile(flag)

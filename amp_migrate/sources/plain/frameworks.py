@@ -9,6 +9,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
+from amp_migrate.rules.fp16_utils import UNKNOWN_WRAPPER
+from amp_migrate.rules.plain import FRAMEWORK
 from amp_migrate.sources.own_loops import ACCELERATE, FASTAI, IGNITE, LIGHTNING, OPENMMLAB, TRANSFORMERS, run_by
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
@@ -45,7 +47,7 @@ def owned_by_framework(facts: Facts, optimizers: Optimizers, losses: list[Loss])
                 dotted = facts.names.dotted(part)
                 for prefixes, name, switch in _SWITCHES if dotted is not None else ():
                     if dotted is not None and dotted.startswith(prefixes):
-                        return Refusal("AMP960", part, run_by(name, switch))
+                        return Refusal(FRAMEWORK, part, run_by(name, switch))
     for loss in losses:
         receiver = facts.text(loss.loss).split(".")[-1].lower()
         given = [facts.text(arg.value) for arg in loss.arguments if arg.keyword is None]
@@ -53,7 +55,7 @@ def owned_by_framework(facts: Facts, optimizers: Optimizers, losses: list[Loss])
             text = facts.text(loss.call)
             if "optim" in receiver:
                 message = f"{text} may scale the loss, and its class was not found"
-                return Refusal("AMP931", loss.call, message, case="wrapper")
+                return Refusal(UNKNOWN_WRAPPER, loss.call, message, case="wrapper")
             message = f"{text} is a backward of an object that may run the training"
-            return Refusal("AMP960", loss.call, message, case="unknown")
+            return Refusal(FRAMEWORK, loss.call, message, case="unknown")
     return None

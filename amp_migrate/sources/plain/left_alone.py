@@ -18,6 +18,22 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.hooks import hooks_given, is_blind, products_of
 from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.own_steps import is_own_step
+from amp_migrate.rules.plain import (
+    FLOAT64,
+    GRADIENTS_WATCHED,
+    LOSS_EVALUATED_AGAIN,
+    NO_STEP,
+    OLD_CODE,
+    SECOND_ORDER,
+    SEVERAL_PROCESSES,
+    TEST,
+    UNKNOWN_CALLER,
+    UNKNOWN_OPTIMIZER,
+    UPDATE_BY_HAND,
+    VERSION_BESIDE,
+)
+from amp_migrate.rules.safety import GRADIENT_PENALTY
+from amp_migrate.rules.steps import UPDATE_PLACE
 from amp_migrate.sources.plain.frameworks import owned_by_framework
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
@@ -71,7 +87,7 @@ class _Finder:
     def test(self) -> Refusal | None:
         for loss in self.losses:
             if is_in_test(self.facts, loss.statement):
-                return Refusal("AMP950", loss.call, f"{self.facts.text(loss.call)} is part of a test")
+                return Refusal(TEST, loss.call, f"{self.facts.text(loss.call)} is part of a test")
         return None
 
     def sibling(self) -> Refusal | None:
@@ -80,7 +96,7 @@ class _Finder:
             name = PurePath(self.facts.file_of(loss.call).name)
             for other in _in_mixed_precision(name.name):
                 if self.facts.elsewhere.is_there(str(name.with_name(other))):
-                    return Refusal("AMP962", loss.call, f"{other}.py beside this file trains in mixed precision")
+                    return Refusal(VERSION_BESIDE, loss.call, f"{other}.py beside this file trains in mixed precision")
         return None
 
     def too_old(self) -> Refusal | None:
@@ -89,15 +105,15 @@ class _Finder:
         for statement in self.facts.tree.all_statements():
             gone = _gone_module(statement)
             if gone is not None:
-                return Refusal("AMP961", statement.node, f"{gone} is not there since torch 1.0")
+                return Refusal(OLD_CODE, statement.node, f"{gone} is not there since torch 1.0")
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Name) and part.value in _PYTHON_2 and not self.facts.tree.is_label(part):
                     is_known = self.facts.names.variable_at(part) is not None or self.facts.names.star_imports
                     if not is_known and not self._is_for_both_pythons(part, statement):
-                        return Refusal("AMP961", part, f"{part.value} is Python 2")
+                        return Refusal(OLD_CODE, part, f"{part.value} is Python 2")
                 if self._is_element_of(part, scalars) and statement.function in self._computing:
                     message = f"{self.facts.text(part)} raises IndexError for a loss since torch 0.5"
-                    return Refusal("AMP961", part, message)
+                    return Refusal(OLD_CODE, part, message)
         return None
 
     def _is_element_of(self, part: cst.CSTNode, scalars: set[str]) -> bool:
@@ -163,12 +179,12 @@ class _Finder:
             text = self.facts.text(call.func.value)
             objects = self.facts.objects.objects(call.func.value)
             if objects and all(one.kind in ("parameter", "field") and one.source.kind != "call" for one in objects):
-                return Refusal("AMP951", call, f"{text} comes from a caller that is not known")
-            return Refusal("AMP952", call, f"no call was recognised that makes {text} from parameters")
+                return Refusal(UNKNOWN_CALLER, call, f"{text} comes from a caller that is not known")
+            return Refusal(UNKNOWN_OPTIMIZER, call, f"no call was recognised that makes {text} from parameters")
         if self.optimizers.steps:
             return None
         loss = self.losses[0]
-        return Refusal("AMP957", loss.call, f"no optimizer steps after {self.facts.text(loss.call)}")
+        return Refusal(NO_STEP, loss.call, f"no optimizer steps after {self.facts.text(loss.call)}")
 
     def two_kinds(self) -> Refusal | None:
         """An optimizer of torch or a class around one, as an option has it: they are stepped in different places."""
@@ -176,7 +192,7 @@ class _Finder:
             other = self.optimizers.not_for_a_scaler(call.func.value) if isinstance(call.func, cst.Attribute) else None
             if other is not None:
                 text = f"{self._text(call.func)} steps an optimizer, or a {other.name}, which has no param_groups"
-                return Refusal("AMP912", call, text, case="either")
+                return Refusal(UPDATE_PLACE, call, text, case="either")
         return None
 
     def only_gradients(self) -> Refusal | None:
@@ -198,7 +214,7 @@ class _Finder:
             outside = [loss for loss in outside if guards and not loss.statement.inside(guards[0])]
             for site in self.facts.calls.callers(function) if outside else ():
                 if self.facts.objects.argument(site.call, function, param) is None:
-                    return Refusal("AMP957", site.call, f"{function.name} is called for gradients alone here")
+                    return Refusal(NO_STEP, site.call, f"{function.name} is called for gradients alone here")
         return None
 
     def _text(self, node: cst.CSTNode | None) -> str:
@@ -212,12 +228,12 @@ class _Finder:
                 continue
             if isinstance(node, cst.AugAssign) and _reads_grad(node.value) and not _reads_grad(node.target):
                 if isinstance(node.target, (cst.Name, cst.Attribute)) and self._is_own_grad(node.target, node.value):
-                    return Refusal("AMP959", node, f"{self.facts.text(node)} updates a parameter by hand")
+                    return Refusal(UPDATE_BY_HAND, node, f"{self.facts.text(node)} updates a parameter by hand")
             if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
                 call = node.value
                 if called_name(call) in _IN_PLACE and isinstance(call.func, cst.Attribute):
                     if not _reads_grad(call.func.value) and any(_reads_grad(arg.value) for arg in call.args):
-                        return Refusal("AMP959", node, f"{self.facts.text(node)} updates a parameter by hand")
+                        return Refusal(UPDATE_BY_HAND, node, f"{self.facts.text(node)} updates a parameter by hand")
         return None
 
     def _is_own_grad(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
@@ -235,13 +251,13 @@ class _Finder:
         for call, statement in self.optimizers.steps:
             is_own = is_own_step(self.facts, statement, self.optimizers.objects)
             if not is_own and gives_closure(self.facts, call, statement.function):
-                return Refusal("AMP953", call, f"{self.facts.text(call)} gives the optimizer a closure")
+                return Refusal(LOSS_EVALUATED_AGAIN, call, f"{self.facts.text(call)} gives the optimizer a closure")
         for call in self.optimizers.built:
             if called_name(call) == "LBFGS" and not self._is_one_of_several(call):
-                return Refusal("AMP953", call, "LBFGS evaluates the loss several times in one step")
+                return Refusal(LOSS_EVALUATED_AGAIN, call, "LBFGS evaluates the loss several times in one step")
         for call, _ in self.facts.tree.every(cst.Call):
             if called_name(call) in ("first_step", "second_step") and isinstance(call.func, cst.Attribute):
-                return Refusal("AMP953", call, f"{self.facts.text(call)} makes two backwards for one step")
+                return Refusal(LOSS_EVALUATED_AGAIN, call, f"{self.facts.text(call)} makes two backwards for one step")
         return None
 
     def _is_one_of_several(self, built: cst.Call) -> bool:
@@ -260,12 +276,12 @@ class _Finder:
         for call, _ in self.facts.tree.every(cst.Call):
             name = called_name(call)
             if name in ("set_default_dtype", "set_default_tensor_type") and self._asks_for_double(call):
-                return Refusal("AMP954", call, f"{self.facts.text(call)} makes everything float64")
+                return Refusal(FLOAT64, call, f"{self.facts.text(call)} makes everything float64")
             if not isinstance(call.func, cst.Attribute):
                 continue
             if name == "double" or (name in ("to", "type") and self._asks_for_double(call)):
                 if self.facts.objects.may_be(call.func.value, self.optimizers.models):
-                    return Refusal("AMP954", call, f"{self.facts.text(call)} trains in float64")
+                    return Refusal(FLOAT64, call, f"{self.facts.text(call)} trains in float64")
         return None
 
     def _asks_for_double(self, call: cst.Call) -> bool:
@@ -280,16 +296,18 @@ class _Finder:
         for call in self.optimizers.built:
             if "kfac" in called_name(call).lower() or "kfac" in (self.facts.names.dotted(call.func) or "").lower():
                 return Refusal(
-                    "AMP955", call, f"{self.facts.text(call.func)} preconditions with second-order statistics"
+                    SECOND_ORDER, call, f"{self.facts.text(call.func)} preconditions with second-order statistics"
                 )
         for call, statement in self.facts.tree.every(cst.Call):
             if not any(_is_true(arg, "create_graph") for arg in call.args):
                 continue
             if called_name(call) == "backward":
-                return Refusal("AMP955", call, f"{self.facts.text(call)} makes gradients that are differentiated again")
+                return Refusal(
+                    SECOND_ORDER, call, f"{self.facts.text(call)} makes gradients that are differentiated again"
+                )
             if called_name(call) == "grad" and not self._is_penalty(call, statement):
                 text = self.facts.text(call.func)
-                return Refusal("AMP955", call, f"{text}(..., create_graph=True) is no gradient penalty")
+                return Refusal(SECOND_ORDER, call, f"{text}(..., create_graph=True) is no gradient penalty")
         return None
 
     def _is_penalty(self, call: cst.Call, statement: Statement) -> bool:
@@ -305,13 +323,15 @@ class _Finder:
             name = called_name(call).lower()
             if "penalty" in name and "grad" in name and not self.facts.objects.candidates(call):
                 message = f"{self.facts.text(call.func)} was not found in these files"
-                return Refusal("AMP968", call, message, self._unread(call.func), case="unread")
+                return Refusal(GRADIENT_PENALTY, call, message, self._unread(call.func), case="unread")
         return None
 
     def shared_processes(self) -> Refusal | None:
         for call, _ in self.facts.tree.every(cst.Call):
             if called_name(call) == "share_memory" and isinstance(call.func, cst.Attribute):
-                return Refusal("AMP956", call, f"{self.facts.text(call)} lets several processes train the same weights")
+                return Refusal(
+                    SEVERAL_PROCESSES, call, f"{self.facts.text(call)} lets several processes train the same weights"
+                )
         return None
 
     # -- gradients of other things ----------------------------------------------------------------------
@@ -322,7 +342,7 @@ class _Finder:
             if called_name(call) in _HOOKS and isinstance(call.func, cst.Attribute) and not self._is_harmless(call):
                 text = self.facts.text(call.func)
                 return Refusal(
-                    "AMP958", call, f"{text} looks at gradients during the backward", self._unread_hook(call)
+                    GRADIENTS_WATCHED, call, f"{text} looks at gradients during the backward", self._unread_hook(call)
                 )
         return None
 
@@ -334,7 +354,7 @@ class _Finder:
                 tests = [outer.node.test for outer in statement.path() if isinstance(outer.node, cst.If)]
                 if not any(_DEBUGGING.search(self.facts.text(test)) for test in tests):
                     message = f"{self.facts.text(call)} stops at the first overflow, where a scaler skips the step"
-                    return Refusal("AMP958", call, message, case="anomaly")
+                    return Refusal(GRADIENTS_WATCHED, call, message, case="anomaly")
         return None
 
     def _is_harmless(self, call: cst.Call) -> bool:
@@ -362,7 +382,7 @@ class _Finder:
                     continue
                 if asks_whether_there_is(self.facts, part):
                     continue
-                return Refusal("AMP958", part, f"{self.facts.text(part)} is no gradient of a parameter")
+                return Refusal(GRADIENTS_WATCHED, part, f"{self.facts.text(part)} is no gradient of a parameter")
         return None
 
     def _is_parameter(self, node: cst.BaseExpression) -> bool:

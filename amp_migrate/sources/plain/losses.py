@@ -24,6 +24,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name, children, w
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.forwards import is_no_grad
+from amp_migrate.rules.plain import SEVERAL_LOSSES
 from amp_migrate.sources.plain.containment import Containment, whole
 from amp_migrate.sources.plain.optimizers import Optimizers
 
@@ -113,7 +114,7 @@ def _single(facts: Facts, one: Loss) -> cst.BaseExpression:
         plain = all(arg.keyword is not None and arg.keyword.value == "retain_graph" for arg in one.arguments)
         if isinstance(one.loss, (cst.List, cst.Tuple)) or not plain:
             text = facts.text(one.call)
-            raise Refusal("AMP964", one.call, f"{text} is given more than one loss, or gradients of its own")
+            raise Refusal(SEVERAL_LOSSES, one.call, f"{text} is given more than one loss, or gradients of its own")
     return one.loss
 
 

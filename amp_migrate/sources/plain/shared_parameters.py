@@ -24,6 +24,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.rules.plain import SHARED_PARAMETERS
 from amp_migrate.sources.plain.containment import Containment
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
@@ -37,7 +38,7 @@ def shared_parameters(facts: Facts, optimizers: Optimizers, losses: list[Loss]) 
         if any(containment.share(mine, yours) for mine in given[one] for yours in given[other]):
             for step in _steps_together(facts, optimizers, losses, one, other):
                 both = " and ".join(facts.text(call) for call in step)
-                return Refusal("AMP972", step[1], f"{both} step the same parameters")
+                return Refusal(SHARED_PARAMETERS, step[1], f"{both} step the same parameters")
     return None
 
 

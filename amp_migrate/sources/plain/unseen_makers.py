@@ -13,6 +13,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
+from amp_migrate.rules.plain import FILE_OF_SETTINGS, UNKNOWN_CALLER
 from amp_migrate.sources.plain.devices import Devices
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
@@ -31,7 +32,7 @@ def _made_by_settings(facts: Facts, losses: list[Loss]) -> Refusal | None:
             continue
         if facts.elsewhere.makes_by_settings:
             message = f"hydra may make {owner.name}: nothing in sight says on which device it trains"
-            return Refusal("AMP973", loss.call, message)
+            return Refusal(FILE_OF_SETTINGS, loss.call, message)
     return None
 
 
@@ -43,5 +44,5 @@ def _given_in_a_state(facts: Facts, optimizers: Optimizers, devices: Devices) ->
             continue
         objects = facts.objects.objects(held)
         if objects and all(one.source.kind == "parameter" for one in objects):
-            return Refusal("AMP951", call, f"{facts.text(held)} comes from a caller that is not known")
+            return Refusal(UNKNOWN_CALLER, call, f"{facts.text(held)} comes from a caller that is not known")
     return None
