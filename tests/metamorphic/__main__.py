@@ -10,7 +10,7 @@ import click
 
 from amp_migrate.processes import usable_cpus
 from tests.metamorphic.campaign import pairs, run, sampled
-from tests.metamorphic.outcome import BROKEN, TIME_LIMIT
+from tests.metamorphic.outcome import BROKEN, EXPECTED, TIME_LIMIT
 from tests.metamorphic.table import table
 from tests.unit_fixture import write_tree
 
@@ -42,13 +42,14 @@ def main(
     mutants = []
     for one in run(chosen, seed, workers, limit):
         mutants.append(dataclasses.replace(one, sources={}))
-        if one.outcome.kind in (*BROKEN, "AMP998") or (show and one.outcome.kind != "migrated"):
-            click.echo(f"{one.outcome.kind}: {one.rewrite}, {one.fixture}")
-            click.echo(f"    {'; '.join(one.outcome.said[:3])}")
+        if one.kind not in EXPECTED:
+            click.echo(f"{one.kind}: {one.rewrite}, {one.fixture}")
+            click.echo(f"    {'; '.join(one.differs)}")
+            click.echo(f"    {'; '.join(one.said[:3])}")
             if keep is not None:
                 _write(keep, one.rewrite, one.fixture, one.sources)
     click.echo("\n".join(table(mutants)))
-    sys.exit(any(one.outcome.kind in BROKEN for one in mutants))
+    sys.exit(any(one.kind in BROKEN for one in mutants))
 
 
 def _words(text: str) -> list[str]:

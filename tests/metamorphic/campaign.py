@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from random import Random
 
 from amp_migrate.processes import Died, Workers
-from tests.metamorphic.outcome import TIME_LIMIT, Mutant, Outcome, mutated, outcome_of
-from tests.metamorphic.program import migrating
+from tests.metamorphic.outcome import TIME_LIMIT, Mutant, Outcome, judged, mutated, outcome_of
+from tests.metamorphic.program import every_fixture, program_of
 from tests.metamorphic.rewrite import every_rewrite
 
 _MEMORY_LIMIT = 4 << 30
@@ -23,7 +24,7 @@ def pairs(forms: Iterable[str] = (), rewrites: Iterable[str] = (), fixtures: Ite
     """Every fixture with every rewrite; of rewrites and fixtures, parts of their names are enough."""
     parts, wanted = tuple(rewrites), tuple(fixtures)
     names = [name for name in every_rewrite() if not parts or any(part in name for part in parts)]
-    of = [name for name in migrating(frozenset(forms)) if not wanted or any(part in name for part in wanted)]
+    of = [name for name in every_fixture(frozenset(forms)) if not wanted or any(part in name for part in wanted)]
     return [(fixture, name) for name in names for fixture in of]
 
 
@@ -34,11 +35,20 @@ def sampled(every: list[Pair], count: int, seed: int) -> list[Pair]:
 
 def mutant_of(fixture: str, rewrite: str, seed: int, limit: float = TIME_LIMIT) -> Mutant | None:
     """A mutant and what came of it; None where the fixture has nothing to rewrite."""
-    source = migrating()[fixture]
+    source = every_fixture()[fixture]
     sources = mutated(source, every_rewrite()[rewrite], seed)
     if sources is None:
         return None
-    return Mutant(fixture, rewrite, sources, outcome_of(sources, source.options, limit))
+    made = outcome_of(sources, source.options, limit)
+    kind, differs = judged(_base(fixture), made, every_rewrite()[rewrite].is_compared)
+    return Mutant(fixture, rewrite, sources, kind, differs, made.said)
+
+
+@cache
+def _base(fixture: str) -> Outcome:
+    """What comes of a fixture without a rewrite, as Python prints it."""
+    program = program_of(every_fixture()[fixture])
+    return outcome_of({**program.others, **program.sources}, program.options)
 
 
 def run(every: list[Pair], seed: int, workers: int, limit: float = TIME_LIMIT) -> Iterator[Mutant]:
@@ -63,4 +73,4 @@ def _alone(pair: Pair, work: Callable[[list[Pair]], list[Mutant | None]]) -> lis
 
 
 def _died(fixture: str, rewrite: str, error: Died) -> Mutant:
-    return Mutant(fixture, rewrite, {}, Outcome("exception", (str(error),)))
+    return Mutant(fixture, rewrite, {}, "exception", said=(str(error),))

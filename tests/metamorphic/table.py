@@ -15,7 +15,7 @@ def table(mutants: Iterable[Mutant]) -> Iterator[str]:
     """A line for each rewrite: how many mutants it made, and what came of them."""
     found: dict[str, Counter[str]] = {}
     for one in mutants:
-        found.setdefault(one.rewrite, Counter())[one.outcome.kind] += 1
+        found.setdefault(one.rewrite, Counter())[one.kind] += 1
     yield _line("rewrite", ["mutants", *_COLUMNS])
     for rewrite, counts in found.items():
         yield _line(rewrite, [counts.total(), *(counts[column] for column in _COLUMNS)])
