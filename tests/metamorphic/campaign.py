@@ -36,12 +36,17 @@ def sampled(every: list[Pair], count: int, seed: int) -> list[Pair]:
 def mutant_of(fixture: str, rewrite: str, seed: int, limit: float = TIME_LIMIT) -> Mutant | None:
     """A mutant and what came of it; None where the fixture has nothing to rewrite."""
     source = every_fixture()[fixture]
-    sources = mutated(source, every_rewrite()[rewrite], seed)
+    sources = sources_of(fixture, rewrite, seed)
     if sources is None:
         return None
     made = outcome_of(sources, source.options, limit)
     kind, differs = judged(_base(fixture), made, every_rewrite()[rewrite].is_compared)
     return Mutant(fixture, rewrite, sources, kind, differs, made.said)
+
+
+def sources_of(fixture: str, rewrite: str, seed: int) -> dict[str, bytes] | None:
+    """The files of a mutant; None where the fixture has nothing to rewrite."""
+    return mutated(every_fixture()[fixture], every_rewrite()[rewrite], seed)
 
 
 @cache

@@ -10,7 +10,9 @@ from random import Random
 
 from tests.metamorphic.program import Program
 
-FAMILIES = "conditions temporaries loops sizes".split()
+FAMILIES = (
+    "conditions temporaries loops sizes names imports identities moves dispatch arguments files bystanders".split()
+)
 _ONLY_ENDING = ("sizes",)
 
 
