@@ -26,12 +26,20 @@ def executed(fixture: str, rewrite: str, seed: int, pool: Pool) -> str | None:
     if mutant is None or not script:
         return None
     program = program_of(source)
+    unchanged = {**program.others, **program.sources}
+    found = _compared(unchanged, mutant, script, arguments, pool)
+    # What `verify` says about a program that trains in half precision by hand, it says about the fixture as well.
+    is_same = found == "same" or found == _compared(unchanged, unchanged, script, arguments, pool)
+    return "same" if is_same else found
+
+
+def _compared(one: Tree, other: Tree, script: str, arguments: tuple[str, ...], pool: Pool) -> str:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         outputs = root / "outputs"
         outputs.mkdir()
-        every = {"original": {**program.others, **program.sources}, "migrated": mutant}
-        sides = [_laid_out(root / title, title, tree, script, arguments) for title, tree in every.items()]
+        trees = {"original": one, "migrated": other}
+        sides = [_laid_out(root / title, title, tree, script, arguments) for title, tree in trees.items()]
         comparison = verify(*sides, Settings(time_limit=120.0), pool, outputs, lambda name, steps: None)
     return "same" if comparison.verdict == "same" else f"{comparison.verdict}: {comparison.reason}"
 

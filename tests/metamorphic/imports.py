@@ -56,14 +56,19 @@ def by_whole_paths(program: Program, random: Random) -> bool:
 
 
 def functions_alone(program: Program, random: Random) -> bool:
-    """`from torch.nn.functional import cross_entropy` for `F.cross_entropy`"""
+    """`from torch.nn.functional import cross_entropy` for `F.cross_entropy`
+
+    Apex puts functions of its own in the place of torch's: who imported one before that keeps torch's.
+    """
+    if any(b"apex" in source for source in program.sources.values()):
+        return False
     done = False
     for tree in _importing(program):
         found: dict[str, str] = {}
         for _, alias, module in _modules(tree):
             name = alias.asname or alias.name
             for node in [one for one in ast.walk(tree) if isinstance(one, ast.Attribute)]:
-                if isinstance(node.value, ast.Name) and node.value.id == name and _is_function(module, node.attr):
+                if isinstance(node.value, ast.Name) and node.value.id == name and node.attr.islower():
                     found.setdefault(node.attr, module)
         taken = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | _imported(tree)
         for attribute in [one for one in found if one in taken or _is_bound(tree, one)]:
@@ -96,17 +101,11 @@ def _alone(node: ast.AST, names: dict[str, str], found: dict[str, str]) -> ast.A
 
 def _modules(tree: ast.Module) -> Iterator[tuple[ast.stmt, ast.alias, str]]:
     """The modules of functions that a file imports under a plain name."""
-    known = ("torch.nn.functional", "torch.nn.utils", "apex.amp")
+    known = ("torch.nn.functional", "torch.nn.utils")
     for node, alias in _aliases(tree):
         path = alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"  # type: ignore[attr-defined]
         if path in known and "." not in (alias.asname or alias.name):
             yield node, alias, path
-
-
-def _is_function(module: str, name: str) -> bool:
-    if module == "apex.amp":
-        return name in ("initialize", "scale_loss", "master_params")
-    return name.islower()
 
 
 def _other_form(node: ast.Import | ast.ImportFrom) -> ast.stmt | None:

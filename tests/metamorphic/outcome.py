@@ -89,7 +89,7 @@ def outcome_of(sources: dict[str, bytes], options: Options, limit: float = TIME_
         return Outcome(None, (str(error),), "hang")
     except (Exception, MemoryError) as error:
         return Outcome(None, (f"{type(error).__name__}: {error} in {_place(error)}",), "exception")
-    said = tuple(f"{one.path}:{one.line} {one.code} {one.message}" for result in results for one in result.findings)
+    said = tuple(f"{result.path}:{one.line} {one.code} {one.message}" for result in results for one in result.findings)
     return Outcome(decided(_status(results), results), said, _error(results))
 
 

@@ -31,6 +31,7 @@ class Reach:
         self.layers |= _module_classes(self.nodes)
         self.modules: set[str] = set()
         self.aliases: dict[str, set[str]] = defaultdict(set)
+        self.makers: set[str] = set()  # functions that return a module
         while self._learned():
             pass
 
@@ -56,13 +57,23 @@ class Reach:
         return self._holds(call.func)
 
     def _learned(self) -> bool:
-        before = len(self.modules), sum(map(len, self.aliases.values()))
+        before = self._size()
         for node in self.nodes:
             for target, value in _bindings(node):
                 self._bind(target, value)
             if isinstance(node, ast.Call):
                 self._pass_on(node)
-        return before != (len(self.modules), sum(map(len, self.aliases.values())))
+        self.makers |= {name for name, every in self.functions.items() if any(map(self._gives, every))}
+        return before != self._size()
+
+    def _size(self) -> tuple[int, ...]:
+        return len(self.modules), len(self.makers), sum(map(len, self.aliases.values()))
+
+    def _gives(self, function: ast.FunctionDef) -> bool:
+        returned = [
+            node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None
+        ]
+        return any(map(self._holds, returned))
 
     def _bind(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, (ast.Tuple, ast.List)):
@@ -115,17 +126,11 @@ class Reach:
             return True
         if name in _ON_THE_SAME_MODULE and isinstance(call.func, ast.Attribute):
             return self._holds(call.func.value)
-        if name in ("getattr",):
+        if name == "getattr":
             return _last(call) in self.modules
         if name in _WRAPPING or name[:1].isupper():
             return any(self._holds(one) for one in call.args)
-        return any(
-            self._holds(node.value)
-            for one in self._functions_in(call.func)
-            for function in self.functions[one]
-            for node in ast.walk(function)
-            if isinstance(node, ast.Return) and node.value is not None
-        )
+        return bool(self._functions_in(call.func) & self.makers)
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
