@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from amp_migrate import Result
+from amp_migrate.findings import Finding
 from tests.metamorphic.reach import Reach
 from tests.metamorphic.scopes import FUNCTIONS
 
@@ -34,7 +35,7 @@ def decided(status: str, results: Iterable[Result]) -> Decision:
     before, after = _trees(one.source for one in every), _trees(one.output for one in every)
     counts = _counted(after)
     counts.subtract(_counted(before))
-    findings = Counter(finding.code for one in every for finding in one.findings)
+    findings = Counter(finding.code for one in every for finding in one.findings if not _is_of_another_file(finding))
     return Decision(status, Counter({kind: number for kind, number in counts.items() if number}), findings)
 
 
@@ -47,16 +48,21 @@ def differences(base: Decision, mutant: Decision) -> tuple[str, ...]:
 
 
 def is_weaker(base: Decision, mutant: Decision) -> bool:
-    """True where a protection is lost, or a refusal, and no finding says so."""
-    if mutant.status != "migrated" or mutant.findings - base.findings:
-        return False
+    """True where a refusal is lost, or a protection and no finding says so."""
+    if mutant.status != "migrated" or base.status == "left":
+        return mutant.status == "migrated"
     lost = any(mutant.counts[kind] < base.counts[kind] for kind in PROTECTIONS)
-    return base.status == "left" or (base.status == "migrated" and lost)
+    return base.status == "migrated" and lost and not mutant.findings - base.findings
 
 
 def _changes(one: Counter[str], other: Counter[str]) -> list[str]:
     kinds = sorted({*one, *other})
     return [f"{kind} {one[kind]} -> {other[kind]}" for kind in kinds if one[kind] != other[kind]]
+
+
+def _is_of_another_file(finding: Finding) -> bool:
+    """Files that belong together are refused together: how many that are says nothing about the decision."""
+    return finding.code == "AMP901" and finding.message.startswith("belongs together with")
 
 
 def _trees(sources: Iterable[bytes]) -> list[ast.Module]:

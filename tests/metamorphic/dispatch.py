@@ -11,6 +11,7 @@ from tests.metamorphic.program import Program
 from tests.metamorphic.scopes import FUNCTIONS
 from tests.metamorphic.walk import fresh
 
+_TOUCHING = ("vars", "setattr", "delattr", "hasattr", "__dict__", "__slots__")  # an object's attributes by other ways
 _PLAIN_BASES = ("object", "nn.Module", "torch.nn.Module", "Module")
 
 
@@ -102,9 +103,9 @@ def properties(program: Program, random: Random) -> bool:
 
 def _attributes_of_plain_classes(program: Program) -> list[tuple[ast.ClassDef, str]]:
     nodes = program.nodes()
-    if any(isinstance(node, ast.Name) and node.id in ("vars", "setattr", "delattr", "hasattr") for node in nodes):
+    if any(isinstance(node, ast.Name) and node.id in _TOUCHING for node in nodes):
         return []
-    if any(isinstance(node, ast.Attribute) and node.attr in ("__dict__", "__slots__") for node in nodes):
+    if any(isinstance(node, ast.Attribute) and node.attr in _TOUCHING for node in nodes):
         return []
     written = [node for node in nodes if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)]
     every, found = Counter(node.attr for node in written), []

@@ -64,6 +64,7 @@ class Reach:
             if isinstance(node, ast.Call):
                 self._pass_on(node)
         self.makers |= {name for name, every in self.functions.items() if any(map(self._gives, every))}
+        self.modules |= {name for name in self.makers if any(map(_is_property, self.functions[name]))}
         return before != self._size()
 
     def _size(self) -> tuple[int, ...]:
@@ -131,6 +132,10 @@ class Reach:
         if name in _WRAPPING or name[:1].isupper():
             return any(self._holds(one) for one in call.args)
         return bool(self._functions_in(call.func) & self.makers)
+
+
+def _is_property(function: ast.FunctionDef) -> bool:
+    return any(ast.unparse(one) == "property" for one in function.decorator_list)
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
