@@ -91,6 +91,24 @@ def test_a_function_that_is_passed_on_is_known_where_all_callers_pass_the_same(m
     assert unknown == passed - called
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class T:\n    @staticmethod\n    def step(net):\n        ask(net)\nT.step(Net())",
+        "class T:\n    @classmethod\n    def step(cls, net):\n        ask(net)\nT.step(Net())",
+        "class T:\n    def step(self, net):\n        ask(net)\nT.step(T(), Net())",
+        "class B:\n    @staticmethod\n    def step(net):\n        ask(net)\nclass T(B):\n    pass\nT.step(Net())",
+    ],
+)
+def test_a_method_that_is_called_by_its_class_gets_all_that_is_given(code):
+    facts = facts_of(code)
+    (question,) = asked(facts)
+    (made,) = (one.origin for one in facts.objects.objects(question))
+    assert facts.text(made) == "Net()"
+    method = next(one for one in facts.tree.functions if one.name == "step")
+    assert len(facts.calls.callers(method)) == 1
+
+
 def test_what_a_partial_binds_reaches_the_function_that_is_passed_on():
     main = "from functools import partial\nfrom steps import *\nfrom loops import fit\nadam = Adam()\n"
     facts = unit_of(steps=_STEP, loops=_FIT, main=main + "fit(Net(), partial(mask_step, optimizer=adam))")

@@ -63,7 +63,7 @@ class Callables(Hierarchy, ABC):
         if isinstance(func, cst.Attribute):
             if _is_super(func.value):
                 return self._inherited(call, func.attr.value)
-            named = self.function_named(func)
+            named = self.function_named(func) or self._of_class(func)
             if named is not None:
                 return named
             own = self.exact_class(func.value)
@@ -172,9 +172,23 @@ class Callables(Hierarchy, ABC):
         """The parameters that a call can give: without the instance that a method is called on."""
         params = list(function.parameters)
         is_of_instance = function.name in ("__call__", "forward")  # of a module: `net(x)` runs its forward
-        if function.is_method and (isinstance(call.func, cst.Attribute) or is_of_instance or self.classes_made(call)):
+        if not function.is_method or self._gives_instance(call, function):
+            return params
+        if isinstance(call.func, cst.Attribute) or is_of_instance or self.classes_made(call):
             return params[1:]
         return params
+
+    def _gives_instance(self, call: cst.Call, function: Function) -> bool:
+        """True for `Trainer.step(trainer, batch)`, whose first argument is the instance."""
+        is_plain = not function.has_decorator("classmethod")
+        return is_plain and isinstance(call.func, cst.Attribute) and self._of_class(call.func) is function
+
+    def _of_class(self, node: cst.Attribute) -> Function | None:
+        """The method that `Trainer.step` means, where the name of the class means nothing else."""
+        binding = self._only_binding(node.value)
+        owner = self.tree.class_at.get(binding.node) if binding is not None else None
+        method = self.method_of(owner, node.attr.value) if owner is not None else None
+        return method if method is not None and not method.is_property else None
 
     def handed_on(self, call: cst.Call, function: Function, param: cst.Param) -> list[cst.Arg] | None:
         """What a parameter gets where the call hands on the `*args` and `**kwargs` of the function that it stands in:

@@ -53,8 +53,8 @@ def main(
             click.echo(f"{one.rewrite}, {one.fixture}\n    {told(one)}\n    {'; '.join(one.said[:3])}")
             if keep is not None:
                 _write(keep, one.rewrite, one.fixture, one.sources)
-    for rewrite, fixture, differs in stale(mutants):
-        click.echo(f"stale in known.toml: {rewrite}, {fixture}: {differs}")
+    for known in stale(mutants):
+        click.echo(f"stale in known.toml: {known.rewrite}: {known.differs}: {' '.join(known.fixtures)}")
     click.echo("\n".join(table(mutants)))
     sys.exit(not all(map(is_known, mutants)))
 

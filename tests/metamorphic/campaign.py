@@ -14,7 +14,7 @@ from tests.metamorphic.rewrite import every_rewrite
 
 _MEMORY_LIMIT = 4 << 30
 _IN_TURN = 150_000  # of a size that `Workers` hands to a process
-_OF_A_PART = 25  # mutants, for a process
+_OF_A_PART = 50  # mutants, for a process
 _PARTS = 4  # for each process, until something is told
 
 Pair = tuple[str, str]  # the names of a fixture and of a rewrite
@@ -63,6 +63,7 @@ def run(every: list[Pair], seed: int, workers: int, limit: float = TIME_LIMIT) -
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT, _MEMORY_LIMIT))
         return [mutant_of(*pair, seed, limit) for pair in pairs]
 
+    every = sorted(every)  # what comes of a fixture without a rewrite is asked once for a part
     parts = [every[start : start + _OF_A_PART] for start in range(0, len(every), _OF_A_PART)]
     for start in range(0, len(parts), _PARTS * workers):
         some = parts[start : start + _PARTS * workers]

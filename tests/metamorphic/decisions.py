@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from amp_migrate import Result
 from amp_migrate.findings import Finding
@@ -28,6 +28,10 @@ class Decision:
     counts: Counter[str]
     findings: Counter[str]
 
+    @classmethod
+    def of(cls, status: str, counts: Mapping[str, int], findings: Mapping[str, int]) -> Decision:
+        return cls(status, Counter({kind: number for kind, number in counts.items() if number}), Counter(findings))
+
 
 def decided(status: str, results: Iterable[Result]) -> Decision:
     """What these results of a program say."""
@@ -36,7 +40,7 @@ def decided(status: str, results: Iterable[Result]) -> Decision:
     counts = _counted(after)
     counts.subtract(_counted(before))
     findings = Counter(finding.code for one in every for finding in one.findings if not _is_of_another_file(finding))
-    return Decision(status, Counter({kind: number for kind, number in counts.items() if number}), findings)
+    return Decision.of(status, counts, findings)
 
 
 def differences(base: Decision, mutant: Decision) -> tuple[str, ...]:
