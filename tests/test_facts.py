@@ -46,6 +46,7 @@ def asked(facts: Facts) -> list[cst.BaseExpression]:
         "parts = {'a': Net()}\nask(parts['a'])",
         "for model in [Net()]:\n    ask(model)",
         "from functools import partial\ndef run(net):\n    ask(net)\ngo = partial(run, Net())\ngo()",
+        "from torch.nn.parallel import DistributedDataParallel as Parallel\nask(Parallel(Net()))",
     ],
 )
 def test_an_object_is_followed_to_where_it_was_made(code):

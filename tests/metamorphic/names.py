@@ -65,7 +65,7 @@ def classes(program: Program, random: Random) -> bool:
 def _exchanged(program: Program, names: set[str], letter: str) -> bool:
     """Exchanges those of the names that may be exchanged everywhere, in the order in which they stand."""
     nodes = program.nodes()
-    if _READS_NAMES & {*_names(nodes), *_attributes(nodes)}:
+    if _READS_NAMES & {*_names(nodes), *_attributes(nodes)} or _has_star_of_others(program):
         return False
     allowed = {one for one in names if not one.startswith("__") and not hasattr(builtins, one)}
     if letter != "v" or "None" in _keywords(nodes):  # `f(**options)` names parameters
@@ -158,6 +158,12 @@ def _parts(word: str) -> set[str]:
 
 def _modules(program: Program) -> set[str]:
     return {part for name in program.module_names() for part in name.split(".")}
+
+
+def _has_star_of_others(program: Program) -> bool:
+    """True where names come from a package, nobody knows which: `from apex import *`"""
+    stars = [node for node in program.nodes() if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]
+    return any(not node.level and (node.module or "").rpartition(".")[2] not in _modules(program) for node in stars)
 
 
 def _is_written_on_self(node: ast.Attribute) -> bool:
