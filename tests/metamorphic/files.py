@@ -57,7 +57,7 @@ def _in_main(program: Program, tree: ast.Module, is_asked: bool) -> bool:
     names = bound(moved)
     if not moved or names & set().union(*(_needed_at_once(one) for one in staying)):
         return False
-    if any(isinstance(one, (ast.Global, ast.Lambda)) for part in moved for one in ast.walk(part)):
+    if any(isinstance(one, (ast.Global, ast.Lambda)) or _is_star(one) for part in moved for one in ast.walk(part)):
         return False
     shared = sorted(names & (captured(tree.body) | {name for one in staying for name in read(one)}))
     main = fresh(program, "main")
@@ -66,6 +66,11 @@ def _in_main(program: Program, tree: ast.Module, is_asked: bool) -> bool:
     call = f"if __name__ == '__main__':\n    {main}()" if is_asked else f"{main}()"
     tree.body = [*tree.body[: start_of(tree)], *staying, function, *ast.parse(call).body]
     return True
+
+
+def _is_star(node: ast.AST) -> bool:
+    """`from apex.fp16_utils import *`, which stands at the top of a module only."""
+    return isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
 
 
 def _needed_at_once(statement: ast.stmt) -> set[str]:
