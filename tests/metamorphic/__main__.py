@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from amp_migrate.processes import usable_cpus
-from tests.metamorphic.campaign import Pair, pairs, run, sampled
+from tests.metamorphic.campaign import Pair, listed, pairs, run, sampled
 from tests.metamorphic.known import is_known, stale, told
 from tests.metamorphic.outcome import EXPECTED, TIME_LIMIT
 from tests.metamorphic.table import table
@@ -20,6 +20,7 @@ from tests.unit_fixture import write_tree
 @click.option("--forms", default="", help="Folders of fixtures, as apex,units; by default all.")
 @click.option("--rewrites", default="", help="Parts of the names of rewrites; by default all.")
 @click.option("--fixtures", default="", help="Parts of the names of fixtures; by default all.")
+@click.option("--listed", "of_listed", is_flag=True, help="One fixture in a dozen, whose differences are all known.")
 @click.option("--sample", default=0, help="How many mutants to draw; by default all.")
 @click.option("--seed", default=0, show_default=True, help="What is drawn, and where rewrites draw themselves.")
 @click.option("--limit", default=TIME_LIMIT, show_default=True, help="Seconds for one migration.")
@@ -31,6 +32,7 @@ def main(
     forms: str,
     rewrites: str,
     fixtures: str,
+    of_listed: bool,
     sample: int,
     seed: int,
     limit: int,
@@ -43,6 +45,8 @@ def main(
     say so, hangs, raises, or ends in an internal error.
     """
     chosen = pairs(_words(forms), _words(rewrites), _words(fixtures))
+    every_listed = {*listed()} if of_listed else {*chosen}
+    chosen = [pair for pair in chosen if pair in every_listed]
     chosen = sampled(chosen, sample, seed) if sample else chosen
     if execute:
         sys.exit(_executed(chosen, seed))
