@@ -1,6 +1,7 @@
 """Programs that mean the same are decided alike, whatever they look like: our fixtures, rewritten.
 
     python -m tests.metamorphic [--forms apex,half] [--rewrites loop] [--sample N --seed S] [--keep FOLDER]
+    python -m tests.metamorphic --listed
     python -m tests.metamorphic --execute --sample 100
 
 A *rewrite* changes a program and not what it does. Applied to a fixture it makes a *mutant*. What is decided about the
