@@ -47,7 +47,7 @@ def mutant_of(fixture: str, rewrite: str, seed: int, limit: float = TIME_LIMIT) 
     if sources is None:
         return None
     made = outcome_of(sources, source.options, limit)
-    kind, differs = judged(_base(fixture), made, every_rewrite()[rewrite].is_compared)
+    kind, differs = judged(_base(fixture), made, every_rewrite()[rewrite])
     return Mutant(fixture, rewrite, sources, kind, differs, made.said)
 
 

@@ -17,6 +17,7 @@ from tests.metamorphic.scopes import FUNCTIONS
 
 _SCALER_CALLS = "scale unscale_ update get_scale is_enabled state_dict load_state_dict".split()
 _FLOAT32 = ("torch.float32", "torch.float", "torch.float64", "torch.double")
+_OF_PLACES = ("regions ", "is_enabled ")
 PROTECTIONS = ("modules in regions", "functions in regions", "islands and casts", "unscale_", "kept float32")
 
 
@@ -39,15 +40,18 @@ def decided(status: str, results: Iterable[Result]) -> Decision:
     before, after = _trees(one.source for one in every), _trees(one.output for one in every)
     counts = _counted(after)
     counts.subtract(_counted(before))
-    findings = Counter(finding.code for one in every for finding in one.findings if not _is_of_another_file(finding))
+    findings = Counter(finding.code for one in every for finding in one.findings if not _is_about_places(finding))
     return Decision.of(status, counts, findings)
 
 
-def differences(base: Decision, mutant: Decision) -> tuple[str, ...]:
-    """What differs between two decisions: `unscale_ 1 -> 0`."""
+def differences(base: Decision, mutant: Decision, *, of_places: bool = True) -> tuple[str, ...]:
+    """What differs between two decisions: `unscale_ 1 -> 0`. Into how many regions the same code is split, and how often
+    their condition is written, is asked with `of_places`.
+    """
     told = [] if base.status == mutant.status else [f"{base.status} -> {mutant.status}"]
     if not told:
-        told += _changes(base.counts, mutant.counts)
+        changes = _changes(base.counts, mutant.counts)
+        told += changes if of_places else [one for one in changes if not one.startswith(_OF_PLACES)]
     return (*told, *_changes(base.findings, mutant.findings))
 
 
@@ -64,9 +68,12 @@ def _changes(one: Counter[str], other: Counter[str]) -> list[str]:
     return [f"{kind} {one[kind]} -> {other[kind]}" for kind in kinds if one[kind] != other[kind]]
 
 
-def _is_of_another_file(finding: Finding) -> bool:
-    """Files that belong together are refused together: how many that are says nothing about the decision."""
-    return finding.code == "AMP901" and finding.message.startswith("belongs together with")
+def _is_about_places(finding: Finding) -> bool:
+    """Files that belong together are refused together, and a parameter without effect may be one that a rewrite has
+    added: how many there are says nothing about the decision.
+    """
+    starts = {"AMP901": "belongs together with", "AMP103": "the parameter "}
+    return finding.code in starts and finding.message.startswith(starts[finding.code])
 
 
 def _trees(sources: Iterable[bytes]) -> list[ast.Module]:

@@ -53,13 +53,13 @@ class Mutant:
     said: tuple[str, ...] = ()
 
 
-def judged(base: Outcome, mutant: Outcome, is_compared: bool) -> tuple[Kind, tuple[str, ...]]:
+def judged(base: Outcome, mutant: Outcome, rewrite: Rewrite) -> tuple[Kind, tuple[str, ...]]:
     """The kind of a mutant, and what of its decision differs."""
     if mutant.error in BROKEN or base.decision is None or mutant.decision is None:
         return mutant.error or "exception", mutant.said[:1]
-    if not is_compared:
-        return mutant.error or "ended", ()
-    found = differences(base.decision, mutant.decision)
+    if not rewrite.is_compared:
+        return "ended", ()
+    found = differences(base.decision, mutant.decision, of_places=not rewrite.moves)
     if not found:
         return "alike", ()
     if mutant.error is not None:

@@ -14,6 +14,7 @@ FAMILIES = (
     "conditions temporaries loops sizes names imports identities moves dispatch arguments files bystanders".split()
 )
 _ONLY_ENDING = ("sizes",)
+_MOVING = ("moves", "files", "bystanders")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Rewrite:
     name: str
     apply: Callable[[Program, Random], bool]
     is_compared: bool = True  # False: what it adds may be decided about, and only has to come to an end
+    moves: bool = False  # True: a region may be split by what stands in another place now
 
 
 @cache
@@ -33,5 +35,5 @@ def every_rewrite() -> dict[str, Rewrite]:
         module = import_module(f"tests.metamorphic.{family}")
         is_compared = family not in _ONLY_ENDING
         for name, apply in module.REWRITES.items():
-            found[f"{family}: {name}"] = Rewrite(f"{family}: {name}", apply, is_compared)
+            found[f"{family}: {name}"] = Rewrite(f"{family}: {name}", apply, is_compared, family in _MOVING)
     return found
