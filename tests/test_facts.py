@@ -46,6 +46,7 @@ def asked(facts: Facts) -> list[cst.BaseExpression]:
         "parts = {'a': Net()}\nask(parts['a'])",
         "for model in [Net()]:\n    ask(model)",
         "from functools import partial\ndef run(net):\n    ask(net)\ngo = partial(run, Net())\ngo()",
+        "from torch.nn.parallel import DistributedDataParallel as Parallel\nask(Parallel(Net()))",
     ],
 )
 def test_an_object_is_followed_to_where_it_was_made(code):
@@ -89,6 +90,24 @@ def test_a_function_that_is_passed_on_is_known_where_all_callers_pass_the_same(m
     unknown = {function.name for function in facts.tree.functions if facts.calls.value_uses(function)}
     passed = {name for name in ("mask_step", "other_step") if name in main}
     assert unknown == passed - called
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class T:\n    @staticmethod\n    def step(net):\n        ask(net)\nT.step(Net())",
+        "class T:\n    @classmethod\n    def step(cls, net):\n        ask(net)\nT.step(Net())",
+        "class T:\n    def step(self, net):\n        ask(net)\nT.step(T(), Net())",
+        "class B:\n    @staticmethod\n    def step(net):\n        ask(net)\nclass T(B):\n    pass\nT.step(Net())",
+    ],
+)
+def test_a_method_that_is_called_by_its_class_gets_all_that_is_given(code):
+    facts = facts_of(code)
+    (question,) = asked(facts)
+    (made,) = (one.origin for one in facts.objects.objects(question))
+    assert facts.text(made) == "Net()"
+    method = next(one for one in facts.tree.functions if one.name == "step")
+    assert len(facts.calls.callers(method)) == 1
 
 
 def test_what_a_partial_binds_reaches_the_function_that_is_passed_on():

@@ -298,13 +298,17 @@ class PointsTo(Callables):
             objects = self._select(objects, f"[{index}]")
         return objects
 
+    def _imported_name(self, node: cst.BaseExpression) -> str:
+        """`DistributedDataParallel` for `Parallel`, which is imported under that name."""
+        return (self.names.dotted(node) or "").rpartition(".")[2]
+
     def _of_call(self, node: cst.Call) -> ObjectSet:
         func = node.func
         name = called_name(node)
         first = next((arg for arg in node.args if not arg.star), None)
         if name in _SAME_RECEIVER and isinstance(func, cst.Attribute):
             return self.objects(func.value)
-        if name in WRAPPERS and first is not None:
+        if first is not None and (name in WRAPPERS or self._imported_name(func) in WRAPPERS):
             return self.objects(first.value)
         if name in ("eval", "getattr") and (meant := self._looked_up(node)):
             return meant

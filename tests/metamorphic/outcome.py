@@ -1,4 +1,4 @@
-"""What came of a mutant."""
+"""What came of a mutant, beside what comes of the fixture."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from typing import Literal
 
 from amp_migrate import Options, Result
 from tests.fixture import Fixture
+from tests.metamorphic.decisions import Decision, decided, differences, is_weaker
 from tests.metamorphic.program import migrated, program_of
 from tests.metamorphic.rewrite import Rewrite
 from tests.unit_fixture import UnitFixture
 
 TIME_LIMIT = 60  # seconds, for one migration
 
-Kind = Literal["migrated", "left", "untouched", "AMP998", "AMP999", "exception", "hang"]
-BROKEN: tuple[Kind, ...] = ("AMP999", "exception", "hang")
+Kind = Literal["alike", "ended", "differs", "weaker", "AMP998", "AMP999", "exception", "hang"]
+BROKEN: tuple[Kind, ...] = ("AMP999", "exception", "hang")  # whatever comes of the fixture
+EXPECTED: tuple[Kind, ...] = ("alike", "ended")
 
 
 class Hang(BaseException):
@@ -29,20 +31,40 @@ class Hang(BaseException):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of a program. `said` are its findings, or what went wrong."""
+    """What came of a program: what was decided, or what went wrong. `said` are its findings."""
 
-    kind: Kind
+    decision: Decision | None
     said: tuple[str, ...]
+    error: Kind | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """A fixture after a rewrite, and what came of it."""
+    """A fixture after a rewrite, and what came of it: `differs` from what comes of the fixture as Python prints it.
+
+    A mutant has `ended` where no more is asked of its rewrite.
+    """
 
     fixture: str
     rewrite: str
     sources: dict[str, bytes]
-    outcome: Outcome
+    kind: Kind
+    differs: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+
+
+def judged(base: Outcome, mutant: Outcome, rewrite: Rewrite) -> tuple[Kind, tuple[str, ...]]:
+    """The kind of a mutant, and what of its decision differs."""
+    if mutant.error in BROKEN or base.decision is None or mutant.decision is None:
+        return mutant.error or "exception", mutant.said[:1]
+    if not rewrite.is_compared:
+        return "ended", ()
+    found = differences(base.decision, mutant.decision, of_places=not rewrite.moves)
+    if not found:
+        return "alike", ()
+    if mutant.error is not None:
+        return mutant.error, found
+    return "weaker" if is_weaker(base.decision, mutant.decision) else "differs", found
 
 
 def mutated(fixture: Fixture | UnitFixture, rewrite: Rewrite, seed: int) -> dict[str, bytes] | None:
@@ -64,24 +86,26 @@ def outcome_of(sources: dict[str, bytes], options: Options, limit: float = TIME_
         with _limited(limit):
             results = migrated(sources, options)
     except Hang as error:
-        return Outcome("hang", (str(error),))
+        return Outcome(None, (str(error),), "hang")
     except (Exception, MemoryError) as error:
-        return Outcome("exception", (f"{type(error).__name__}: {error}", _place(error)))
-    said = tuple(f"{one.path}:{one.line} {one.code} {one.message}" for result in results for one in result.findings)
-    return Outcome(_kind(results), said)
+        return Outcome(None, (f"{type(error).__name__}: {error} in {_place(error)}",), "exception")
+    said = tuple(f"{result.path}:{one.line} {one.code} {one.message}" for result in results for one in result.findings)
+    return Outcome(decided(_status(results), results), said, _error(results))
 
 
-def _kind(results: list[Result]) -> Kind:
+def _status(results: list[Result]) -> str:
     """The worst that came of a file."""
-    codes = {finding.code for result in results for finding in result.findings}
     statuses = {result.status for result in results}
+    return next(one for one in ("error", "left", "migrated", "untouched") if one in statuses)
+
+
+def _error(results: list[Result]) -> Kind | None:
+    codes = {finding.code for result in results for finding in result.findings}
     if "AMP999" in codes:
         return "AMP999"
-    if "error" in statuses:
+    if "error" in {result.status for result in results}:
         return "exception"
-    if "AMP998" in codes:
-        return "AMP998"
-    return "left" if "left" in statuses else "migrated" if "migrated" in statuses else "untouched"
+    return "AMP998" if "AMP998" in codes else None
 
 
 def _place(error: BaseException) -> str:

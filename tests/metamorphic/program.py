@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import tempfile
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from amp_migrate import Options, Result, migrate_project, migrate_source
@@ -80,11 +81,12 @@ def name_of(fixture: Fixture | UnitFixture) -> str:
     return f"units/{fixture.name}" if isinstance(fixture, UnitFixture) else fixture.name
 
 
-def migrating(forms: frozenset[str] = frozenset()) -> dict[str, Fixture | UnitFixture]:
-    """The fixtures that migrate, by their names: all, or those in these folders. A comment that asks to be left alone
-    would not survive Python's printer.
+@cache
+def every_fixture(forms: frozenset[str] = frozenset()) -> dict[str, Fixture | UnitFixture]:
+    """The fixtures by their names: all, or those in these folders. What is refused has to be refused in every spelling,
+    what has nothing to migrate stays out. A comment that asks to be left alone would not survive Python's printer.
     """
-    every: list[Fixture | UnitFixture] = [one for one in FIXTURES if one.migrates]
-    every += [one for one in UNIT_FIXTURES if one.changes]
+    every: list[Fixture | UnitFixture] = [one for one in FIXTURES if one.status != "untouched"]
+    every += UNIT_FIXTURES
     named = {name_of(one): one for one in every if not any(b"amp-migrate" in text for text in source_of(one).values())}
     return {name: one for name, one in named.items() if not forms or name.partition("/")[0] in forms}

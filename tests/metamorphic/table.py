@@ -15,13 +15,19 @@ def table(mutants: Iterable[Mutant]) -> Iterator[str]:
     """A line for each rewrite: how many mutants it made, and what came of them."""
     found: dict[str, Counter[str]] = {}
     for one in mutants:
-        found.setdefault(one.rewrite, Counter())[one.outcome.kind] += 1
-    yield _line("rewrite", ["mutants", *_COLUMNS])
-    for rewrite, counts in found.items():
-        yield _line(rewrite, [counts.total(), *(counts[column] for column in _COLUMNS)])
-    every = sum(found.values(), Counter())
-    yield _line("all", [every.total(), *(every[column] for column in _COLUMNS)])
+        found.setdefault(one.rewrite, Counter())[one.kind] += 1
+    yield _line("rewrite", ["mutants", "share alike", *_COLUMNS])
+    for rewrite, counts in sorted(found.items()):
+        yield _line(rewrite, _cells(counts))
+    yield _line("all", _cells(sum(found.values(), Counter())))
+
+
+def _cells(counts: Counter[str]) -> list[object]:
+    """Of those of which more is asked than to end, how many are decided alike."""
+    compared = counts.total() - counts["ended"]
+    share = f"{counts['alike'] / compared:.1%}" if compared else "-"
+    return [counts.total(), share, *(counts[column] for column in _COLUMNS)]
 
 
 def _line(title: str, cells: list[object]) -> str:
-    return f"{title:<48}" + "".join(f"{cell!s:>14}" for cell in cells)
+    return f"{title:<48}" + "".join(f"{cell!s:>12}" for cell in cells)

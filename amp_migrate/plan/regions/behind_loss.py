@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, path_of, reads, writes
+from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, path_of, reads, writes
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
@@ -16,6 +16,7 @@ from amp_migrate.plan.regions.arithmetic import is_trailing_arithmetic
 from amp_migrate.plan.regions.barriers import Barriers
 from amp_migrate.plan.regions.carried_over import only_hands_on
 from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.given_before import all_reads
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.rules.regions import UNKNOWN_FORWARD
 
@@ -101,7 +102,7 @@ class BehindLoss:
         """
         if not self.found.evaluates and (self.barriers.takes_gradient(statement) or _is_from_numpy(statement)):
             return []
-        return own_reads(statement)
+        return all_reads(self.facts, statement)
 
     def _is_penalty(self, backward: Backward, wanted: list[Path]) -> bool:
         """True for a loss that is made of gradients alone: its forward stays in float32."""
@@ -127,7 +128,7 @@ class BehindLoss:
         computed of such values afterwards.
         """
         made = backward_slice(at, wanted, lambda path: False, self._reads_of).statements
-        read = {*wanted, *(path for statement in made for path in own_reads(statement))}
+        read = {*wanted, *(path for statement in made for path in all_reads(self.facts, statement))}
         before = [inner for inner in at.function.descendants() if inner.order < at.order and not inner.blocks]
         keeping = [statement for statement in before if self._held(statement, read)]
         forwards = _of_this_round(keeping, at)
@@ -195,7 +196,9 @@ class BehindLoss:
         users = set()
         makers = list(makers)
         for statement in sorted(statements, key=lambda statement: statement.order):
-            used = (result for result in made if any(overlaps(path, result) for path in own_reads(statement)))
+            used = (
+                result for result in made if any(overlaps(path, result) for path in all_reads(self.facts, statement))
+            )
             if any(not makers or self._arrives(result, statement, makers) for result in used):
                 if not isinstance(statement.node, cst.For):  # it only hands on: its body uses the result
                     users.add(statement)

@@ -1,0 +1,45 @@
+"""What a region holds where a call takes more than its arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import Options, migrate_source
+
+_SCRIPT = """\
+from functools import partial
+import torch
+from torch.nn import functional as F
+
+
+def error(out, target):
+    return F.mse_loss(out, target)
+
+
+def train(net, optimizer):
+    for step in range(3):
+        x = torch.randn(8, 4).cuda()
+        {made}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+net = torch.nn.Linear(4, 4).cuda()
+train(net, torch.optim.SGD(net.parameters(), lr=0.1))
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        ["out = net(x)", "loss = error(out, x)"],
+        ["out = net(x)", "part = partial(error, out)", "loss = part(x)"],
+        ["out = net(x)", "def part():", "    return error(out, x)", "loss = part()"],
+    ],
+)
+def test_the_forward_is_in_a_region_whichever_way_the_loss_gets_its_output(made):
+    result = migrate_source(_SCRIPT.format(made="\n        ".join(made)).encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+    lines = [line.strip() for line in result.output.decode().splitlines()]
+    assert lines[lines.index("out = net(x)") - 1] == 'with torch.amp.autocast("cuda"):'
