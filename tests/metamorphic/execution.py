@@ -41,7 +41,8 @@ def _compared(one: Tree, other: Tree, script: str, arguments: tuple[str, ...], p
         trees = {"original": one, "migrated": other}
         sides = [_laid_out(root / title, title, tree, script, arguments) for title, tree in trees.items()]
         comparison = verify(*sides, Settings(time_limit=120.0), pool, outputs, lambda name, steps: None)
-    return "same" if comparison.verdict == "same" else f"{comparison.verdict}: {comparison.reason}"
+    reason = comparison.reason.replace(folder, "")
+    return "same" if comparison.verdict == "same" else f"{comparison.verdict}: {reason}"
 
 
 def _laid_out(root: Path, title: str, tree: Tree, script: str, arguments: tuple[str, ...]) -> Program:
