@@ -7,7 +7,9 @@ bare machine may lack.
 from __future__ import annotations
 
 import datetime
+import io
 import json
+import pickle
 import time
 from pathlib import Path
 from typing import Any
@@ -26,9 +28,20 @@ from tests.operations.workers import results
 _EACH = 40  # names for one process: each has to make a CUDA context
 
 
-def save(found: dict[str, Samples], file: Path) -> None:
-    """Plain containers and tensors only."""
-    torch.save({name: [(one.args, one.kwargs, one.made) for one in each.calls] for name, each in found.items()}, file)
+def save(found: dict[str, Samples], file: Path) -> list[str]:
+    """The names that are left out, since a file cannot hold what they are called with."""
+    calls = {name: [(one.args, one.kwargs, one.made) for one in each.calls] for name, each in found.items()}
+    kept = {name: each for name, each in calls.items() if _can_be_kept(each)}
+    torch.save(kept, file)
+    return sorted(set(calls) - set(kept))
+
+
+def _can_be_kept(calls: list[Any]) -> bool:
+    try:
+        torch.save(calls, io.BytesIO())
+    except (TypeError, AttributeError, pickle.PicklingError):
+        return False
+    return True
 
 
 def read(file: Path) -> dict[str, Samples]:
