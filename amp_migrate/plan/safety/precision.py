@@ -456,7 +456,7 @@ class Precisions:
         """What the module that `made` constructs returns for a call."""
         made = self._bare(made)
         dotted = self.facts.names.dotted(made.func) or ""
-        if not dotted.startswith("torch.nn."):
+        if not dotted.startswith("torch.nn.") and models.layer(dotted) is None:
             return None
         given = [self.dtypes(arg.value) for arg in call.args if not arg.star and arg.keyword is None]
         return self._through(made, given or [NOTHING_KNOWN])
