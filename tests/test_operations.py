@@ -9,12 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import libcst as cst
 import pytest
 
 from amp_migrate import models
 from amp_migrate.models import Dtype
 from amp_migrate.models.table import measured_with
+from amp_migrate.plan.safety.precision import Precision, Precisions
+from amp_migrate.plan.safety.repairs import Safety
 from tests.fixture import ROOT
+from tests.plain_scan import facts_of
 
 HALF, SINGLE, DOUBLE, INTEGER, BOOLEAN = (
     {one} for one in (Dtype.HALF, Dtype.SINGLE, Dtype.DOUBLE, Dtype.INTEGER, Dtype.BOOLEAN)
@@ -79,6 +83,35 @@ def test_a_project_says_what_its_own_operations_return() -> None:
     assert asked("pkg.norm", HALF) == SINGLE
     models.configure([])
     assert models.function("pkg.norm") is None
+
+
+@pytest.mark.parametrize("expression", ["pkg.norm(h)", "self.norm(h)"])
+def test_what_a_project_says_counts(expression: str) -> None:
+    code = f"""
+        import pkg, torch
+        from torch import nn
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norm = pkg.norm(4)
+
+            def forward(self, a, b):
+                h = torch.mm(a, b)
+                found = {expression}
+        """
+    facts = facts_of(code)
+    (last,) = (
+        one.node
+        for one in facts.tree.all_statements()
+        if "found" in facts.text(one.node) and isinstance(one.node, cst.Assign)
+    )
+    assert Precisions(facts, Safety()).of(last.value) is Precision.UNKNOWN
+    models.configure([("pkg.norm", "single")])
+    try:
+        assert Precisions(facts, Safety()).of(last.value) is Precision.SINGLE
+    finally:
+        models.configure([])
 
 
 def test_rows_written_by_hand_have_a_source() -> None:

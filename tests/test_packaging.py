@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from typing import Any
 
@@ -77,3 +78,13 @@ def test_documents_name_this_release():
     assert set(re.findall(rf"{repository}@v([\w.]+)", text)) == {__version__}
     assert re.findall(rf"{repository}\n    rev: v(\S+)", text) == [__version__]
     assert set(re.findall(r"`v(\d\S*)`", text)) == {__version__}
+
+
+def test_the_tables_of_operations_are_packed():
+    """Hatch packs all files of the package that git does not ignore."""
+    build = PYPROJECT["tool"]["hatch"]["build"]["targets"]
+    assert build["wheel"] == {"packages": ["amp_migrate"]}
+    assert "amp_migrate" in build["sdist"]["only-include"]
+    ignored = subprocess.run(["git", "check-ignore", "amp_migrate/models/torch.json"], cwd=FOLDER, check=False)
+    assert ignored.returncode == 1
+    assert all((FOLDER / "amp_migrate" / "models" / name).is_file() for name in ("torch.json", "written.json"))

@@ -143,6 +143,11 @@ def test_the_nearest_configuration_above_all_paths_counts(project):
         ('api = "apex"', "api of [tool.amp-migrate] is one of torch.cuda.amp, torch.amp"),
         ("target-torch = 2.1", "is the oldest torch that the project supports"),
         ('per-file-ignores = ["AMP050"]', 'is written {"legacy/*" = ["AMP050"]}'),
+        ('operations = ["pkg.norm"]', 'is written {"mypkg.fast_norm" = "single"}'),
+        (
+            'operations = {"pkg.norm" = "float32"}',
+            "pkg.norm in operations of [tool.amp-migrate] is one of same, promoted",
+        ),
         ("api = ", "pyproject.toml: Invalid value"),
     ],
 )

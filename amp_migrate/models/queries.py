@@ -26,8 +26,9 @@ def never_in_half(row: Operation) -> bool:
 
 
 def passes_on(row: Operation) -> bool:
-    """It takes one tensor, and its result is in half where that is."""
-    return not row.policy and row.result in _FOLLOWS and row.inputs == 1 and row.half_kernel and row.kind != "property"
+    """One tensor decides: its result is in half where that is."""
+    one_decides = row.inputs == 1 or (row.takes_one and row.operand == 0)
+    return not row.policy and row.result in _FOLLOWS and one_decides and row.half_kernel and row.kind != "property"
 
 
 def without_half(row: Operation) -> bool:

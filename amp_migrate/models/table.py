@@ -43,9 +43,9 @@ def is_tensor_function(dotted: str | None) -> bool:
 
 
 def layer(dotted: str) -> Operation | None:
-    """A class of modules, as torch.nn.Linear."""
+    """A class of modules, as torch.nn.Linear; a project does not say which of its own names are classes."""
     found = _named(dotted)
-    return found if found is not None and found.kind == "layer" else None
+    return found if found is not None and (found.kind == "layer" or dotted in _configured) else None
 
 
 @cache

@@ -80,8 +80,8 @@ def _samples(output: Path, processes: int) -> None:
 
     every = prepare()
     found = {name: got for name, got, _ in results(sorted(every), lambda name: samples(every[name]), processes, 20)}
-    left = save({name: got for name, got in sorted(found.items()) if got is not None and got.calls}, output)
-    print(f"{output}: {output.stat().st_size} bytes; left out: {', '.join(left) or 'nothing'}")
+    lost = save({name: got for name, got in sorted(found.items()) if got is not None and got.calls}, output)
+    print(f"{output}: {output.stat().st_size} bytes; not written: {', '.join(lost) or 'none'}")
 
 
 def _gpu(options: argparse.Namespace) -> None:

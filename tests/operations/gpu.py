@@ -6,6 +6,7 @@ bare machine may lack.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import io
 import json
@@ -29,24 +30,30 @@ _EACH = 40  # names for one process: each has to make a CUDA context
 
 
 def save(found: dict[str, Samples], file: Path) -> list[str]:
-    """The names that are left out, since a file cannot hold what they are called with."""
-    calls = {name: [(one.args, one.kwargs, one.made) for one in each.calls] for name, each in found.items()}
-    kept = {name: each for name, each in calls.items() if _can_be_kept(each)}
-    torch.save(kept, file)
-    return sorted(set(calls) - set(kept))
-
-
-def _can_be_kept(calls: list[Any]) -> bool:
-    try:
-        torch.save(calls, io.BytesIO())
-    except (TypeError, AttributeError, pickle.PicklingError):
-        return False
-    return True
+    """Each operation by itself, so that what another version of torch cannot read costs one name. Returns the names
+    whose calls cannot be written.
+    """
+    packed, lost = {}, []
+    for name, each in found.items():
+        content = io.BytesIO()
+        try:
+            torch.save([(one.args, one.kwargs, one.made) for one in each.calls], content)
+        except Exception:
+            lost.append(name)
+            continue
+        packed[name] = content.getvalue()
+    file.write_bytes(pickle.dumps(packed))
+    return lost
 
 
 def read(file: Path) -> dict[str, Samples]:
-    calls = torch.load(file, weights_only=False)
-    return {name: Samples("file", [Sample(*one) for one in each]) for name, each in calls.items()}
+    """The calls by the names of the operations."""
+    found = {}
+    for name, content in pickle.loads(file.read_bytes()).items():
+        with contextlib.suppress(Exception):
+            calls = torch.load(io.BytesIO(content), weights_only=False)
+            found[name] = Samples("file", [Sample(*one) for one in calls])
+    return found
 
 
 def compare(samples: dict[str, Samples], processes: int, device: str = "cuda") -> dict[str, Any]:

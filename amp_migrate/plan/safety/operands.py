@@ -30,7 +30,10 @@ def operation(facts: Facts, call: cst.Call) -> Operation | None:
     if isinstance(func, cst.Attribute):
         if is_of_module(facts, func):
             return _function(name)
-        return models.method(name) or _function(name)
+        row = models.method(name) or _function(name)
+        # A module is no tensor: the name alone may say that something is half, and never that it is not.
+        is_of_self = isinstance(func.value, cst.Name) and func.value.value == "self"
+        return row if row is None or not is_of_self or row.policy == "half" else None
     return _function(name) if isinstance(func, cst.Name) and facts.names.variable_at(func) is None else None
 
 
