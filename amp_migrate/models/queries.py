@@ -86,3 +86,44 @@ def writes(row: Operation) -> bool:
 def has_parameters(row: Operation) -> bool:
     """A layer with parameters, unless it is told otherwise."""
     return row.parameters
+
+
+def is_exact(row: Operation) -> bool:
+    """Its result is never half, nor of another kind where the input is: numbers of Python, integers, booleans."""
+    return row.result in ("integer", "boolean", "number", "nothing")
+
+
+def only_moves(row: Operation) -> bool:
+    """The result has the numbers of the input, in another shape or place."""
+    return row.shape_only
+
+
+def keeps_numbers(row: Operation) -> bool:
+    """The same, or in float32: `x.squeeze(1).float()`."""
+    return row.shape_only or (row.result == "single" and row.kind == "method")
+
+
+def scales(row: Operation) -> bool:
+    """Autocast leaves it alone, and it is a multiple or a mean of what it is given, its number, or itself detached."""
+    is_scaled = row.reduction or row.drops_gradient or row.is_a("quotient") or row.is_a("product of numbers")
+    return not row.policy and ((row.linear == "linear" and is_scaled) or row.result == "number")
+
+
+def is_sum(row: Operation) -> bool:
+    """A sum, which autocast makes float32."""
+    return row.policy == "single" and row.result == "summed" and row.linear == "linear"
+
+
+def makes(row: Operation) -> bool:
+    """It makes a tensor of what is none: `zeros`, `tensor`, `from_numpy`."""
+    return row.kind == "function" and (row.result == "any" or (row.inputs == 0 and not is_exact(row)))
+
+
+def makes_leaf(row: Operation) -> bool:
+    """It makes a tensor whose gradient may be asked for."""
+    return makes(row) or row.is_a("like") or row.is_a("leaf")
+
+
+def is_pure(row: Operation) -> bool:
+    """It draws no random numbers and changes nothing."""
+    return row.kind != "layer" and not row.in_place and not row.is_a("random")

@@ -18,15 +18,14 @@ from collections.abc import Collection
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import bare, called_name, walk
+from amp_migrate.facts.tree import bare, walk
 from amp_migrate.findings import Inseparable
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Step
+from amp_migrate.interp.steps import Steps
+from amp_migrate.models.queries import is_pure
 from amp_migrate.native.edits import Edits
 
-# Operations that draw no random numbers and change nothing.
-_WITHOUT_EFFECT = frozenset(
-    "ones zeros full ones_like zeros_like full_like size float cuda to view squeeze unsqueeze detach expand expand_as "
-    "type_as mean sum binary_cross_entropy".split()
-)
 _SIMPLE = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Expr, cst.Return)
 _THROUGH = (cst.Call, cst.Arg, cst.Attribute, cst.BinaryOperation, cst.UnaryOperation)
 
@@ -72,8 +71,16 @@ def _goes_first(facts: Facts, part: cst.BaseExpression) -> bool:
 
 
 def _has_no_effect(facts: Facts, node: cst.CSTNode) -> bool:
+    steps = facts.analysis(Steps)
     calls = (one for one in walk(node) if isinstance(one, cst.Call))
-    return all(called_name(call) in _WITHOUT_EFFECT or _is_criterion(facts, call) for call in calls)
+    return all(_only_computes(steps.of(Place(call))) or _is_criterion(facts, call) for call in calls)
+
+
+def _only_computes(step: Step) -> bool:
+    """True for operations that draw no random numbers and change nothing, and for numbers of Python."""
+    rows = [one.operation for one in step.made]
+    are_pure = all(row is not None and is_pure(row) for row in rows)
+    return (bool(rows) or step.is_constant) and are_pure and not step.is_lost and not step.same
 
 
 def _is_criterion(facts: Facts, call: cst.Call) -> bool:

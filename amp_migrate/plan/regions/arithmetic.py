@@ -5,9 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts.tree import Statement, called_name, walk
-
-# `loss.div(k)` is `loss / k`.
-_OPERATORS = frozenset(("div", "mul"))
+from amp_migrate.models import names
+from amp_migrate.models.queries import is_sum, keeps_numbers, scales
 
 
 def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool:
@@ -30,7 +29,7 @@ def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool
 
 def computes(loss: cst.BaseExpression) -> bool:
     """True for an expression that does more with a loss than such arithmetic: `criterion(out, y)`."""
-    plain = ("mean", "float", "sum", "item", *_OPERATORS)
+    plain = names(scales) | names(is_sum) | names(keeps_numbers)
     return any(isinstance(part, cst.Call) and called_name(part) not in plain for part in walk(loss))
 
 
@@ -51,7 +50,7 @@ def _is_arithmetic(node: cst.BaseExpression) -> bool:
         return isinstance(node.operator, (cst.Minus, cst.Plus)) and _is_arithmetic(node.expression)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         values = (node.func.value, *(arg.value for arg in node.args))
-        plain = node.func.attr.value in ("mean", "item", "detach", *_OPERATORS) or _is_setting(node)
+        plain = node.func.attr.value in names(scales) or _is_setting(node)
         return plain and all(_is_arithmetic(value) for value in values)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
         return node.func.value in ("len", "float", "int") and len(node.args) == 1

@@ -7,9 +7,10 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import own_reads, writes
 from amp_migrate.facts.tree import Function, called_name, names_in, walk
+from amp_migrate.models import names, traits
+from amp_migrate.models.queries import is_exact
 
 _DEEPEST = 3  # functions that hand on what they are given
-_EXACT = frozenset("long int bool argmax argmin argsort item tolist size".split())
 
 
 def leads_to_numpy(facts: Facts, load: cst.Name) -> bool:
@@ -57,4 +58,5 @@ def _is_made(node: cst.BaseExpression, made: set[str]) -> bool:
 
 def _is_exact(node: cst.BaseExpression) -> bool:
     """True for numbers of classes and the like, which are the same of half values."""
-    return any(isinstance(part, cst.Call) and called_name(part) in _EXACT for part in walk(node))
+    exact = names(is_exact) | traits.named("leaves torch")
+    return any(isinstance(part, cst.Call) and called_name(part) in exact for part in walk(node))

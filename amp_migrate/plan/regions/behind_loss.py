@@ -11,6 +11,8 @@ from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, path_of, 
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.models import names, traits
+from amp_migrate.models.queries import makes
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.regions.arithmetic import is_trailing_arithmetic
 from amp_migrate.plan.regions.barriers import Barriers
@@ -19,9 +21,6 @@ from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.given_before import all_reads
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.rules.regions import UNKNOWN_FORWARD
-
-# What makes a tensor of values, without a graph; of a tensor, `as_tensor` makes nothing.
-_MAKES = frozenset(("from_numpy", "tensor", "as_tensor", "FloatTensor"))
 
 
 class BehindLoss:
@@ -284,9 +283,12 @@ def _is_from_numpy(statement: Statement) -> bool:
     """True for `labels = torch.from_numpy(found).cuda()`, `torch.tensor(found)`, and `torch.as_tensor(x.numpy())`."""
     node = statement.node
     value = node.value if isinstance(node, cst.Assign) else None
-    while isinstance(value, cst.Call) and called_name(value) not in _MAKES and isinstance(value.func, cst.Attribute):
+    while (
+        isinstance(value, cst.Call) and called_name(value) not in names(makes) and isinstance(value.func, cst.Attribute)
+    ):
         value = value.func.value
-    if not isinstance(value, cst.Call) or called_name(value) not in _MAKES:
+    if not isinstance(value, cst.Call) or called_name(value) not in names(makes):
         return False
-    inner = (called_name(part) for arg in value.args for part in walk(arg) if isinstance(part, cst.Call))
-    return called_name(value) != "as_tensor" or "numpy" in inner
+    inner = {called_name(part) for arg in value.args for part in walk(arg) if isinstance(part, cst.Call)}
+    is_copied = called_name(value) not in traits.named("as it is")
+    return is_copied or not inner.isdisjoint(traits.named("leaves torch"))

@@ -12,8 +12,10 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.models import names
+from amp_migrate.models.queries import only_moves
 
-_MOVES = frozenset("detach detach_ clone data Variable tuple list type isinstance len map range zip".split())
+_OF_PYTHON = frozenset("tuple list type isinstance len map range zip".split())
 
 
 def only_hands_on(facts: Facts, statement: Statement) -> bool:
@@ -30,7 +32,7 @@ def _computes_nothing(facts: Facts, statement: Statement, seen: frozenset[Functi
 def _only_moves(facts: Facts, call: cst.Call, seen: frozenset[Function]) -> bool:
     function = facts.objects.called_function(call)
     if function is None:
-        return called_name(call) in _MOVES
+        return called_name(call) in names(only_moves) | _OF_PYTHON
     if function in seen:
         return True
     inside = list(function.descendants())

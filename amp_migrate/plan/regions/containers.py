@@ -13,9 +13,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import puts
 from amp_migrate.facts.tree import Statement, called_name
-
-# What moves a module and returns it.
-_MOVING = frozenset("to cuda cpu train eval apply float".split())
+from amp_migrate.models import traits
 
 
 class Containers:
@@ -46,7 +44,7 @@ class Containers:
             function = self.facts.objects.called_function(node)
             if function is not None:
                 values = self.facts.objects.returned_by(function)
-            elif isinstance(node.func, cst.Attribute) and called_name(node) in _MOVING:
+            elif isinstance(node.func, cst.Attribute) and called_name(node) in traits.named("moved module"):
                 values = [node.func.value]
         elif isinstance(node, (cst.Name, cst.Attribute)):
             values = self.facts.objects.values_of(node)

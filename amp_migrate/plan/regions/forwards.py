@@ -7,15 +7,23 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.models import Operation, names, traits
+from amp_migrate.models.queries import is_exact, keeps_numbers, makes_leaf
 from amp_migrate.plan.roles import Roles
 
-# Calls that only move, shape or count data.
-DATA_CALLS = frozenset(
-    "to cuda cpu view reshape size float long int tuple list dict len zip range enumerate next iter items keys "
-    "values get append extend update item detach clone permute transpose contiguous unsqueeze squeeze pop copy "
-    "format join print split tensor zeros ones full zeros_like ones_like randn rand arange isinstance hasattr "
-    "getattr set str bool min max sorted Variable from_numpy numpy zero_grad train eval requires_grad_".split()
+_OF_PYTHON = frozenset(
+    "tuple list dict set str len zip range enumerate next iter items keys values get append extend update pop copy "
+    "format join print isinstance hasattr getattr min max sorted".split()
 )
+
+
+def _is_data(row: Operation) -> bool:
+    """It only moves, shapes or counts what it is given, or makes a new tensor."""
+    return row.kind != "property" and (keeps_numbers(row) or is_exact(row) or makes_leaf(row))
+
+
+# Calls that only move, shape or count data.
+DATA_CALLS = _OF_PYTHON | names(_is_data) | traits.named("leaves torch") | {"zero_grad", "train", "eval"}
 
 # Functions that are given a model and do something else with it than run it.
 _PREPARING = (

@@ -21,12 +21,13 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.variables import Variable
+from amp_migrate.models import traits
 from amp_migrate.plan.regions.endings import Endings, inside_methods
 
 _LOSS = "BCELoss"
 # What may be done with the model itself without looking at what it returns.
 _HANDED_TO = frozenset("super print DataParallel DistributedDataParallel DDP len summary isinstance".split())
-_SAME_FOR_LOGITS = frozenset("size shape dim ndim numel device dtype is_cuda get_device requires_grad".split())
+_SAME_FOR_LOGITS = ("description", "size", "like")
 
 
 @dataclasses.dataclass
@@ -69,10 +70,10 @@ class _Planner:
         sigmoids: list[cst.Call] = []
         models: ObjectSet = frozenset()
         for call in losses:
-            found = self.endings.behind(call.args[0].value, self.facts.tree.statement_of(call)) if call.args else None
+            found = self.endings.behind(call.args[0].value) if call.args else None
             if found is None:
                 return None
-            sigmoids += [one for one in found if isinstance(one, cst.Call) and one not in sigmoids]
+            sigmoids += [one for one in found if one not in sigmoids]
         if not sigmoids:
             return None
         models = frozenset(one for sigmoid in sigmoids for one in self._models_of(sigmoid))
@@ -127,9 +128,10 @@ class _Planner:
         """False for `output.size()` and `torch.ones_like(output)`, which are the same for logits."""
         parent = self.facts.tree.parents.get(load)
         if isinstance(parent, cst.Attribute):
-            return parent.attr.value not in _SAME_FOR_LOGITS
+            return not any(parent.attr.value in traits.named(trait) for trait in _SAME_FOR_LOGITS)
         call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-        return not isinstance(call, cst.Call) or not called_name(call).endswith("_like") or call.args[0] is not parent
+        is_first = isinstance(call, cst.Call) and call.args[0] is parent
+        return not is_first or not isinstance(call, cst.Call) or called_name(call) not in traits.named("like")
 
     def _takes_output(self, loss: cst.Call, outputs: set[Variable], models: ObjectSet) -> bool:
         """True for `criterion(output.view(-1), label)` and `criterion(netD(real), label)`."""

@@ -7,11 +7,11 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import called_name
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
+from amp_migrate.interp.steps import Steps
 from amp_migrate.plan.roles import Roles
 
-_MAKERS = frozenset(
-    "zeros_like randn_like rand_like zeros randn rand tensor clone detach requires_grad_ Variable clamp".split()
-)
 _COLLECTING = frozenset("append extend insert add_param_group Parameter".split())
 _DISPLAYS = (cst.List, cst.Tuple, cst.Dict)
 
@@ -21,7 +21,8 @@ def is_input(facts: Facts, roles: Roles, node: cst.BaseExpression) -> bool:
     variable = facts.names.variable_at(node) if isinstance(node, cst.Name) else None
     if variable is None or not all(binding.kind == "assign" for binding in variable.bindings):
         return False
-    is_made = any(_makes_tensor(binding.value) for binding in variable.bindings)
+    steps = facts.analysis(Steps)
+    is_made = any(_makes_tensor(steps, binding.value) for binding in variable.bindings)
     return is_made and not any(_is_collected(facts, roles, load) for load in variable.loads)
 
 
@@ -40,10 +41,16 @@ def _is_collected(facts: Facts, roles: Roles, load: cst.BaseExpression) -> bool:
     return False
 
 
-def _makes_tensor(node: cst.BaseExpression | None) -> bool:
-    """True for the usual ways to make an input tensor: `torch.zeros_like(x)`, `x.clone().detach()`, and for what is
-    moved then: `torch.zeros_like(x).cuda()`.
-    """
-    if isinstance(node, cst.Call) and called_name(node) in ("cuda", "to") and isinstance(node.func, cst.Attribute):
-        return _makes_tensor(node.func.value)
-    return isinstance(node, cst.Call) and called_name(node) in _MAKERS
+def _makes_tensor(steps: Steps, node: cst.BaseExpression | None) -> bool:
+    """True for the result of an operation: `torch.zeros_like(x)`, `x.clone().detach()`."""
+    made = steps.of(Place(node)).made if isinstance(node, cst.Call) else ()
+    return bool(made) and all(_is_new(steps, one) for one in made)
+
+
+def _is_new(steps: Steps, made: Made) -> bool:
+    """True for a tensor of its own. What moves one may return the same: `torch.zeros_like(x).cuda()`."""
+    row = made.operation
+    if row is None or row.kind == "layer" or row.result == "weight":
+        return False
+    is_other = not row.view or row.drops_gradient or row.is_a("leaf")
+    return is_other or _makes_tensor(steps, made.operands[0].node)
