@@ -17,22 +17,23 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, writes
-from amp_migrate.facts.tree import Statement, argument_value, called_name, names_in, walk
+from amp_migrate.facts.tree import Statement, called_name, names_in, walk
 from amp_migrate.findings import Inseparable, Refusal
-from amp_migrate.models.queries import refused
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import trace
+from amp_migrate.interp.step import Made
+from amp_migrate.interp.steps import Steps
+from amp_migrate.models import Operation
+from amp_migrate.models.queries import is_refused, only_moves, refused
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.held_here import is_excluded
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.rules.regions import INSEPARABLE
 
-_SHAPES = frozenset("view reshape flatten squeeze unsqueeze permute transpose contiguous expand".split())
-_LIKE_ANOTHER = frozenset(
-    "type_as zeros_like ones_like full_like empty_like rand_like new_zeros new_ones new_full new_empty".split()
-)
-_ON_THE_WAY = _SHAPES | frozenset("cuda to detach fill_ uniform_ requires_grad_".split())
 _CRITERION = re.compile(r"torch\.nn\.(?:\w+Loss|functional\.(?:\w+_loss|cross_entropy))")
 
 
@@ -87,6 +88,7 @@ class _Finder:
         self.regions = regions
         self.reached = reached
         self.sigmoids = Sigmoids(facts)
+        self._steps = facts.analysis(Steps)
         self.with_logits = with_logits
         self.splits = splits
 
@@ -117,9 +119,7 @@ class _Finder:
                     yield from self.facts.names.imported_as(one.origin.func)
 
     def _is_bce(self, call: cst.Call) -> bool:
-        if (self.facts.names.dotted(call.func) or "") == "torch.nn.functional.binary_cross_entropy":
-            return True
-        if called_name(call) == "binary_cross_entropy":
+        if self._is_refused(call.func) or called_name(call) in models.names(is_refused):
             return True
         if isinstance(call.func, cst.Call):
             return called_name(call.func) in refused()  # nn.BCELoss()(output, target)
@@ -140,9 +140,13 @@ class _Finder:
         for value in self.facts.objects.values_of(func):
             is_partial = isinstance(value, cst.Call) and called_name(value) == "partial" and value.args
             meant = value.args[0].value if isinstance(value, cst.Call) and is_partial else value
-            if self.facts.names.dotted(meant) == "torch.nn.functional.binary_cross_entropy":
+            if self._is_refused(meant):
                 return True
         return False
+
+    def _is_refused(self, function: cst.BaseExpression) -> bool:
+        row = models.function(self.facts.names.dotted(function) or "")
+        return row is not None and row.kind == "function" and is_refused(row)
 
     # -- one site ---------------------------------------------------------------------------------------
 
@@ -164,9 +168,8 @@ class _Finder:
                     floats.append(value)  # a wrapper around the model may hand out half again
             elif index == 0 or self._is_made_by(value, region):
                 floats.append(value)
-            elif (model := self._typed_as(value, statement)) is not None:
-                if not in_sight or self.facts.text(model) != self.facts.text(call.args[0].value):
-                    floats.append(value)  # of probabilities in float32 it is float32 as well
+            elif any(not in_sight or one != self.facts.text(call.args[0].value) for one in self._typed_as(value)):
+                floats.append(value)  # of probabilities in float32 it is float32 as well
         self._check_separable(call, statement)
         floats += self._halves_beside(call, statement, region)
         island: Statement | None = statement
@@ -196,7 +199,7 @@ class _Finder:
         value = node.value if isinstance(node, cst.Assign) else None
         if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
             return False
-        if called_name(value) not in _SHAPES:
+        if called_name(value) not in models.names(only_moves):
             return False
         inside = (one for region in self.regions for one in region.statements() if one is not statement)
         made = {path[0] for one in inside for path in _written_in(one)}
@@ -258,26 +261,12 @@ class _Finder:
             return any(_CRITERION.fullmatch(name) for name in names)
         return False
 
-    def _typed_as(self, value: cst.BaseExpression, at: Statement) -> cst.BaseExpression | None:
-        """The output in `y.type_as(output)` and `torch.ones_like(output)`, which are half where it is, also through a
-        name and on their way to a device.
-        """
-        if isinstance(value, cst.Name):
-            before = (one for one in reversed(at.block.statements[: at.index]) if (value.value,) in writes(one))
-            last = next(before, None)
-            value = last.node.value if last is not None and isinstance(last.node, cst.Assign) else value
-        while isinstance(value, cst.Call):
-            name = called_name(value)
-            receiver = value.func.value if isinstance(value.func, cst.Attribute) else None
-            first = value.args[0].value if value.args else None
-            if name in _LIKE_ANOTHER:
-                typed_as = receiver if name.startswith("new_") else first
-                return typed_as if argument_value(value, "dtype") is None else None
-            following = first if name == "Variable" else receiver if name in _ON_THE_WAY else None
-            if following is None:
-                return None
-            value = following
-        return None
+    def _typed_as(self, value: cst.BaseExpression) -> Iterator[str]:
+        """The outputs in `y.type_as(output)` and `torch.ones_like(output)`, which are half where these are."""
+        for made in trace(self._steps, Place(value), _keeps_type, _has_type_of_another).ends:
+            other = made.operands[0] if made.cast is None and made.is_a("like") else made.cast
+            if isinstance(other, Place):
+                yield self.facts.text(other.node)
 
     def _is_made_by(self, value: cst.BaseExpression, region: Region) -> bool:
         names = {part.value for part in walk(value) if isinstance(part, cst.Name)}
@@ -288,3 +277,11 @@ class _Finder:
 
 def _written_in(statement: Statement) -> Iterator[Path]:
     return (path for inner in statement.descendants() for path in writes(inner))
+
+
+def _keeps_type(row: Operation) -> bool:
+    return row.shape_only or row.in_place
+
+
+def _has_type_of_another(made: Made) -> bool:
+    return made.is_a("like") or isinstance(made.cast, Place)
