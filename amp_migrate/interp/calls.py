@@ -142,7 +142,7 @@ class Calls:
         if names:
             rows = [models.function(name) for name in names]
             operands = self._operands(node, rows[0], place.frames)
-        elif isinstance(node.func, cst.Attribute):
+        elif isinstance(node.func, cst.Attribute) and self._may_be_method(node.func):
             rows = [models.method(node.func.attr.value)]
             operands = (Place(node.func.value, (), place.frames), *self._operands(node, None, place.frames))
         else:
@@ -163,11 +163,20 @@ class Calls:
         step = self._of_layers(node, place) or self._of_torch(node, place)
         return step is not None and bool(step.made)
 
+    def _may_be_method(self, func: cst.Attribute) -> bool:
+        """False for `pkg.norm` of a package, and for `self.norm`, which the class has stored under that name."""
+        if self.facts.names.dotted(func) is not None:
+            return False
+        receiver = self.facts.tree.function_of(func).receiver
+        if isinstance(func.value, cst.Name) and func.value.value == receiver:
+            return False
+        return all(one.kind in ("field", "name") for one in self.facts.objects.objects(func))
+
     def _torch_names(self, func: cst.BaseExpression) -> list[str]:
         """`torch.relu` of `torch.relu`, and of `self.act` after `self.act = torch.relu`."""
         dotted = self.facts.names.dotted(func)
         if dotted is not None:
-            return [dotted] if dotted.startswith("torch.") else []
+            return [dotted] if dotted.startswith("torch.") or models.function(dotted) is not None else []
         if self._is_probably_torchs(func):
             return self._of_unknown_origin(func)
         held = self.facts.objects.values_of(func) if isinstance(func, (cst.Name, cst.Attribute)) else []

@@ -35,7 +35,8 @@ class Layers:
         maker = self._bare(maker)
         dotted = self.facts.names.dotted(maker.func) or ""
         if not dotted.startswith("torch.nn."):
-            return None
+            configured = models.function(dotted)  # by the project, for functions and layers alike
+            return (configured,) if configured is not None and configured.source == "configured" else None
         if dotted == "torch.nn.Sequential":
             return self._of_container(maker)
         return (models.layer(dotted),)
