@@ -43,3 +43,28 @@ def test_the_forward_is_in_a_region_whichever_way_the_loss_gets_its_output(made)
     assert result.status == "migrated", result.findings
     lines = [line.strip() for line in result.output.decode().splitlines()]
     assert lines[lines.index("out = net(x)") - 1] == 'with torch.amp.autocast("cuda"):'
+
+
+_BESIDE = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+net = nn.Sequential(nn.Linear(4, 4){ending}).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+x, y = torch.randn(8, 4).cuda(), torch.randint(4, (8,)).cuda()
+for step in range(3):
+    optimizer.zero_grad()
+    out = net(x)
+    loss = F.nll_loss(out, y)
+    loss.backward()
+    optimizer.step()
+    print(F.nll_loss(out[:4], y[:4]).item())
+"""
+
+
+@pytest.mark.parametrize(("ending", "is_cast"), [("", True), (", nn.LogSoftmax(dim=1)", False)])
+def test_an_output_is_cast_after_its_region_unless_autocast_makes_it_float32(ending, is_cast):
+    result = migrate_source(_BESIDE.format(ending=ending).encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+    assert (".float()" in result.output.decode()) == is_cast

@@ -6,6 +6,7 @@ steps.py      that step, for each kind of expression
 calls.py      and for calls: functions that are entered, containers that are read, operations of torch
 search.py     many steps: everything that makes a value
 values.py     in which dtype a value is under autocast
+uses.py       what the use of a value shows of it
 
 What an operation of torch does is a row of `models/`. What a name, an object or a function is, `facts/` says.
 """

@@ -19,7 +19,8 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
-from amp_migrate.models import Dtype, Operation, traits
+from amp_migrate.interp.uses import shows_tensor
+from amp_migrate.models import Dtype, Operation
 
 HALF, SINGLE = Dtype.HALF, Dtype.SINGLE
 # What is out of sight may be all that scripts compute with, but for doubles and complex numbers.
@@ -33,6 +34,14 @@ class Repairs(Protocol):
 
     floats: list[cst.BaseExpression]
     islands: list[Statement]
+
+
+@dataclasses.dataclass
+class Unrepaired:
+    """Nothing has been decided."""
+
+    floats: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
+    islands: list[Statement] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -188,22 +197,9 @@ class Values:
         variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
         owner = variable.scope.owner if variable is not None else None
         if variable is not None and isinstance(owner, Function) and variable.name != owner.receiver and not place.keys:
-            if any(map(self._shows_tensor, variable.loads)):
+            if any(shows_tensor(self.facts, load) for load in variable.loads):
                 return Value(FLOATING, is_open=True)
         return _UNKNOWN
-
-    def _shows_tensor(self, load: cst.Name) -> bool:
-        """True for a use that only tensors allow."""
-        parent = self.facts.tree.parents.get(load)
-        if isinstance(parent, cst.Attribute) and parent.value is load:
-            row = models.method(parent.attr.value)
-            call = self.facts.tree.parents.get(parent)
-            return row is not None and (row.kind == "property") != (isinstance(call, cst.Call) and call.func is parent)
-        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-        if not isinstance(call, cst.Call) or call.args[0] is not parent:
-            return False
-        operation = models.function(self.facts.names.dotted(call.func) or "")
-        return operation is not None and operation.bare not in traits.named("list")
 
 
 # Of Python: what they make of numbers is a number.
@@ -271,3 +267,8 @@ def _output(made: Made, first: Value) -> Value:
         return first
     rule = outputs[made.output]
     return first if rule == "result" else Value(frozenset((Dtype(rule),)))
+
+
+def values_as_written(facts: Facts) -> Values:
+    """What the values are under autocast where nothing is repaired."""
+    return Values(facts, facts.analysis(Steps), Unrepaired())

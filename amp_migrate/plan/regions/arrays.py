@@ -25,7 +25,8 @@ from amp_migrate.plan.regions.array_helpers import leads_to_numpy
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.leaving import half_names, loads_after
 from amp_migrate.plan.regions.region import Region
-from amp_migrate.plan.regions.tensors import Tensors, plain_names
+from amp_migrate.plan.regions.targets import plain_names
+from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.safety.precision import Precision, Precisions
 
 _MOVES = frozenset(

@@ -20,15 +20,22 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.dataflow import own_reads, writes
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
+from amp_migrate.interp.steps import Steps
+from amp_migrate.interp.values import values_as_written
+from amp_migrate.models import traits
+from amp_migrate.models.dtypes import HALF
+from amp_migrate.models.queries import in_float32
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.leaving import loads_after, what_follows
 from amp_migrate.plan.regions.region import Region, has_no_casts
-from amp_migrate.plan.regions.tensors import IN_FLOAT32, Tensors, plain_names
+from amp_migrate.plan.regions.targets import half_names, plain_names
+from amp_migrate.plan.regions.tensors import Tensors
 
 
 @dataclasses.dataclass(eq=False)
@@ -205,7 +212,7 @@ class Evaluation:
         names = plain_names(node.targets[0].target)
         if names is None or isinstance(node.value, (cst.ListComp, cst.List, cst.Tuple, cst.DictComp)):
             return _UNNAMED
-        half = set(self.tensors.half_names(node.targets[0].target, node.value) or [])
+        half = set(half_names(self.facts, node))
         last = statement
         for following in statement.next_siblings():
             if not self._belongs(following, {*names}, half):
@@ -241,16 +248,21 @@ class Evaluation:
         if not isinstance(node.value, cst.Call):
             return False
         if self.forwards.runs_model_here(statement) and not self._generates(node.value):
-            half.update(self.tensors.half_names(node.targets[0].target, node.value) or [])
+            half.update(half_names(self.facts, node))
             return True
-        if self.tensors.ends_in_float32(node.value):
+        if self._is_never_half(node.value):
             half.difference_update(names)  # `output = output.float()`
             return True
         return self._is_loss(node.value)
 
+    def _is_never_half(self, call: cst.Call) -> bool:
+        """True for an operation of torch that runs in float32, or makes no floating tensor."""
+        is_operation = self.facts.analysis(Steps).calls.is_operation(call)
+        return is_operation and HALF not in self.facts.analysis(values_as_written).of(call).dtypes
+
     def _is_loss(self, call: cst.Call) -> bool:
         name = called_name(call).lower()
-        return "loss" in name or "criterion" in name or name in IN_FLOAT32
+        return "loss" in name or "criterion" in name or name in models.names(in_float32)
 
     def _generates(self, node: cst.BaseExpression) -> bool:
         """Generated ids are no floating tensors, and decoding loops are best left alone."""
@@ -310,7 +322,7 @@ class Evaluation:
         node = statement.node
         if not isinstance(node, cst.Assign) or not isinstance(node.value, (cst.Call, cst.BinaryOperation)):
             return False
-        words = ("numpy", "tolist", "item", "decode", "join", "format", "str", "list", "dict")
+        words = traits.named("leaves torch") | {"decode", "join", "format", "str", "list", "dict"}
         return not any(any(word in called_name(call) for word in words) for call in self.facts.tree.calls(statement))
 
     def _loads_of_product(self, name: str, region: Region) -> Iterator[cst.Name]:

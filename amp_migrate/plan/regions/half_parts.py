@@ -15,7 +15,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name
-from amp_migrate.plan.regions.tensors import plain_names
+from amp_migrate.plan.regions.targets import plain_names
 
 
 def elements(facts: Facts, load: cst.Name) -> list[cst.BaseExpression]:

@@ -22,6 +22,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.findings import Refusal
+from amp_migrate.plan.regions import targets
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_parts import aliases, elements
 from amp_migrate.plan.regions.region import Region
@@ -136,13 +137,12 @@ def what_follows(statement: Statement) -> Iterator[Statement]:
 
 def half_names(facts: Facts, forwards: Forwards, region: Region) -> Iterator[str]:
     """The names that a region gives the outputs of models."""
-    tensors = Tensors(facts)
     for statement in region.statements():
         for inner in statement.descendants():
             node = inner.node
             if isinstance(node, cst.Assign) and isinstance(node.value, (cst.Call, cst.Subscript)):
                 if forwards.runs_model(inner):
-                    yield from tensors.half_names(node.targets[0].target, node.value) or []
+                    yield from targets.half_names(facts, node)
 
 
 def _passed_on(facts: Facts, node: cst.CSTNode) -> cst.CSTNode:

@@ -1,34 +1,19 @@
-"""What shows that a value is a tensor, and in which precision it leaves an autocast region."""
+"""What the uses of a value show: that it is a tensor, a floating one, class numbers, or none at all."""
 
 from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name
+from amp_migrate.interp.uses import shows_tensor
+from amp_migrate.models import Operation, names, traits
+from amp_migrate.models.dtypes import INTEGER
+from amp_migrate.models.queries import in_float32, is_exact, only_moves
+from amp_migrate.models.table import rows
 
-# Operations that autocast runs in float32 ([T2.13:include/ATen/autocast_mode.h]): they belong to the region.
-IN_FLOAT32 = frozenset(
-    "softmax log_softmax cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss kl_div "
-    "binary_cross_entropy_with_logits cosine_similarity log exp pow norm sum prod cumsum".split()
-)
-# What may be asked of a half tensor as of a float one.
-_NEUTRAL = frozenset(
-    "size shape dim ndim device argmax argmin max min topk sort argsort item is_cuda dtype eq ge gt le lt numel".split()
-)
-# What is never half, whatever it is made of.
-_EXACT = frozenset(
-    "argmax argmin argsort item tolist long int bool eq ne gt ge lt le numel size nonzero float double".split()
-)
-_MOVES = frozenset("cpu cuda detach data numpy squeeze view reshape flatten tolist".split())
-_FLOATING = IN_FLOAT32 | frozenset("sigmoid mean argmax max topk exp tanh".split())
-_TAKE_LISTS = frozenset("stack cat hstack vstack dstack concat concatenate".split())
-# What returns values and their indices.
-_WITH_INDICES = frozenset("max min topk sort kthvalue median mode".split())
-TENSOR_METHODS = _NEUTRAL | frozenset(
-    "cpu detach data view reshape squeeze unsqueeze permute transpose softmax log_softmax sigmoid float clone mean "
-    "sum contiguous tolist numpy flatten chunk split abs exp clamp".split()
-)
+TENSOR_METHODS = frozenset(row.bare for row in rows() if row.name.startswith("torch.Tensor."))
 
 
 class Tensors:
@@ -37,35 +22,14 @@ class Tensors:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
-    def ends_in_float32(self, node: cst.BaseExpression) -> bool:
-        """True where the last operation with a precision of its own runs in float32."""
-        while isinstance(node, (cst.Subscript, cst.Call)):
-            if isinstance(node, cst.Subscript):
-                node = node.value
-                continue
-            name = called_name(node)
-            if name in IN_FLOAT32 or name in _EXACT:
-                return True
-            if not isinstance(node.func, cst.Attribute) or name not in TENSOR_METHODS:
-                return False
-            node = node.func.value
-        return False
-
-    def half_names(self, target: cst.BaseExpression, value: cst.BaseExpression) -> list[str] | None:
-        """The names that get half values; None where something other than names is set."""
-        names = plain_names(target)
-        if names is None or self.ends_in_float32(value):
-            return [] if names is not None else None
-        with_indices = isinstance(value, cst.Call) and called_name(value) in _WITH_INDICES and len(names) == 2
-        return names[:1] if with_indices else names
-
     def is_neutral(self, load: cst.Name) -> bool:
+        """True for what may be asked of a half tensor as of a float one."""
         parent = self.facts.tree.parents.get(load)
         if isinstance(parent, cst.Attribute) and parent.value is load:
-            return self._attribute_after_detaching(parent) in _NEUTRAL | _EXACT
+            return self._attribute_after_detaching(parent) in names(_is_neutral)
         if isinstance(parent, cst.Arg):
             call = self.facts.tree.parents.get(parent)
-            return isinstance(call, cst.Call) and called_name(call) in ("len", "argmax", "max", "topk", "float")
+            return isinstance(call, cst.Call) and called_name(call) in names(_is_neutral) | {"len"}
         while isinstance(parent, (cst.Element, cst.Tuple)):
             parent = self.facts.tree.parents.get(parent)
         return isinstance(parent, cst.Del)
@@ -77,10 +41,10 @@ class Tensors:
 
     def _attribute_after_detaching(self, node: cst.Attribute) -> str:
         """`max` in `x.max` as in `x.data.max` and `x.detach().max`."""
-        while node.attr.value in ("data", "detach"):
+        while node.attr.value in names(_detaches):
             parent = self.facts.tree.parents.get(node)
-            if node.attr.value == "detach":
-                parent = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Call) else None
+            if isinstance(parent, cst.Call):
+                parent = self.facts.tree.parents.get(parent)
             if not isinstance(parent, cst.Attribute):
                 break
             node = parent
@@ -88,22 +52,17 @@ class Tensors:
 
     def shows_tensor(self, load: cst.BaseExpression) -> bool:
         """A use that only a tensor allows."""
+        if shows_tensor(self.facts, load):
+            return True
         parent = self.facts.tree.parents.get(load)
-        if isinstance(parent, cst.Attribute) and parent.value is load:
-            return parent.attr.value in TENSOR_METHODS
-        if isinstance(parent, cst.Arg):
-            call = self.facts.tree.parents.get(parent)
-            if isinstance(call, cst.Call) and call.args[0] is parent:
-                dotted = self.facts.names.dotted(call.func) or ""
-                takes_lists = called_name(call) in _TAKE_LISTS
-                return (dotted.startswith("torch.") and not takes_lists) or self.is_torch_loss(call)
-        return False
+        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
+        return isinstance(call, cst.Call) and call.args[0] is parent and self.is_torch_loss(call)
 
     def is_torch_loss(self, call: cst.Call) -> bool:
         """A criterion of torch.nn, called on its input, or its functional form."""
         dotted = self.facts.names.dotted(call.func) or ""
         if dotted.startswith("torch.nn.functional."):
-            return called_name(call).endswith("loss") or called_name(call) in IN_FLOAT32
+            return called_name(call).endswith("loss") or called_name(call) in names(in_float32)
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
@@ -116,18 +75,19 @@ class Tensors:
         """A use that only floating tensors allow, or that is made of scores."""
         parent = self.facts.tree.parents.get(load)
         if isinstance(parent, cst.Attribute) and parent.value is load:
-            return parent.attr.value in _FLOATING
+            return parent.attr.value in names(_is_of_scores)
         call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-        return isinstance(call, cst.Call) and (called_name(call) in _FLOATING or self.is_torch_loss(call))
+        return isinstance(call, cst.Call) and (called_name(call) in names(_is_of_scores) or self.is_torch_loss(call))
 
     def shows_ids(self, load: cst.Name) -> bool:
         """A use as of class numbers: `x.cpu().eq(labels)`, `x == labels`, `names[x]`."""
+        moves = names(only_moves) | traits.named("leaves torch")
         node: cst.CSTNode = load
         parent = self.facts.tree.parents.get(node)
-        while isinstance(parent, (cst.Attribute, cst.Call)) and _moved_by(parent) in _MOVES:
+        while isinstance(parent, (cst.Attribute, cst.Call)) and _name(parent) in moves:
             node, parent = parent, self.facts.tree.parents.get(parent)
         if isinstance(parent, cst.Attribute):
-            return parent.value is node and parent.attr.value in ("eq", "ne")
+            return parent.value is node and parent.attr.value in traits.named("equality")
         if isinstance(parent, (cst.Comparison, cst.ComparisonTarget)):
             comparison = parent if isinstance(parent, cst.Comparison) else self.facts.tree.parents[parent]
             assert isinstance(comparison, cst.Comparison)
@@ -141,41 +101,42 @@ class Tensors:
             index = parent.slice[0].slice
             return isinstance(index, cst.Index) and isinstance(index.value, cst.BaseString)
         if isinstance(parent, cst.Attribute) and parent.value is load:
-            return parent.attr.value not in TENSOR_METHODS
+            return models.method(parent.attr.value) is None
         if isinstance(parent, cst.Assign) and parent.value is load:
             return isinstance(parent.targets[0].target, (cst.Tuple, cst.List))
         if isinstance(parent, cst.Arg):
             call = self.facts.tree.parents.get(parent)
-            return isinstance(call, cst.Call) and called_name(call) in _TAKE_LISTS
+            return isinstance(call, cst.Call) and called_name(call) in traits.named("list")
         return isinstance(parent, (cst.For, cst.StarredElement))
 
 
-def _moved_by(node: cst.Attribute | cst.Call) -> str:
+def _detaches(row: Operation) -> bool:
+    return row.shape_only and row.drops_gradient
+
+
+def _is_neutral(row: Operation) -> bool:
+    """The same of a half tensor as of a float one: sizes, classes, maxima with their places; and casts."""
+    is_cast = row.kind == "method" and row.result in ("single", "double")
+    return is_exact(row) or is_cast or (row.picks and "integer" in row.outputs)
+
+
+def _is_of_scores(row: Operation) -> bool:
+    """Of floating tensors alone, or of scores."""
+    is_of_floats = row.policy == "single" or row.result == "floating" or INTEGER in row.without
+    return row.is_a("of scores") or (is_of_floats and not row.is_a("quotient") and not row.is_a("leaves torch"))
+
+
+def _name(node: cst.Attribute | cst.Call) -> str:
     return called_name(node) if isinstance(node, cst.Call) else node.attr.value
-
-
-def plain_names(target: cst.BaseExpression) -> list[str] | None:
-    """The names of an assignment target; None where it sets anything else."""
-    if isinstance(target, cst.Name):
-        return [target.value]
-    if isinstance(target, (cst.Tuple, cst.List)):
-        names: list[str] = []
-        for element in target.elements:
-            inner = plain_names(element.value)
-            if inner is None:
-                return None
-            names.extend(inner)
-        return names
-    return None
 
 
 def leaves_torch(facts: Facts, node: cst.BaseExpression) -> bool:
     """True for `x.half()` in `x.half().cpu().numpy()`: no model can be given it any more."""
     parent = facts.tree.parents.get(node)
     while isinstance(parent, (cst.Attribute, cst.Call)):
-        if isinstance(parent, cst.Attribute) and parent.attr.value in ("numpy", "tolist", "item"):
+        if isinstance(parent, cst.Attribute) and parent.attr.value in traits.named("leaves torch"):
             return True
-        if isinstance(parent, cst.Attribute) and parent.attr.value not in _MOVES:
+        if isinstance(parent, cst.Attribute) and parent.attr.value not in names(only_moves):
             return False
         parent = facts.tree.parents.get(parent)
     return False

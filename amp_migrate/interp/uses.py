@@ -1,0 +1,28 @@
+"""What the use of a value shows of it."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amp_migrate import models
+from amp_migrate.facts import Facts
+from amp_migrate.models import traits
+
+_CONTAINERS = (str, list, tuple, dict, set)
+
+
+def shows_tensor(facts: Facts, load: cst.BaseExpression) -> bool:
+    """True for a use that only tensors allow: `x.softmax(1)`, `torch.exp(x)`."""
+    parent = facts.tree.parents.get(load)
+    if isinstance(parent, cst.Attribute) and parent.value is load:
+        name = parent.attr.value
+        row = models.method(name)
+        call = facts.tree.parents.get(parent)
+        is_called = isinstance(call, cst.Call) and call.func is parent
+        is_of_others = any(hasattr(one, name) for one in _CONTAINERS)  # `split`, `values`
+        return row is not None and (row.kind == "property") != is_called and not is_of_others
+    call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
+    if not isinstance(call, cst.Call) or call.args[0] is not parent:
+        return False
+    operation = models.function(facts.names.dotted(call.func) or "")
+    return operation is not None and operation.bare not in traits.named("list")
