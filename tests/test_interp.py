@@ -33,9 +33,19 @@ def both(t):
     return t, t.argmax(1)
 
 
+class Part(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
+        self.part = Part()
         layers = [nn.Linear(4, 4)]
         self.fc = nn.Linear(4, 4)
         self.container = nn.Sequential(*layers, nn.ReLU(), nn.Linear(4, 4))
@@ -114,6 +124,11 @@ EXPECTED = {
     "self.weight": "single",
     "self.low": "single",
     "nn.Linear(4, 4)(x)": "half",
+    "Part()(x)": "half",
+    "self.part.__call__(x)": "half",
+    "self.part.forward(x)": "half",
+    "Part.forward(self.part, x)": "half",
+    "checkpoint(self.part, x)": "half",
     # a call, however it is made
     "doubled(h)": "half",
     "doubled(s)": "single",
@@ -190,7 +205,7 @@ def test_a_recursion_ends():
         found = turned(torch.mm(torch.zeros(2, 2), torch.zeros(2, 2)), 3)
         """
     facts = facts_of(textwrap.dedent(code))
-    assert Values(facts, facts.analysis(Steps), Safety()).of(_found(facts)).may_be_half
+    assert Values(facts, facts.analysis(Steps), Safety()).of(_found(facts)).is_half
 
 
 def test_a_search_goes_through_what_passes_and_names_where_it_ends():
