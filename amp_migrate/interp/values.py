@@ -1,4 +1,4 @@
-"""What values are under autocast: in which dtype, and whether a tensor has dimensions.
+"""What values are, under autocast and beside it: in which dtype, and whether a tensor has dimensions.
 
 Operations have the dtype that their row in `models/` gives them, everything else that of what it comes from. What is
 found is the least that holds of loops and recursions, so that no loop makes a value unknown.
@@ -7,7 +7,7 @@ found is the least that holds of loops and recursions, so that no loop makes a v
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import libcst as cst
@@ -16,7 +16,7 @@ from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
-from amp_migrate.interp.place import Place
+from amp_migrate.interp.place import Frames, Place
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.uses import shows_tensor
@@ -27,6 +27,14 @@ HALF, SINGLE = Dtype.HALF, Dtype.SINGLE
 ANYTHING = frozenset((Dtype.BOOLEAN, Dtype.INTEGER, HALF, SINGLE, Dtype.NUMBER))
 FLOATING = frozenset((HALF, SINGLE))
 _MOST = 20_000  # places behind one question
+
+
+# Whether the last of some statements runs under autocast, to which the calls in the others have led, outermost first.
+Runs = Callable[[Sequence[Statement]], bool]
+
+
+def _everywhere(statements: Sequence[Statement]) -> bool:
+    return True
 
 
 class Repairs(Protocol):
@@ -80,10 +88,11 @@ _UNKNOWN = Value(ANYTHING, is_open=True)
 class Values:
     """Answers for the expressions of a unit, repaired as `repairs` say so far."""
 
-    def __init__(self, facts: Facts, steps: Steps, repairs: Repairs) -> None:
+    def __init__(self, facts: Facts, steps: Steps, repairs: Repairs, runs_under_autocast: Runs = _everywhere) -> None:
         self.facts = facts
         self.steps = steps
         self._repairs = repairs
+        self._runs_under_autocast = runs_under_autocast
         self._by_repairs: dict[object, dict[Place, Value]] = {}
         self._known: dict[Place, Value] = {}
 
@@ -160,12 +169,12 @@ class Values:
         if isinstance(place.node, _DISPLAYS) and not place.keys:
             found = dataclasses.replace(found, is_container=True)
         for made in step.made:
-            found |= self._made(made)
+            found |= self._made(made, place.frames)
         if step.is_lost:
             found |= self._out_of_sight(place)
         return Value(_NUMBER) if found.dtypes >= ANYTHING and self._is_setting(place) else found
 
-    def _made(self, made: Made) -> Value:
+    def _made(self, made: Made, frames: Frames) -> Value:
         given = [self._known[one] for one in made.operands]
         if isinstance(made.node, _OPERATORS) and all(one.dtypes == _NUMBER for one in given):
             return Value(_NUMBER)
@@ -175,7 +184,7 @@ class Values:
         operations = made.operations
         if isinstance(made.node, cst.BinaryOperation) and given[0].dtypes == _NUMBER:
             operations, given = _reflected(operations), given[::-1]
-        autocast = self._is_autocast(self.facts.tree.statement_of(made.node))
+        autocast = self._is_autocast(made.node, frames)
         for operation in operations:
             given = [_returned(operation, given, autocast, made.is_plain)]
         return _output(made, given[0])
@@ -187,9 +196,13 @@ class Values:
         defaults = [one.default for one in params if isinstance(one, cst.Param) and one.default is not None]
         return any(_constant(one).dtypes == _NUMBER and literal_value(one) is not UNKNOWN for one in defaults)
 
-    def _is_autocast(self, statement: Statement) -> bool:
+    def _is_autocast(self, node: cst.BaseExpression, frames: Frames) -> bool:
         """False for islands, and where modules are made."""
-        return statement.function.name != "__init__" and statement not in self._repairs.islands
+        statement = self.facts.tree.statement_of(node)
+        if statement.function.name == "__init__" or statement in self._repairs.islands:
+            return False
+        calls = [self.facts.tree.statement_of(one.call) for one in frames if one.call is not None]
+        return self._runs_under_autocast([*calls, statement])
 
     def _out_of_sight(self, place: Place) -> Value:
         """Anything; a tensor of floating point numbers where the code treats it as a tensor."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Iterable, Sequence
 
 import libcst as cst
 
@@ -33,6 +34,20 @@ class Region:
 
     def covers(self, statement: Statement) -> bool:
         return any(statement.inside(inner) for inner in self.statements())
+
+
+class UnderAutocast:
+    """Whether a statement runs in a region, or in a function with statements that regions reach."""
+
+    def __init__(self, regions: Collection[Region], reached: Iterable[Statement]) -> None:
+        inside = (statement for region in regions for statement in region.statements())
+        self._statements = frozenset(inner for statement in inside for inner in statement.descendants())
+        holding = {region.function for region in regions}
+        self._functions = frozenset(one.function for one in reached if one.function not in holding)
+
+    def __call__(self, statements: Sequence[Statement]) -> bool:
+        """The same of the last statement, to which the calls in the others have led, outermost first."""
+        return statements[0].function in self._functions or not self._statements.isdisjoint(statements)
 
 
 def has_no_casts(statement: Statement, found: Recognition) -> bool:

@@ -8,12 +8,14 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
+from amp_migrate.interp.steps import Steps
+from amp_migrate.interp.values import Values
 from amp_migrate.plan.regions.arrays import halves_for_numpy
 from amp_migrate.plan.regions.bce import plan_bce
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_gradients import half_gradients
 from amp_migrate.plan.regions.logits import Logits, plan_logits
-from amp_migrate.plan.regions.region import Region
+from amp_migrate.plan.regions.region import Region, UnderAutocast
 from amp_migrate.plan.regions.sums_after import halves_summed_after
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.safety.context import Context
@@ -123,11 +125,15 @@ class Reached:
         """What is summed after a region; other forms summed half before, but Apex's O1 summed in float32."""
         if self.found.is_proven and self.found.form != APEX_AMP:
             return
-        precisions = Precisions(self.facts, self.plan.safety)
-        inside = {statement.function for statement in self.reach.statements}
-        for node in halves_summed_after(self.facts, self.forwards, self.regions, precisions, inside):
+        autocast = UnderAutocast(self.regions, self.reach.statements)
+        values = Values(self.facts, self.facts.analysis(Steps), self._repairs(), autocast)
+        for node in [*halves_summed_after(self.facts, values, autocast)]:
             if node not in self.plan.floats:
                 self.plan.safety.keep_float32(node)
+
+    def _repairs(self) -> Safety:
+        """What is cast inside of regions and where it leaves them."""
+        return Safety(floats=[*self.plan.safety.floats, *self.plan.floats], islands=self.plan.safety.islands)
 
     def _keep_gradients(self) -> None:
         """What Apex made of gradients in float32."""
