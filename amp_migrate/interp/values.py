@@ -92,7 +92,7 @@ class Values:
         self.facts = facts
         self.steps = steps
         self._repairs = repairs
-        self._runs_under_autocast = runs_under_autocast
+        self.runs_under_autocast = runs_under_autocast
         self._by_repairs: dict[object, dict[Place, Value]] = {}
         self._known: dict[Place, Value] = {}
 
@@ -202,7 +202,7 @@ class Values:
         if statement.function.name == "__init__" or statement in self._repairs.islands:
             return False
         calls = [self.facts.tree.statement_of(one.call) for one in frames if one.call is not None]
-        return self._runs_under_autocast([*calls, statement])
+        return self.runs_under_autocast([*calls, statement])
 
     def _out_of_sight(self, place: Place) -> Value:
         """Anything; a tensor of floating point numbers where the code treats it as a tensor."""

@@ -20,19 +20,16 @@ from amp_migrate.facts.dataflow import reads
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import literal_value
 from amp_migrate.facts.variables import Variable
+from amp_migrate.interp.values import Values
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.array_helpers import leads_to_numpy
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.leaving import half_names, loads_after
+from amp_migrate.plan.regions.moved import before_moves
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.targets import plain_names
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.safety.precision import Precision, Precisions
-
-_MOVES = frozenset(
-    "cpu cuda detach clone contiguous view reshape squeeze unsqueeze permute transpose t flatten".split()
-)
-_VIEWS = frozenset("data T".split())
 
 
 def halves_for_numpy(
@@ -40,19 +37,25 @@ def halves_for_numpy(
     forwards: Forwards,
     regions: list[Region],
     precisions: Precisions,
-    reached: Iterable[Statement],
     backwards: Iterable[Backward],
 ) -> list[cst.BaseExpression]:
-    """What needs `.float()`: outputs of models, and what is certainly half in the code under autocast."""
+    """The outputs of models that need `.float()`."""
     losses = {path[0] for backward in backwards for path in reads(backward.loss)}
     found: list[cst.BaseExpression] = []
-    inside = [load for statement in reached for load in _given_to_numpy(facts, statement)]
-    found += [load for load in inside if precisions.of(load) is Precision.HALF]
     for region in regions:
         for name in _with_other_names(region, half_names(facts, forwards, region)):
             loads = _loads(facts, region, name, losses)
             found += [load for load in loads if load not in found and _is_half(precisions, load)]
     return found
+
+
+def halves_before_numpy(facts: Facts, values: Values) -> Iterator[cst.BaseExpression]:
+    """X of each `X.detach().cpu().numpy()` that may be half for all that is in sight."""
+    for statement in facts.tree.all_statements():
+        for given in _given_to_numpy(facts, statement):
+            value = values.of(given)
+            if value.may_be_half and not value.is_open:
+                yield given
 
 
 def _with_other_names(region: Region, names: Iterable[str]) -> list[str]:
@@ -77,18 +80,7 @@ def _given_to_numpy(facts: Facts, statement: Statement) -> Iterator[cst.BaseExpr
     """X of `X.detach().cpu().numpy()`."""
     for call in facts.tree.calls(statement):
         if called_name(call) == "numpy" and isinstance(call.func, cst.Attribute) and not call.args:
-            yield _moved(call.func.value)
-
-
-def _moved(node: cst.BaseExpression) -> cst.BaseExpression:
-    """The tensor that is only moved or given another shape."""
-    while True:
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) in _MOVES:
-            node = node.func.value
-        elif isinstance(node, cst.Attribute) and node.attr.value in _VIEWS:
-            node = node.value
-        else:
-            return node
+            yield before_moves(call.func.value)
 
 
 def _loads(facts: Facts, region: Region, name: str, losses: set[str]) -> list[cst.Name]:

@@ -12,7 +12,6 @@ from amp_migrate.facts.tree import Class, called_name
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
 from amp_migrate.interp.steps import Steps
-from amp_migrate.models import names
 from amp_migrate.models.queries import keeps_numbers
 
 
@@ -46,11 +45,3 @@ class Endings:
         args = origins[0].args
         last = args[-1].value if len(args) > 1 and not args[-1].star else None
         return last if isinstance(last, cst.Call) and called_name(last) == "Sigmoid" else None
-
-
-def inside_methods(node: cst.BaseExpression) -> cst.BaseExpression:
-    """X in `X.squeeze(1).float()`."""
-    moving = names(keeps_numbers)
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) in moving:
-        node = node.func.value
-    return node

@@ -18,21 +18,20 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.findings import Refusal
+from amp_migrate.models.queries import breaks_in_half
 from amp_migrate.plan.regions import targets
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_parts import aliases, elements
+from amp_migrate.plan.regions.moved import after_moves
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.rules.regions import HALF_OUTSIDE
 
-_PASS_ON = frozenset(
-    "detach data view reshape squeeze unsqueeze permute transpose t T contiguous clone flatten".split()
-)
-_PRODUCTS = frozenset("mm bmm matmul einsum addmm baddbmm inv cholesky svd qr eigh solve lstsq pinverse".split())
 _MEASURE = re.compile(r"criterion|metric|dice|iou\b", re.IGNORECASE)
 
 
@@ -73,7 +72,7 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
 
 def _part_taken(facts: Facts, use: cst.BaseExpression) -> cst.BaseExpression:
     """`output[chosen]`, which is taken for a tensor, where `output` itself may be a list of them; else the use."""
-    node = _passed_on(facts, use)
+    node = after_moves(facts, use)
     current: cst.CSTNode | None = node
     while current is not None and current is not use:
         if isinstance(current, cst.Subscript):
@@ -96,7 +95,7 @@ def _uses_after(facts: Facts, name: str, region: Region, seen: set[tuple[str, St
             yield _Use(load, loads)
         yield from (_Use(use, [*found, *(loads if isinstance(use, cst.Subscript) else ())]) for use in found)
         statement = facts.tree.statement_of(load)
-        for alias in aliases(facts, load, lambda node: _passed_on(facts, node)):
+        for alias in aliases(facts, load, lambda node: after_moves(facts, node)):
             if alias != name or not region.covers(statement):
                 yield from _uses_after(facts, alias, Region(statement.block, statement, statement), seen)
 
@@ -145,30 +144,17 @@ def half_names(facts: Facts, forwards: Forwards, region: Region) -> Iterator[str
                     yield from targets.half_names(facts, node)
 
 
-def _passed_on(facts: Facts, node: cst.CSTNode) -> cst.CSTNode:
-    """`x.detach()[0]` of `x`: the same values, moved or given another shape."""
-    parent = facts.tree.parents.get(node)
-    while isinstance(parent, (cst.Attribute, cst.Call, cst.Subscript)):
-        passes_on = isinstance(parent, cst.Attribute) and parent.value is node and parent.attr.value in _PASS_ON
-        is_called = isinstance(parent, cst.Call) and parent.func is node
-        is_part = isinstance(parent, cst.Subscript) and parent.value is node
-        if not (passes_on or is_called or is_part):
-            break
-        node, parent = parent, facts.tree.parents.get(parent)
-    return node
-
-
 def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNode | None:
     """What needs a value in float32: the call of a model, a criterion or a matrix product."""
-    node = _passed_on(facts, use)
+    node = after_moves(facts, use)
     parent = facts.tree.parents.get(node)
     if isinstance(parent, cst.BinaryOperation):
         return parent if isinstance(parent.operator, cst.MatrixMultiply) else None
     call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
     if not isinstance(call, cst.Call):
         return None
-    dotted = facts.names.dotted(call.func) or ""
-    if dotted.startswith("torch.") and called_name(call) in _PRODUCTS:
+    row = models.function(facts.names.dotted(call.func) or "")
+    if row is not None and (row.strict or row.product or breaks_in_half(row)):
         return call
     is_compared = call.args[0] is parent and (tensors.is_torch_loss(call) or _is_measure(facts, call))
     return call if is_compared or _is_module(facts, call) else None
@@ -180,7 +166,7 @@ def _taken_inside(
     """The call of a model that takes a value in the function that is given it, outside of all regions, with the uses
     of the value there.
     """
-    argument = facts.tree.parents.get(_passed_on(facts, use))
+    argument = facts.tree.parents.get(after_moves(facts, use))
     call = facts.tree.parents.get(argument) if isinstance(argument, cst.Arg) else None
     function = facts.objects.called_function(call) if isinstance(call, cst.Call) else None
     if not isinstance(call, cst.Call) or function is None or function in callers:

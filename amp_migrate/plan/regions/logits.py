@@ -22,7 +22,8 @@ from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.variables import Variable
 from amp_migrate.models import traits
-from amp_migrate.plan.regions.endings import Endings, inside_methods
+from amp_migrate.plan.regions.endings import Endings
+from amp_migrate.plan.regions.moved import before_casts
 
 _LOSS = "BCELoss"
 # What may be done with the model itself without looking at what it returns.
@@ -135,7 +136,7 @@ class _Planner:
 
     def _takes_output(self, loss: cst.Call, outputs: set[Variable], models: ObjectSet) -> bool:
         """True for `criterion(output.view(-1), label)` and `criterion(netD(real), label)`."""
-        given = inside_methods(loss.args[0].value)
+        given = before_casts(loss.args[0].value)
         if isinstance(given, cst.Name):
             return self.facts.names.variable_at(given) in outputs
         return isinstance(given, cst.Call) and self._is_run(given, models)

@@ -23,13 +23,12 @@ from amp_migrate.interp.place import Place
 from amp_migrate.interp.values import Values
 from amp_migrate.models import names
 from amp_migrate.models.queries import is_sum
-from amp_migrate.plan.regions.region import UnderAutocast
 
 
-def halves_summed_after(facts: Facts, values: Values, autocast: UnderAutocast) -> Iterator[cst.BaseExpression]:
+def halves_summed_after(facts: Facts, values: Values) -> Iterator[cst.BaseExpression]:
     """X of each `X.sum()` and `torch.sum(X)` outside of autocast that may be half for all that is in sight."""
     for call, statement in facts.tree.every(cst.Call):
-        if called_name(call) not in names(is_sum) or autocast([statement]):
+        if called_name(call) not in names(is_sum) or values.runs_under_autocast([statement]):
             continue
         for made in values.steps.of(Place(call)).made:
             value = values.at(made.operands[0]) if made.cast is None else None

@@ -10,7 +10,7 @@ from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import Values
-from amp_migrate.plan.regions.arrays import halves_for_numpy
+from amp_migrate.plan.regions.arrays import halves_before_numpy, halves_for_numpy
 from amp_migrate.plan.regions.bce import plan_bce
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_gradients import half_gradients
@@ -115,25 +115,26 @@ class Reached:
             return
         precisions = Precisions(self.facts, self.plan.safety)
         losses = self.found.backwards
-        asks_models = self.found.casts_models or not (self.found.is_proven and self.found.is_scaled)
-        reached = self.reach.statements if asks_models else []
-        for node in halves_for_numpy(self.facts, self.forwards, self.regions, precisions, reached, losses):
+        for node in halves_for_numpy(self.facts, self.forwards, self.regions, precisions, losses):
             if node not in self.plan.floats:
+                self.plan.safety.keep_float32(node)
+        if self.found.casts_models or not (self.found.is_proven and self.found.is_scaled):
+            for node in [*halves_before_numpy(self.facts, self._values())]:
                 self.plan.safety.keep_float32(node)
 
     def _keep_sums(self) -> None:
         """What is summed after a region; other forms summed half before, but Apex's O1 summed in float32."""
         if self.found.is_proven and self.found.form != APEX_AMP:
             return
-        autocast = UnderAutocast(self.regions, self.reach.statements)
-        values = Values(self.facts, self.facts.analysis(Steps), self._repairs(), autocast)
-        for node in [*halves_summed_after(self.facts, values, autocast)]:
+        for node in [*halves_summed_after(self.facts, self._values())]:
             if node not in self.plan.floats:
                 self.plan.safety.keep_float32(node)
 
-    def _repairs(self) -> Safety:
-        """What is cast inside of regions and where it leaves them."""
-        return Safety(floats=[*self.plan.safety.floats, *self.plan.floats], islands=self.plan.safety.islands)
+    def _values(self) -> Values:
+        """What values are inside of regions and outside, with what is cast where they leave."""
+        repaired = Safety(floats=[*self.plan.safety.floats, *self.plan.floats], islands=self.plan.safety.islands)
+        autocast = UnderAutocast(self.regions, self.reach.statements)
+        return Values(self.facts, self.facts.analysis(Steps), repaired, autocast)
 
     def _keep_gradients(self) -> None:
         """What Apex made of gradients in float32."""
