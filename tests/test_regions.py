@@ -68,3 +68,44 @@ def test_an_output_is_cast_after_its_region_unless_autocast_makes_it_float32(end
     result = migrate_source(_BESIDE.format(ending=ending).encode(), Options(api="torch.amp"))
     assert result.status == "migrated", result.findings
     assert (".float()" in result.output.decode()) == is_cast
+
+
+_OUTSIDE = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+net = nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+x, y = torch.randn(8, 4).cuda(), torch.randint(4, (8,)).cuda()
+
+
+def total(values):
+    return (values * values).sum().item()
+
+
+def check():
+    with torch.no_grad():
+        scores = net(x)
+        print(scores.sum().item(), scores.cpu().numpy())
+
+
+for step in range(3):
+    optimizer.zero_grad()
+    out = net(x)
+    loss = F.cross_entropy(out, y)
+    loss.backward()
+    optimizer.step()
+    found = torch.sigmoid(out.detach()) * 2
+    print(total(found), found.cpu().numpy(), out.float().sum())
+    check()
+"""
+
+
+def test_what_is_made_of_half_outputs_outside_of_a_region_is_cast_and_the_same_of_a_float32_forward_is_not():
+    result = migrate_source(_OUTSIDE.encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+    lines = [line.strip() for line in result.output.decode().splitlines()]
+    assert "return (values * values).float().sum().item()" in lines
+    assert "print(scores.sum().item(), scores.cpu().numpy())" in lines
+    assert "print(total(found), found.float().cpu().numpy(), out.float().sum())" in lines
