@@ -153,8 +153,8 @@ class Values:
         for made in step.made:
             found |= self._made(made)
         if step.is_lost:
-            found |= self._out_of_sight(place)
-        return Value(_NUMBER) if found.dtypes >= ANYTHING and self._is_setting(place) else found
+            found |= _UNKNOWN
+        return self._as_used(place, found) if found.dtypes >= ANYTHING else found
 
     def _made(self, made: Made) -> Value:
         given = [self._known[one] for one in made.operands]
@@ -182,15 +182,15 @@ class Values:
         """False for islands, and where modules are made."""
         return statement.function.name != "__init__" and statement not in self._repairs.islands
 
-    def _out_of_sight(self, place: Place) -> Value:
-        """Anything; a tensor of floating point numbers where the code treats it as a tensor."""
-        node = place.node
-        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+    def _as_used(self, place: Place, found: Value) -> Value:
+        """What may be anything, but for its use: a setting is a number, and what is treated as a tensor is one."""
+        if self._is_setting(place):
+            return Value(_NUMBER)
+        variable = self.facts.names.variable_at(place.node) if isinstance(place.node, cst.Name) else None
         owner = variable.scope.owner if variable is not None else None
-        if variable is not None and isinstance(owner, Function) and variable.name != owner.receiver and not place.keys:
-            if any(map(self._shows_tensor, variable.loads)):
-                return Value(FLOATING, is_open=True)
-        return _UNKNOWN
+        if variable is None or place.keys or not isinstance(owner, Function) or variable.name == owner.receiver:
+            return found
+        return Value(FLOATING, is_open=True) if any(map(self._shows_tensor, variable.loads)) else found
 
     def _shows_tensor(self, load: cst.Name) -> bool:
         """True for a use that only tensors allow."""
