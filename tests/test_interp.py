@@ -42,6 +42,15 @@ class Part(nn.Module):
         return self.fc(x)
 
 
+class Named(nn.Linear):
+    pass
+
+
+class Own(nn.Linear):
+    def forward(self, x):
+        return super().forward(x)
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -125,6 +134,8 @@ EXPECTED = {
     "self.low": "single",
     "nn.Linear(4, 4)(x)": "half",
     "Part()(x)": "half",
+    "Own(4, 4)(x)": "half",
+    "Named(4, 4)(x)": "half",
     "self.part.__call__(x)": "half",
     "self.part.forward(x)": "half",
     "Part.forward(self.part, x)": "half",

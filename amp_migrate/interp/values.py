@@ -171,8 +171,8 @@ class Values:
         for made in step.made:
             found |= self._made(made, place.frames)
         if step.is_lost:
-            found |= self._out_of_sight(place)
-        return Value(_NUMBER) if found.dtypes >= ANYTHING and self._is_setting(place) else found
+            found |= _UNKNOWN
+        return self._as_used(place, found) if found.dtypes >= ANYTHING else found
 
     def _made(self, made: Made, frames: Frames) -> Value:
         given = [self._known[one] for one in made.operands]
@@ -204,15 +204,16 @@ class Values:
         calls = [self.facts.tree.statement_of(one.call) for one in frames if one.call is not None]
         return self.runs_under_autocast([*calls, statement])
 
-    def _out_of_sight(self, place: Place) -> Value:
-        """Anything; a tensor of floating point numbers where the code treats it as a tensor."""
-        node = place.node
-        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+    def _as_used(self, place: Place, found: Value) -> Value:
+        """What may be anything, but for its use: a setting is a number, and what is treated as a tensor is one."""
+        if self._is_setting(place):
+            return Value(_NUMBER)
+        variable = self.facts.names.variable_at(place.node) if isinstance(place.node, cst.Name) else None
         owner = variable.scope.owner if variable is not None else None
-        if variable is not None and isinstance(owner, Function) and variable.name != owner.receiver and not place.keys:
-            if any(shows_tensor(self.facts, load) for load in variable.loads):
-                return Value(FLOATING, is_open=True)
-        return _UNKNOWN
+        if variable is None or place.keys or not isinstance(owner, Function) or variable.name == owner.receiver:
+            return found
+        is_tensor = any(shows_tensor(self.facts, load) for load in variable.loads)
+        return Value(FLOATING, is_open=True) if is_tensor else found
 
 
 # Of Python: what they make of numbers is a number.
