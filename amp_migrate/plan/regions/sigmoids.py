@@ -13,6 +13,7 @@ import dataclasses
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import Trace, trace
@@ -23,7 +24,6 @@ from amp_migrate.models.queries import in_half
 from amp_migrate.plan.regions.containers import Containers
 
 _PROBABILITIES = ("sigmoid", "softmax", "bounded")  # (tanh(x) + 1) / 2
-_ENDINGS = frozenset("Sigmoid Softmax Tanh Hardsigmoid".split())
 
 
 @dataclasses.dataclass
@@ -73,7 +73,7 @@ class Sigmoids:
         if argument is not None and any(map(end.is_a, _PROBABILITIES)):
             if argument not in found.arguments:
                 found.arguments.append(argument)
-        elif isinstance(end.node, cst.Call) and _ENDINGS.intersection(self._containers.lasts(end.node)):
+        elif isinstance(end.node, cst.Call) and any(map(_makes_probabilities, self._containers.lasts(end.node))):
             if end.node not in found.endings:
                 found.endings.append(end.node)
         elif end.operation is not None and _is_exact(end.operation):
@@ -81,6 +81,11 @@ class Sigmoids:
         else:
             return False
         return True
+
+
+def _makes_probabilities(layer: str) -> bool:
+    row = models.layer(f"torch.nn.{layer}")
+    return row is not None and any(map(row.is_a, _PROBABILITIES))
 
 
 def _may_be_cast_to_half(made: Made) -> bool:
