@@ -56,6 +56,7 @@ x, y = torch.randn(8, 4).cuda(), torch.randint(4, (8,)).cuda()
 for step in range(3):
     optimizer.zero_grad()
     out = net(x)
+    {then}
     loss = F.nll_loss(out, y)
     loss.backward()
     optimizer.step()
@@ -63,9 +64,16 @@ for step in range(3):
 """
 
 
-@pytest.mark.parametrize(("ending", "is_cast"), [("", True), (", nn.LogSoftmax(dim=1)", False)])
-def test_an_output_is_cast_after_its_region_unless_autocast_makes_it_float32(ending, is_cast):
-    result = migrate_source(_BESIDE.format(ending=ending).encode(), Options(api="torch.amp"))
+@pytest.mark.parametrize(
+    ("ending", "then", "is_cast"),
+    [
+        ("", "out = out.relu()", True),
+        (", nn.LogSoftmax(dim=1)", "out = out.relu()", False),
+        ("", "out = F.log_softmax(out, dim=1)", False),
+    ],
+)
+def test_an_output_is_cast_after_its_region_unless_autocast_makes_it_float32(ending, then, is_cast):
+    result = migrate_source(_BESIDE.format(ending=ending, then=then).encode(), Options(api="torch.amp"))
     assert result.status == "migrated", result.findings
     assert (".float()" in result.output.decode()) == is_cast
 

@@ -34,7 +34,7 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.leaving import loads_after, what_follows
 from amp_migrate.plan.regions.region import Region, has_no_casts
-from amp_migrate.plan.regions.targets import half_names, plain_names
+from amp_migrate.plan.regions.targets import names_of_halves, plain_names
 from amp_migrate.plan.regions.tensors import Tensors
 
 
@@ -212,7 +212,7 @@ class Evaluation:
         names = plain_names(node.targets[0].target)
         if names is None or isinstance(node.value, (cst.ListComp, cst.List, cst.Tuple, cst.DictComp)):
             return _UNNAMED
-        half = set(half_names(self.facts, node))
+        half = set(names_of_halves(self.facts, node))
         last = statement
         for following in statement.next_siblings():
             if not self._belongs(following, {*names}, half):
@@ -248,7 +248,7 @@ class Evaluation:
         if not isinstance(node.value, cst.Call):
             return False
         if self.forwards.runs_model_here(statement) and not self._generates(node.value):
-            half.update(half_names(self.facts, node))
+            half.update(names_of_halves(self.facts, node))
             return True
         if self._is_never_half(node.value):
             half.difference_update(names)  # `output = output.float()`

@@ -23,12 +23,13 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.findings import Refusal
+from amp_migrate.interp.place import Place
 from amp_migrate.models.queries import breaks_in_half
-from amp_migrate.plan.regions import targets
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_parts import aliases, elements
 from amp_migrate.plan.regions.moved import after_moves
 from amp_migrate.plan.regions.region import Region
+from amp_migrate.plan.regions.targets import may_be_half, names_of_halves
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.rules.regions import HALF_OUTSIDE
 
@@ -51,7 +52,7 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
         for name in dict.fromkeys(half_names(facts, forwards, region)):
             for use in _uses_after(facts, name, region, set()):
                 statement = facts.tree.statement_of(use.node)
-                if any(other.covers(statement) for other in regions):
+                if any(other.covers(statement) for other in regions) or not may_be_half(facts, Place(use.node)):
                     continue
                 beside: Sequence[cst.BaseExpression] = use.beside
                 taker = _taker(facts, tensors, use.node)
@@ -141,7 +142,7 @@ def half_names(facts: Facts, forwards: Forwards, region: Region) -> Iterator[str
             node = inner.node
             if isinstance(node, cst.Assign) and isinstance(node.value, (cst.Call, cst.Subscript)):
                 if forwards.runs_model(inner):
-                    yield from targets.half_names(facts, node)
+                    yield from names_of_halves(facts, node)
 
 
 def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNode | None:

@@ -17,15 +17,16 @@ def plain_names(target: cst.BaseExpression) -> list[str] | None:
     return [name for name, _ in parts] if parts is not None else None
 
 
-def half_names(facts: Facts, node: cst.Assign) -> list[str]:
+def names_of_halves(facts: Facts, node: cst.Assign) -> list[str]:
     """Those that may get half values; none where something other than names is set."""
-    values = facts.analysis(values_as_written)
-    found = []
-    for name, keys in _parts(node.targets[0].target, ()) or ():
-        value = values.at(Place(node.value, keys))
-        if HALF in value.dtypes or not value.dtypes:
-            found.append(name)
-    return found
+    parts = _parts(node.targets[0].target, ()) or ()
+    return [name for name, keys in parts if may_be_half(facts, Place(node.value, keys))]
+
+
+def may_be_half(facts: Facts, place: Place) -> bool:
+    """True for what is half under autocast as far as the code tells."""
+    value = facts.analysis(values_as_written).at(place)
+    return HALF in value.dtypes or not value.dtypes
 
 
 def _parts(target: cst.BaseExpression, keys: Keys) -> list[tuple[str, Keys]] | None:
