@@ -26,9 +26,9 @@ SUMS = frozenset(
 )
 # What else such code calls: whether and how it sums, how gradients become one tensor and are put back, and Python's.
 _HARMLESS = frozenset(
-    "get_world_size get_rank is_initialized is_available is_distributed current_stream synchronize wait barrier "
+    "get_world_size get_rank is_initialized is_available current_stream synchronize wait barrier "
     "parameters named_parameters values items keys zip enumerate range len list dict tuple reversed sorted filter "
-    "append extend setdefault split_by_type OrderedDict defaultdict isinstance hasattr getattr is_tensor "
+    "append extend setdefault split_by_type OrderedDict defaultdict isinstance hasattr getattr "
     "_flatten_dense_tensors _unflatten_dense_tensors _take_tensors copy_ no_grad print cast_to sum ceil format".split()
 )
 _SAYS = re.compile(r"(?:log|info|debug|warn)(?:ing|ger|_|$)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from amp_migrate.models.dtypes import COMPLEX, HALF, SINGLE
 from amp_migrate.models.operation import Operation
 from amp_migrate.models.rules import INSIDE
-from amp_migrate.models.table import layers, method, names
+from amp_migrate.models.table import layer, layers, method, names
 from amp_migrate.models.traits import named
 
 _FOLLOWS = ("same", "promoted", "floating", "real", "real floating", "summed")
@@ -92,7 +92,8 @@ def has_parameters(row: Operation) -> bool:
 
 def keeps_numbers(row: Operation) -> bool:
     """Its result is what it is given, moved, copied or in another shape."""
-    return row.kind != "property" and row.shape_only and (row.view != "" or row.is_a("copy"))
+    is_moved = row.view != "" or row.is_a("copy")
+    return row.kind != "property" and row.shape_only and is_moved and not row.is_a("chance")
 
 
 def takes_dtype(row: Operation) -> bool:
@@ -142,7 +143,8 @@ def adds(row: Operation) -> bool:
 
 def is_linear_in_one(row: Operation) -> bool:
     """Linear in the one tensor that it takes, and of its dtype."""
-    return row.linear == "linear" and row.inputs == 1 and row.result == "same" and not row.by_argument
+    keeps = row.result == "same" and not row.by_argument and not row.is_a("chance")
+    return row.linear == "linear" and row.inputs == 1 and keeps
 
 
 def creates(row: Operation) -> bool:
@@ -158,7 +160,7 @@ def counts(row: Operation) -> bool:
 
 def describes(row: Operation) -> bool:
     """It says something of a tensor: its shape, its dtype, its number of elements."""
-    is_number = row.result == "number" and row.inputs == 1 and row.bare != "item"
+    is_number = row.result == "number" and row.inputs <= 1 and row.bare != "item"
     return is_number or (row.kind == "property" and not row.view)
 
 
@@ -170,6 +172,19 @@ def cuts_gradient(row: Operation) -> bool:
 def updates(row: Operation) -> bool:
     """It changes a tensor in place by another one."""
     return row.in_place and row.inputs > 1
+
+
+def has_no_effect(row: Operation) -> bool:
+    """A function or method that draws no random numbers, and changes nothing in place."""
+    makes = carries(row) or creates(row) or describes(row) or row.reduction or row.is_a("loss")
+    may_act = row.bare.endswith("_") or row.kind == "property" or row.is_a("chance")
+    return makes and not may_act
+
+
+def module_of(name: str) -> str:
+    """The class of torch.nn that computes what an operation of one tensor does, by its full name; "" without one."""
+    row = layer(f"torch.nn.{name.capitalize()}")
+    return row.name if row is not None else ""
 
 
 def _is_one_of(row: Operation, *traits: str) -> bool:

@@ -17,16 +17,13 @@ from collections.abc import Collection
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import bare, called_name, walk
 from amp_migrate.findings import Inseparable
+from amp_migrate.models.queries import has_no_effect
 from amp_migrate.native.edits import Edits
 
-# Operations that draw no random numbers and change nothing.
-_WITHOUT_EFFECT = frozenset(
-    "ones zeros full ones_like zeros_like full_like size float cuda to view squeeze unsqueeze detach expand expand_as "
-    "type_as mean sum binary_cross_entropy".split()
-)
 _SIMPLE = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Expr, cst.Return)
 _THROUGH = (cst.Call, cst.Arg, cst.Attribute, cst.BinaryOperation, cst.UnaryOperation)
 
@@ -73,7 +70,7 @@ def _goes_first(facts: Facts, part: cst.BaseExpression) -> bool:
 
 def _has_no_effect(facts: Facts, node: cst.CSTNode) -> bool:
     calls = (one for one in walk(node) if isinstance(one, cst.Call))
-    return all(called_name(call) in _WITHOUT_EFFECT or _is_criterion(facts, call) for call in calls)
+    return all(called_name(call) in models.names(has_no_effect) or _is_criterion(facts, call) for call in calls)
 
 
 def _is_criterion(facts: Facts, call: cst.Call) -> bool:

@@ -15,10 +15,8 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import argument_value, called_name
 from amp_migrate.facts.values import literal_value
-
-_MAKERS = frozenset(
-    "Variable tensor zeros ones full empty rand randn zeros_like ones_like rand_like randn_like".split()
-)
+from amp_migrate.models import names
+from amp_migrate.models.queries import creates
 
 
 def loose_tensors(facts: Facts, node: cst.BaseExpression) -> ObjectSet:
@@ -29,7 +27,7 @@ def loose_tensors(facts: Facts, node: cst.BaseExpression) -> ObjectSet:
 
 def _is_loose(tensor: Object) -> bool:
     call = tensor.origin
-    if not isinstance(call, cst.Call) or called_name(call) not in _MAKERS:
+    if not isinstance(call, cst.Call) or called_name(call) not in names(creates) | {"Variable"}:
         return False
     wanted = argument_value(call, "requires_grad")
     return wanted is not None and literal_value(wanted) is True

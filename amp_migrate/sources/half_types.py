@@ -12,12 +12,11 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.models import Dtype
+from amp_migrate.models.dtype_names import dtype_named
 from amp_migrate.vocabulary import HALF_TYPES
 
-_INTEGERS = frozenset(
-    f"torch.{name}"
-    for name in "LongTensor IntTensor ShortTensor ByteTensor int64 long int32 int int16 uint8 bool".split()
-)
+_COUNTING = (Dtype.INTEGER, Dtype.BOOLEAN)
 _TESTS = frozenset("isinstance issubclass".split())
 
 
@@ -42,7 +41,7 @@ class HalfTypes:
 
     def _is_of_all_types(self, table: cst.Dict) -> bool:
         """True for `{"float16": torch.HalfTensor, "int64": torch.LongTensor}`, by the type that data has."""
-        return any((self.facts.names.dotted(one.value) or "") in _INTEGERS for one in table.elements)
+        return any(dtype_named(self.facts.names.dotted(one.value) or "") in _COUNTING for one in table.elements)
 
     def _is_of_halves(self, table: cst.Tuple | cst.List | cst.Set) -> bool:
         """True for `HALVES = (torch.half, torch.HalfTensor)` that only tests read."""

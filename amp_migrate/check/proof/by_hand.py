@@ -11,9 +11,10 @@ from amp_migrate.check.proof.worlds import Keys
 from amp_migrate.models import names
 from amp_migrate.models.dtype_names import dtype_named
 from amp_migrate.models.queries import carries, copies, creates, describes
+from amp_migrate.models.traits import named
 
 # What a loop over copies speaks of beside them, and beside what makes, moves and asks for tensors.
-_COPYING = frozenset("grad data dtype copy_ zero_ resize_ zip no_grad torch nn Parameter parameters".split())
+_COPYING = frozenset("grad data dtype copy_ resize_ zip no_grad torch nn Parameter parameters".split())
 
 
 def loss_scales(keys: Keys) -> tuple[set[str], set[str]]:
@@ -120,7 +121,7 @@ def moves_copies(node: ast.For) -> bool:
 
 
 def _is_of_copying(name: str) -> bool:
-    known = name in _COPYING or dtype_named(f"torch.{name}") is not None
+    known = name in _COPYING or name in named("clearing") or dtype_named(f"torch.{name}") is not None
     return known or any(name in names(one) for one in (carries, creates, describes))
 
 

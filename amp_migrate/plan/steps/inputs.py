@@ -7,11 +7,11 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import called_name
+from amp_migrate.models import names
+from amp_migrate.models.queries import creates
+from amp_migrate.models.traits import named
 from amp_migrate.plan.roles import Roles
 
-_MAKERS = frozenset(
-    "zeros_like randn_like rand_like zeros randn rand tensor clone detach requires_grad_ Variable clamp".split()
-)
 _COLLECTING = frozenset("append extend insert add_param_group Parameter".split())
 _DISPLAYS = (cst.List, cst.Tuple, cst.Dict)
 
@@ -46,4 +46,4 @@ def _makes_tensor(node: cst.BaseExpression | None) -> bool:
     """
     if isinstance(node, cst.Call) and called_name(node) in ("cuda", "to") and isinstance(node.func, cst.Attribute):
         return _makes_tensor(node.func.value)
-    return isinstance(node, cst.Call) and called_name(node) in _MAKERS
+    return isinstance(node, cst.Call) and called_name(node) in names(creates) | named("copy") | named("bound")

@@ -17,6 +17,8 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Block, Function, Statement
+from amp_migrate.models import function, names
+from amp_migrate.models.queries import creates, keeps_dtype
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.copies import stays_a_copy
 from amp_migrate.sources.fp16_utils.model_helpers import only_casts
@@ -32,12 +34,6 @@ from amp_migrate.sources.fp16_utils.value_casts import ValueCasts
 from amp_migrate.sources.half.helpers import without_use
 from amp_migrate.sources.half_types import HalfTypes
 
-_MAKE_FLOATS = frozenset(
-    "torch.rand torch.randn torch.zeros torch.ones torch.linspace torch.FloatTensor torch.cuda.FloatTensor".split()
-)
-_KEEP_TYPE = frozenset(
-    "cuda cpu clone detach view reshape contiguous unsqueeze squeeze permute transpose normal_ uniform_ float".split()
-)
 _MODULE_METHODS = frozenset("parameters named_parameters train eval modules named_modules".split())
 
 
@@ -331,12 +327,14 @@ class Casts:
             return self._is_floating(node.left) or self._is_floating(node.right)
         if not isinstance(node, cst.Call) or any(arg.keyword and arg.keyword.value == "dtype" for arg in node.args):
             return False
-        if self.facts.names.dotted(node.func) in _MAKE_FLOATS:
-            return True
-        if self.facts.names.dotted(node.func) == "torch.autograd.Variable" and node.args:
-            return self._is_floating(node.args[0].value)
-        keeps_type = isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEP_TYPE
-        return keeps_type and isinstance(node.func, cst.Attribute) and self._is_floating(node.func.value)
+        row = function(self.facts.names.dotted(node.func) or "")
+        if row is not None:
+            is_given = row.bare == "Variable" and bool(node.args) and self._is_floating(node.args[0].value)
+            return is_given or (row.result == "single" and creates(row))
+        method = node.func if isinstance(node.func, cst.Attribute) else None
+        if method is None or method.attr.value not in names(keeps_dtype) | {"float"}:
+            return False
+        return self._is_floating(method.value)
 
     def _makes_module(self, call: cst.Call) -> bool:
         dotted = self.facts.names.dotted(call.func) or ""
