@@ -84,7 +84,7 @@ class _Reader:
     def _is_gradient(self, node: ast.expr, names: frozenset[str] | set[str]) -> bool:
         """`param.grad`, `param.grad.data.clone()`, or a name for that."""
         while True:
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _keeps(node.func):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_same(node.func):
                 node = node.func.value
             elif isinstance(node, ast.Attribute) and node.attr == "data":
                 node = node.value
@@ -158,7 +158,7 @@ class _Reader:
         """`param.grad.data.clone()` around `param.grad`, and what it stands in."""
         top: ast.AST = node
         parent = self.parents.get(top)
-        while isinstance(parent, ast.Attribute) and (parent.attr == "data" or _keeps(parent)):
+        while isinstance(parent, ast.Attribute) and (parent.attr == "data" or _is_same(parent)):
             top = parent if parent.attr == "data" else self.parents[parent]
             parent = self.parents.get(top)
         return top, parent
@@ -191,6 +191,6 @@ class _Reader:
         return any(isinstance(one, ast.expr) and self._is_gradient(one, self.gradients) for one in ast.walk(node))
 
 
-def _keeps(method: ast.Attribute) -> bool:
+def _is_same(method: ast.Attribute) -> bool:
     """True for what gives the tensor itself, a copy of it, or another shape of it."""
     return method.attr in models.names(keeps_numbers)

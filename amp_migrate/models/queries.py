@@ -142,8 +142,8 @@ def adds(row: Operation) -> bool:
 
 
 def is_linear_in_one(row: Operation) -> bool:
-    """Linear in the one tensor that it takes, and of its dtype."""
-    keeps = row.result == "same" and not row.by_argument and not row.is_a("chance")
+    """Linear in the one tensor that it takes, overflows included, and of its dtype."""
+    keeps = row.result == "same" and not row.by_argument and not row.is_a("chance") and not row.is_a("mending")
     return row.linear == "linear" and row.inputs == 1 and keeps
 
 

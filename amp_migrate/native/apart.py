@@ -70,7 +70,11 @@ def _goes_first(facts: Facts, part: cst.BaseExpression) -> bool:
 
 def _has_no_effect(facts: Facts, node: cst.CSTNode) -> bool:
     calls = (one for one in walk(node) if isinstance(one, cst.Call))
-    return all(called_name(call) in models.names(has_no_effect) or _is_criterion(facts, call) for call in calls)
+    return all(_is_operation(facts, call) or _is_criterion(facts, call) for call in calls)
+
+
+def _is_operation(facts: Facts, call: cst.Call) -> bool:
+    return called_name(call) in models.names(has_no_effect) and not facts.objects.candidates(call)
 
 
 def _is_criterion(facts: Facts, call: cst.Call) -> bool:

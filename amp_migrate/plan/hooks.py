@@ -177,7 +177,8 @@ class _Linear:
         if name in names(is_linear_in_one):
             return self._factors(first) if all(self._is_free(one) for one in rest) else None
         if name in names(scales) and len(operands) == 2:
-            turned = self._product(rest[0], first) if name in names(multiplies) else None
+            is_new = name in names(multiplies) and not name.endswith("_")
+            turned = self._product(rest[0], first) if is_new else None
             return self._product(first, rest[0]) or turned
         return self._sum(operands) if name in names(adds) and len(operands) == 2 else None
 

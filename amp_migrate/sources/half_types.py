@@ -12,8 +12,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, walk
-from amp_migrate.models import Dtype
+from amp_migrate.models import Dtype, names
 from amp_migrate.models.dtype_names import dtype_named
+from amp_migrate.models.queries import takes_dtype
 from amp_migrate.vocabulary import HALF_TYPES
 
 _COUNTING = (Dtype.INTEGER, Dtype.BOOLEAN)
@@ -62,7 +63,7 @@ class HalfTypes:
         """True for `x.half()`, `x.to(torch.half)` and `x.type(torch.cuda.HalfTensor)`."""
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             return False
-        named = called_name(node) in ("to", "type") and any(self.is_one(arg.value) for arg in node.args)
+        named = called_name(node) in names(takes_dtype) and any(self.is_one(arg.value) for arg in node.args)
         return named or is_half_call(node)
 
     def is_only_cast(self, call: cst.Call) -> bool:

@@ -16,7 +16,7 @@ from amp_migrate.facts.tree import Class, Function, Statement, argument_value, c
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.models import names
-from amp_migrate.models.queries import updates
+from amp_migrate.models.queries import takes_dtype, updates
 from amp_migrate.plan.hooks import hooks_given, is_blind, products_of
 from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.own_steps import is_own_step
@@ -280,7 +280,7 @@ class _Finder:
                 return Refusal(FLOAT64, call, f"{self.facts.text(call)} makes everything float64")
             if not isinstance(call.func, cst.Attribute):
                 continue
-            if name == "double" or (name in ("to", "type") and self._asks_for_double(call)):
+            if name == "double" or (name in names(takes_dtype) and self._asks_for_double(call)):
                 if self.facts.objects.may_be(call.func.value, self.optimizers.models):
                     return Refusal(FLOAT64, call, f"{self.facts.text(call)} trains in float64")
         return None

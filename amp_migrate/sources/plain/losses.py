@@ -21,6 +21,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, Slice, backward_slice, own_reads, path_of, reads
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, children, walk
+from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.models import names
 from amp_migrate.models.queries import cuts_gradient
@@ -227,7 +228,8 @@ def _detached(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 def _cuts(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return node.func.attr.value in names(cuts_gradient) | {"numpy"}
+        is_method = all(literal_value(arg.value) is not UNKNOWN for arg in node.args)  # `net.short(x)` is a layer
+        return is_method and node.func.attr.value in names(cuts_gradient) | {"numpy"}
     return isinstance(node, cst.Attribute) and node.attr.value == "data"
 
 
