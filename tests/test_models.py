@@ -1,17 +1,17 @@
-"""The architecture: what torch's operations do is asked of `models`, and no other module lists their names."""
+"""What torch's operations do is asked of `models`: what the queries find, and that no other module lists names."""
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import amp_migrate
 from amp_migrate import models
-from amp_migrate.models import table
+from amp_migrate.models import queries, table
 
 PACKAGE = Path(amp_migrate.__file__).parent
 MOST = 2  # more names than these are a list
@@ -118,3 +118,26 @@ def test_no_module_lists_operations(module: str) -> None:
 
 def test_what_is_allowed_is_there() -> None:
     assert {one: len(list(_lists((PACKAGE / one).read_text("utf-8")))) for one in ALLOWED} == ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("query", "held", "not_held"),
+    [
+        (queries.keeps_numbers, "view permute clone cuda split", "nan_to_num dropout relu float sum data"),
+        (queries.copies, "detach clone float half to", "view cuda relu"),
+        (queries.may_be_same, "view float to contiguous data", "clone relu"),
+        (queries.keeps_dtype, "uniform_ view relu", "to float argmax max softmax"),
+        (queries.scales, "mul div_ true_divide multiply_", "add matmul pow"),
+        (queries.is_linear_in_one, "neg flip tril", "nan_to_num dropout abs clamp to mul"),
+        (queries.creates, "zeros randn tensor zeros_like", "clone is_tensor relu"),
+        (queries.counts, "argmax long eq isnan", "max size sign"),
+        (queries.describes, "size numel is_cuda is_tensor", "item data T max"),
+        (queries.cuts_gradient, "detach item argmax tolist", "type to clone shape"),
+        (queries.updates, "add_ copy_ addcmul_", "zero_ add normal_"),
+        (queries.has_no_effect, "zeros mean view binary_cross_entropy", "randn add_ dropout requires_grad_ grad"),
+    ],
+)
+def test_queries(query: Callable[[models.Operation], bool], held: str, not_held: str) -> None:
+    names = models.names(query)
+    assert [one for one in held.split() if one not in names] == []
+    assert [one for one in not_held.split() if one in names] == []
