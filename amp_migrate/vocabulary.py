@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from amp_migrate.models.traits import named
+
 # torch.nn.utils, the deprecated forms without an underscore included.
 GRADIENT_CLIPS = frozenset("clip_grad_norm_ clip_grad_norm clip_grad_value_ clip_grad_value".split())
 
@@ -11,10 +13,6 @@ IMPORTERS = frozenset(("import_module", "__import__"))
 # The types of half precision, by their full names.
 HALF_TYPES = frozenset("torch.half torch.float16 torch.HalfTensor torch.cuda.HalfTensor".split())
 
-# Operations of one tensor that autocast leaves alone, with the modules that call them by their name in torch
-# ([T2.13:nn/modules/activation.py]).
-UNARY_MODULES = {"sigmoid": "torch.nn.Sigmoid", "tanh": "torch.nn.Tanh", "sqrt": "", "erf": "", "sin": "", "cos": ""}
-
 
 def is_forward_again(called: set[str]) -> bool:
     """True for the names of what a backward calls that runs a forward once more, as checkpoints and reversible layers
@@ -23,10 +21,15 @@ def is_forward_again(called: set[str]) -> bool:
     return bool(called & {"enable_grad", "set_grad_enabled"}) and bool(called & {"grad", "backward"})
 
 
-# Methods of a model that run no forward.
-NOT_FORWARD = frozenset(
-    "parameters named_parameters buffers named_buffers modules named_modules children named_children train eval "
-    "to cuda cpu half float double zero_grad state_dict load_state_dict apply requires_grad_ register_forward_hook "
-    "register_backward_hook no_sync save_pretrained from_pretrained resize_token_embeddings share_memory "
-    "require_backward_grad_sync named_modules get_parameters items keys values append parameters_to_vector".split()
+# Methods of a model that run no forward, beside those that return it.
+_NOT_FORWARD = frozenset(
+    "parameters named_parameters buffers named_buffers modules named_modules children named_children zero_grad "
+    "state_dict load_state_dict register_forward_hook register_backward_hook no_sync save_pretrained from_pretrained "
+    "resize_token_embeddings require_backward_grad_sync get_parameters items keys values append "
+    "parameters_to_vector".split()
 )
+
+
+def is_no_forward(method: str) -> bool:
+    """True for the name of a method of a model that runs no forward."""
+    return method in _NOT_FORWARD or method in named("module")

@@ -40,6 +40,7 @@ _LEAVES = {
     "apex_exports",
     "findings",
     "home",
+    "models",
     "options",
     "patterns",
     "result",

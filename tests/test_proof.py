@@ -469,12 +469,16 @@ def test_an_output_that_cannot_be_read():
     assert "not the same program" in _kinds({"train.py": _BEFORE}, {"train.py": f"{_AFTER}:\n"})
 
 
-def test_it_shares_nothing_with_what_plans_and_writes():
+# The names of Apex, and what torch's operations do: data, which no plan made.
+_SHARED = ("amp_migrate.check.proof.", "amp_migrate.apex_exports.", "amp_migrate.models")
+
+
+def test_it_shares_nothing_but_data_with_what_plans_and_writes():
     folder = Path(amp_migrate.check.proof.__file__).parent
     for path in folder.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("amp_migrate."):
-                assert node.module.startswith("amp_migrate.check.proof") or node.module == "amp_migrate.apex_exports"
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("amp_migrate"):
+                assert all(f"{node.module}.{one.name}".startswith(_SHARED) for one in node.names)
 
 
 _ALIASES = {

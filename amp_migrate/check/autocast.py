@@ -11,12 +11,8 @@ from amp_migrate.check.scalers import Scalers
 from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name
-
-_LOSSES = frozenset(
-    "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss kl_div binary_cross_entropy "
-    "binary_cross_entropy_with_logits ctc_loss".split()
-)
-_SHAPES = frozenset("view reshape flatten squeeze unsqueeze permute transpose contiguous expand clone detach".split())
+from amp_migrate.models import function, names
+from amp_migrate.models.queries import in_float32, keeps_numbers, passes_on
 
 
 def check_autocast(facts: Facts, scalers: Scalers, *, whole: bool) -> Iterator[Violation]:
@@ -42,22 +38,21 @@ def _made_by_calls(facts: Facts, region: Statement) -> set[str]:
     for inner in region.descendants():
         node = inner.node
         if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call):
-            names = {target.target.value for target in node.targets if isinstance(target.target, cst.Name)}
+            assigned = {target.target.value for target in node.targets if isinstance(target.target, cst.Name)}
             if _is_float32(facts, node.value) or _reshaped(node.value) in exact:
                 if inner.block.owner is region:  # on every path
-                    made -= names
-                exact |= names - made
+                    made -= assigned
+                exact |= assigned - made
             else:
-                made |= names
-                exact -= names
+                made |= assigned
+                exact -= assigned
     return made
 
 
 def _reshaped(call: cst.Call) -> str | None:
     """X of `X.view(n, -1)`, which has the dtype of X."""
-    if isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Name) and called_name(call) in _SHAPES:
-        return call.func.value.value
-    return None
+    receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
+    return receiver.value if isinstance(receiver, cst.Name) and called_name(call) in names(keeps_numbers) else None
 
 
 def _criteria_on(facts: Facts, statement: Statement, made: set[str]) -> Iterator[Violation]:
@@ -78,13 +73,13 @@ def _is_float32(facts: Facts, call: cst.Call) -> bool:
         return True
     inputs = [arg.value for arg in call.args[:1]] or ([call.func.value] if isinstance(call.func, cst.Attribute) else [])
     is_float = any(isinstance(one, cst.Call) and called_name(one) == "float" for one in inputs)
-    return called_name(call) in ("sigmoid", "softmax") and is_float
+    return is_float and called_name(call) in names(passes_on) | names(in_float32)
 
 
 def _is_loss(facts: Facts, call: cst.Call) -> bool:
     """A loss function of torch, or an object made by one of its loss classes."""
-    dotted = facts.names.dotted(call.func) or ""
-    if dotted.startswith("torch.") and dotted.split(".")[-1] in _LOSSES:
+    row = function(facts.names.dotted(call.func) or "")
+    if row is not None and row.is_a("loss"):
         return True
     if not isinstance(call.func, (cst.Name, cst.Attribute)):
         return False

@@ -9,6 +9,8 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, called_name, walk
+from amp_migrate.models import names
+from amp_migrate.models.queries import scales
 
 # They look at what they are given, or keep it.
 _HARMLESS = frozenset(
@@ -123,5 +125,5 @@ class Unseen:
         parent = self.facts.tree.parents.get(node)
         if isinstance(parent, cst.Arg):
             call = self.facts.tree.parents.get(parent)
-            return isinstance(call, cst.Call) and called_name(call) in ("mul_", "div_", "mul", "div")
+            return isinstance(call, cst.Call) and called_name(call) in names(scales)
         return isinstance(parent, (cst.BinaryOperation, cst.AugAssign))

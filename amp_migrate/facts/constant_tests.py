@@ -7,6 +7,8 @@ import math
 import operator
 from collections.abc import Callable
 
+from amp_migrate.models.traits import named
+
 _COMPARED: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -16,12 +18,6 @@ _COMPARED: dict[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.LtE: operator.le,  # type: ignore[dict-item]
     ast.Gt: operator.gt,  # type: ignore[dict-item]
     ast.GtE: operator.ge,  # type: ignore[dict-item]
-}
-# Of `math`, numpy and torch alike.
-_PREDICATES: dict[str, Callable[[float], bool]] = {
-    "isfinite": math.isfinite,
-    "isnan": math.isnan,
-    "isinf": math.isinf,
 }
 
 
@@ -54,6 +50,6 @@ def _value(node: ast.expr, name: str, value: object) -> object:
             return _COMPARED[type(kind)](_value(left, name, value), _value(right, name, value))
         case ast.Call(func=ast.Attribute(value=ast.Name(), attr=called), args=[argument], keywords=[]):
             given = _value(argument, name, value)
-            if called in _PREDICATES and isinstance(given, (int, float)):
-                return _PREDICATES[called](given)
+            if called in named("overflow test") and isinstance(given, (int, float)):
+                return getattr(math, called)(given)  # as those of numpy and torch
     raise _Unknown

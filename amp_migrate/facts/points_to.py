@@ -28,6 +28,7 @@ from amp_migrate.facts.queues import are_queues, taken_from
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name
 from amp_migrate.facts.variables import Binding, Variable
+from amp_migrate.models.traits import named
 
 _DEEPEST = 5
 
@@ -38,9 +39,7 @@ WRAPPERS = frozenset(
     "__FP16_Optimizer__ wrap_optimizer network_to_half FP16Model FP16_Module BN_convert_float convert_network "
     "convert_module".split()
 )
-_SAME_RECEIVER = frozenset(
-    "cuda cpu to type train eval half float double apply share_memory requires_grad_ values items".split()
-)
+_OF_A_DICT = ("values", "items")
 
 # Dicts of other packages whose elements are their attributes as well.
 _ATTRIBUTE_DICTS = frozenset("Munch munchify EasyDict edict AttrDict DotDict DotMap Bunch".split())
@@ -306,7 +305,7 @@ class PointsTo(Callables):
         func = node.func
         name = called_name(node)
         first = next((arg for arg in node.args if not arg.star), None)
-        if name in _SAME_RECEIVER and isinstance(func, cst.Attribute):
+        if isinstance(func, cst.Attribute) and (name in named("module") or name in _OF_A_DICT):
             return self.objects(func.value)
         if first is not None and (name in WRAPPERS or self._imported_name(func) in WRAPPERS):
             return self.objects(first.value)

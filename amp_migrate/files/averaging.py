@@ -16,19 +16,20 @@ import re
 from collections.abc import Mapping
 
 from amp_migrate.files.bindings import called_name
+from amp_migrate.models import names
+from amp_migrate.models.queries import carries, describes, scales
+from amp_migrate.models.traits import named
 
 SUMS = frozenset(
     "all_reduce all_reduce_coalesced all_reduce_multigpu allreduce allreduce_ allreduce_async_ grouped_allreduce_ "
     "flat_dist_call".split()
 )
-# What else such code calls: whether and how it sums, and how gradients become one tensor and are put back.
+# What else such code calls: whether and how it sums, how gradients become one tensor and are put back, and Python's.
 _HARMLESS = frozenset(
-    "get_world_size get_rank is_initialized is_available is_distributed current_stream synchronize wait barrier "
+    "get_world_size get_rank is_initialized is_available current_stream synchronize wait barrier "
     "parameters named_parameters values items keys zip enumerate range len list dict tuple reversed sorted filter "
-    "append extend setdefault split split_by_type OrderedDict defaultdict isinstance hasattr getattr is_tensor "
-    "flatten unflatten _flatten_dense_tensors _unflatten_dense_tensors _take_tensors cat view view_as reshape numel "
-    "size type type_as to float half cuda cpu contiguous detach clone copy_ zeros_like no_grad "
-    "div_ div mul_ mul print cast_to new zero_ new_zeros element_size sum ceil format".split()
+    "append extend setdefault split_by_type OrderedDict defaultdict isinstance hasattr getattr "
+    "_flatten_dense_tensors _unflatten_dense_tensors _take_tensors copy_ no_grad print cast_to sum ceil format".split()
 )
 _SAYS = re.compile(r"(?:log|info|debug|warn)(?:ing|ger|_|$)")
 _STATEMENTS = (
@@ -50,10 +51,15 @@ def only_averages(code: ast.AST, functions: Mapping[str, ast.AST]) -> bool:
     called = {called_name(node) for node in calls if not _only_says(node, code)}
     helpers = called & set(summing)
     inner = {node.name for node in ast.walk(code) if isinstance(node, ast.FunctionDef)}
-    if not (called & SUMS or helpers) or not called <= SUMS | _HARMLESS | helpers | inner:
+    if not (called & SUMS or helpers) or not called <= SUMS | _harmless() | helpers | inner:
         return False
     rest = {name: one for name, one in functions.items() if one is not code}
     return _is_linear(code) and all(only_averages(rest[name], rest) for name in helpers)
+
+
+def _harmless() -> frozenset[str]:
+    made = named("like") - named("chance") | named("list") | named("clearing")
+    return _HARMLESS | made | names(carries) | names(scales) | names(describes)
 
 
 def _only_says(call: ast.Call, code: ast.AST) -> bool:

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 
 from amp_migrate.files.bindings import called_name
 from amp_migrate.files.syntax import tree_of
+from amp_migrate.models import names
+from amp_migrate.models.dtype_names import dtype_named
+from amp_migrate.models.queries import copies, takes_dtype
 
 # Questions, and what puts values into containers and takes them out.
 _CARRIES = frozenset(
@@ -15,10 +18,7 @@ _CARRIES = frozenset(
 )
 _COMPUTES = (ast.BinOp, ast.AugAssign, ast.Slice, ast.USub)
 _ASKS = (ast.If, ast.IfExp, ast.For, ast.comprehension, ast.Tuple, ast.List, ast.Dict, ast.BoolOp, ast.Try)
-_ATTRIBUTES = _CARRIES | frozenset(
-    "half to type data dtype float float16 float32 Tensor FloatTensor HalfTensor cuda autograd Variable "
-    "nn Parameter".split()
-)
+_ATTRIBUTES = _CARRIES | frozenset("data dtype Tensor cuda autograd nn Parameter".split())
 
 _Functions = Mapping[str, ast.FunctionDef]
 
@@ -55,7 +55,7 @@ def _casts(call: ast.Call) -> bool:
         return False
     types = [*call.args, *(one.value for one in call.keywords)]
     to_half = len(types) == 1 and isinstance(types[0], ast.Attribute) and types[0].attr in ("half", "float16")
-    return to_half if call.func.attr in ("to", "type") else call.func.attr == "half" and not types
+    return to_half if call.func.attr in names(takes_dtype) else call.func.attr == "half" and not types
 
 
 def _only_carries(functions: _Functions, name: str, seen: set[str]) -> bool:
@@ -68,7 +68,7 @@ def _only_carries(functions: _Functions, name: str, seen: set[str]) -> bool:
     own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
     for node in nodes:
         if isinstance(node, ast.Attribute):
-            if node.attr not in _ATTRIBUTES:
+            if not _is_of_types(node.attr):
                 return False
         elif isinstance(node, _COMPUTES) or _leaves_out(node):
             return False
@@ -78,6 +78,10 @@ def _only_carries(functions: _Functions, name: str, seen: set[str]) -> bool:
             if called not in _CARRIES | own and not is_there and not _casts(node) and not _is_of_type(node):
                 return False
     return True
+
+
+def _is_of_types(name: str) -> bool:
+    return name in _ATTRIBUTES or name in names(copies) or dtype_named(f"torch.{name}") is not None
 
 
 def _leaves_out(node: ast.AST) -> bool:

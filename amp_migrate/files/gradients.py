@@ -7,6 +7,7 @@ from pathlib import Path
 
 from amp_migrate.files.contents import definitions_in, imported_names
 from amp_migrate.files.syntax import names_in
+from amp_migrate.models import traits
 from amp_migrate.vocabulary import GRADIENT_CLIPS
 
 # Words in the names of what is stepped, and is no optimizer.
@@ -58,9 +59,7 @@ def reads_gradients(file: Path, function: ast.AST) -> bool:
     imported = imported_names(file)
     named |= {imported.get(node.id, node.id).rpartition(".")[2] for node in nodes if isinstance(node, ast.Name)}
     cleared = {
-        id(node.value)
-        for node in nodes
-        if isinstance(node, ast.Attribute) and node.attr in ("zero_", "detach_", "requires_grad_")
+        id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in traits.named("clearing")
     }
     return bool(named & GRADIENT_CLIPS) or any(
         isinstance(node, ast.Attribute)

@@ -16,7 +16,7 @@ from amp_migrate.files.contents import Definition
 from amp_migrate.files.definitions import base_classes, definitions, target_of
 from amp_migrate.files.imports import member, module_name
 from amp_migrate.files.syntax import names_in
-from amp_migrate.vocabulary import NOT_FORWARD
+from amp_migrate.vocabulary import is_no_forward
 
 _WITHOUT_FUNCTIONS = ("Module", "object")
 _HARMLESS = frozenset(dir(builtins)) - {"map", "filter", "setattr", "eval", "exec"}
@@ -43,7 +43,7 @@ def _only_reads(
         return False
     names = _derived(function, name)
     for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
-        if _root(call.func) in names and not (isinstance(call.func, ast.Attribute) and call.func.attr in NOT_FORWARD):
+        if _root(call.func) in names and not (isinstance(call.func, ast.Attribute) and is_no_forward(call.func.attr)):
             return False
         for place, value in _given(call):
             if not names_in(value) & names or (isinstance(call.func, ast.Name) and call.func.id in _HARMLESS):

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from amp_migrate.files.syntax import names_in
+from amp_migrate.models import function
 
 _Resolve = Callable[[ast.AST], str | None]
 
-# Modules of functions that draw, and those functions of torch.
-_DRAWING = ("random.", "numpy.random.")
-_OF_TORCH = frozenset(f"torch.{name}" for name in "rand rand_like randn randint randperm bernoulli".split())
+_DRAWING = ("random.", "numpy.random.")  # modules of functions that draw
 _JUMPS = (ast.Return, ast.Continue, ast.Break)
 
 
@@ -73,8 +72,12 @@ def _drawn(function: ast.AST, resolve: _Resolve) -> set[str]:
 
 
 def _draws(node: ast.AST, resolve: _Resolve) -> bool:
-    names = [resolve(part.func) or "" for part in ast.walk(node) if isinstance(part, ast.Call)]
-    return any(name in _OF_TORCH or name.startswith(_DRAWING) for name in names)
+    return any(_is_drawing(resolve(part.func) or "") for part in ast.walk(node) if isinstance(part, ast.Call))
+
+
+def _is_drawing(name: str) -> bool:
+    row = function(name)
+    return name.startswith(_DRAWING) or (row is not None and row.is_a("chance"))
 
 
 def _choices(function: ast.AST) -> Iterator[tuple[ast.expr, Sequence[ast.AST], Sequence[ast.AST]]]:

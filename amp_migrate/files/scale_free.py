@@ -15,10 +15,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from amp_migrate import models
 from amp_migrate.files.bindings import called_name
+from amp_migrate.models.queries import keeps_numbers
+from amp_migrate.models.traits import named
 
-_SAME = frozenset("clone detach".split())
-_TESTS = frozenset("isnan isinf isfinite".split())
 _SMALLEST = 1e-6  # added to a norm, this only keeps it from zero
 _TRAINS = frozenset("backward step update".split())
 
@@ -83,7 +84,7 @@ class _Reader:
     def _is_gradient(self, node: ast.expr, names: frozenset[str] | set[str]) -> bool:
         """`param.grad`, `param.grad.data.clone()`, or a name for that."""
         while True:
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_same(node.func):
                 node = node.func.value
             elif isinstance(node, ast.Attribute) and node.attr == "data":
                 node = node.value
@@ -157,8 +158,8 @@ class _Reader:
         """`param.grad.data.clone()` around `param.grad`, and what it stands in."""
         top: ast.AST = node
         parent = self.parents.get(top)
-        while isinstance(parent, ast.Attribute) and (parent.attr == "data" or parent.attr in _SAME):
-            top = self.parents[parent] if parent.attr in _SAME else parent
+        while isinstance(parent, ast.Attribute) and (parent.attr == "data" or _is_same(parent)):
+            top = parent if parent.attr == "data" else self.parents[parent]
             parent = self.parents.get(top)
         return top, parent
 
@@ -174,7 +175,7 @@ class _Reader:
             others = [one for one in (parent.left, *parent.comparators) if one is not node]
             return all(isinstance(one, ast.Constant) and one.value in (0, None) for one in others)
         if isinstance(parent, ast.Call):
-            return called_name(parent) in _TESTS
+            return called_name(parent) in named("overflow test")
         if isinstance(parent, ast.Assign):
             return all(isinstance(target, ast.Name) for target in parent.targets)
         if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add):
@@ -188,3 +189,8 @@ class _Reader:
 
     def _holds_gradient(self, node: ast.expr) -> bool:
         return any(isinstance(one, ast.expr) and self._is_gradient(one, self.gradients) for one in ast.walk(node))
+
+
+def _is_same(method: ast.Attribute) -> bool:
+    """True for what gives the tensor itself, a copy of it, or another shape of it."""
+    return method.attr in models.names(keeps_numbers)

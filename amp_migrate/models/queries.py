@@ -5,9 +5,11 @@ from __future__ import annotations
 from amp_migrate.models.dtypes import COMPLEX, HALF, SINGLE
 from amp_migrate.models.operation import Operation
 from amp_migrate.models.rules import INSIDE
-from amp_migrate.models.table import layers, method, names
+from amp_migrate.models.table import layer, layers, method, names
+from amp_migrate.models.traits import named
 
 _FOLLOWS = ("same", "promoted", "floating", "real", "real floating", "summed")
+_FLOATING = ("half", "single", "double")
 
 
 def in_half(row: Operation) -> bool:
@@ -98,12 +100,12 @@ def only_moves(row: Operation) -> bool:
     return row.shape_only
 
 
-def keeps_numbers(row: Operation) -> bool:
+def keeps_numbers_or_floats(row: Operation) -> bool:
     """The same, or in float32: `x.squeeze(1).float()`."""
     return row.shape_only or (row.result == "single" and row.kind == "method")
 
 
-def scales(row: Operation) -> bool:
+def is_scalar_arithmetic(row: Operation) -> bool:
     """Autocast leaves it alone, and it is a multiple or a mean of what it is given, its number, or itself detached."""
     is_scaled = row.reduction or row.drops_gradient or row.is_a("quotient") or row.is_a("product of numbers")
     return not row.policy and ((row.linear == "linear" and is_scaled) or row.result == "number")
@@ -127,3 +129,105 @@ def makes_leaf(row: Operation) -> bool:
 def is_pure(row: Operation) -> bool:
     """It draws no random numbers and changes nothing."""
     return row.kind != "layer" and not row.in_place and not row.is_a("random")
+
+
+def keeps_numbers(row: Operation) -> bool:
+    """Its result is what it is given, moved, copied or in another shape."""
+    is_moved = row.view != "" or row.is_a("copy")
+    return row.kind != "property" and row.shape_only and is_moved and not row.is_a("chance")
+
+
+def takes_dtype(row: Operation) -> bool:
+    """A method with an argument that is a dtype, of what it is called on: `to`."""
+    return row.kind == "method" and row.by_argument
+
+
+def casts(row: Operation) -> bool:
+    """A method that makes floating numbers of another dtype of what it is called on."""
+    return takes_dtype(row) or (row.kind == "method" and row.result in _FLOATING)
+
+
+def copies(row: Operation) -> bool:
+    """The tensor once more, in its shape."""
+    return casts(row) or row.is_a("copy")
+
+
+def carries(row: Operation) -> bool:
+    """It computes nothing but another dtype."""
+    return keeps_numbers(row) or casts(row)
+
+
+def may_be_same(row: Operation) -> bool:
+    """Its result may be what it is given, or a view of that."""
+    return row.view != "" or casts(row)
+
+
+def keeps_dtype(row: Operation) -> bool:
+    """Its one result has the dtype of what it is given, whatever else that is."""
+    return passes_on(row) and not row.by_argument and not row.outputs
+
+
+def scales(row: Operation) -> bool:
+    """It multiplies or divides number by number, in place or not."""
+    return _is_one_of(row, "product of numbers", "quotient")
+
+
+def multiplies(row: Operation) -> bool:
+    """It multiplies number by number, in place or not."""
+    return _is_one_of(row, "product of numbers")
+
+
+def adds(row: Operation) -> bool:
+    """It adds or subtracts number by number, in place or not."""
+    return _is_one_of(row, "sum of two", "difference")
+
+
+def is_linear_in_one(row: Operation) -> bool:
+    """Linear in the one tensor that it takes, overflows included, and of its dtype."""
+    keeps = row.result == "same" and not row.by_argument and not row.is_a("chance") and not row.is_a("mending")
+    return row.linear == "linear" and row.inputs == 1 and keeps
+
+
+def creates(row: Operation) -> bool:
+    """A tensor whose numbers are not those of another one."""
+    makes = row.inputs == 0 and row.result not in ("number", "nothing")
+    return makes or row.is_a("like")
+
+
+def counts(row: Operation) -> bool:
+    """It makes integers or booleans, whatever it is given."""
+    return row.result in ("integer", "boolean")
+
+
+def describes(row: Operation) -> bool:
+    """It says something of a tensor: its shape, its dtype, its number of elements."""
+    is_number = row.result == "number" and row.inputs <= 1 and row.bare != "item"
+    return is_number or (row.kind == "property" and not row.view)
+
+
+def cuts_gradient(row: Operation) -> bool:
+    """No gradient comes through it, though it is called with a tensor."""
+    return row.drops_gradient and row.kind != "property" and not row.by_argument
+
+
+def updates(row: Operation) -> bool:
+    """It changes a tensor in place by another one."""
+    return row.in_place and row.inputs > 1
+
+
+def has_no_effect(row: Operation) -> bool:
+    """A function or method that draws no random numbers, and changes nothing in place."""
+    makes = carries(row) or creates(row) or describes(row) or row.reduction or row.is_a("loss")
+    may_act = row.bare.endswith("_") or row.kind == "property" or row.is_a("chance")
+    return makes and not may_act
+
+
+def module_of(name: str) -> str:
+    """The class of torch.nn that computes what an operation of one tensor does, by its full name; "" without one."""
+    row = layer(f"torch.nn.{name.capitalize()}")
+    return row.name if row is not None else ""
+
+
+def _is_one_of(row: Operation, *traits: str) -> bool:
+    names = {row.bare, row.bare.removesuffix("_")}
+    return any(names & named(trait) for trait in traits)

@@ -11,6 +11,7 @@ from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.paths import Decide, is_dead
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Finding
+from amp_migrate.models.traits import named
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.events import Events
@@ -49,7 +50,7 @@ def _steps_that_the_script_skips(facts: Facts, found: Recognition, events: Event
 
 
 def _asks_for_a_number(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Call) and called_name(node) in ("isfinite", "isnan", "isinf")
+    return isinstance(node, cst.Call) and called_name(node) in named("overflow test")
 
 
 def _clips_of_half_weights(facts: Facts, found: Recognition, roles: Roles, decide: Decide) -> Iterator[Finding]:

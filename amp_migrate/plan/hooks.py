@@ -17,12 +17,8 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.facts.values import literal_value
-
-# Methods, and functions of torch, that return something linear in the tensor that they are about.
-_SAME = frozenset("clone detach contiguous neg negative".split())
-_TIMES = frozenset("mul mul_ multiply div div_ divide true_divide".split())
-_TIMES_EITHER_WAY = frozenset(("mul", "multiply"))
-_SUMS = frozenset("add add_ sub sub_ subtract".split())
+from amp_migrate.models import names
+from amp_migrate.models.queries import adds, is_linear_in_one, multiplies, scales
 
 Hook = Function | cst.Lambda
 
@@ -178,12 +174,13 @@ class _Linear:
         if not operands or any(arg.star for arg in call.args) or self.facts.objects.candidates(call):
             return None
         name, (first, *rest) = called_name(call), operands
-        if name in _SAME:
+        if name in names(is_linear_in_one):
             return self._factors(first) if all(self._is_free(one) for one in rest) else None
-        if name in _TIMES and len(operands) == 2:
-            turned = self._product(rest[0], first) if name in _TIMES_EITHER_WAY else None
+        if name in names(scales) and len(operands) == 2:
+            is_new = name in names(multiplies) and not name.endswith("_")
+            turned = self._product(rest[0], first) if is_new else None
             return self._product(first, rest[0]) or turned
-        return self._sum(operands) if name in _SUMS and len(operands) == 2 else None
+        return self._sum(operands) if name in names(adds) and len(operands) == 2 else None
 
     def _operands(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         if not isinstance(call.func, cst.Attribute):

@@ -12,7 +12,7 @@ from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Function, walk
 from amp_migrate.plan.loose_tensors import loose_tensors
 from amp_migrate.plan.model import Recognition
-from amp_migrate.vocabulary import NOT_FORWARD
+from amp_migrate.vocabulary import is_no_forward
 
 _NOT_FORWARD_PREFIXES = tuple(
     "get_ set_ is_ has_ convert load save init freeze unfreeze update print count register add_ remove_ to_ log "
@@ -92,7 +92,7 @@ class Roles:
         if isinstance(func, cst.Attribute):
             name = func.attr.value
             if self.is_model(func.value) and not self.facts.objects.may_be(func, self.models):
-                if name in NOT_FORWARD or not call.args or name.startswith(_NOT_FORWARD_PREFIXES):
+                if is_no_forward(name) or not call.args or name.startswith(_NOT_FORWARD_PREFIXES):
                     return False
         if isinstance(func, cst.Attribute) and "tokenizer" in self.facts.text(func.value):
             return False  # many models carry theirs along

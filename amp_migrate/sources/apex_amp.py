@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.stores import ANY, subscript_key
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
+from amp_migrate.models.traits import named
 from amp_migrate.plan.model import (
     Backward,
     HandedOn,
@@ -58,21 +60,9 @@ from amp_migrate.sources.handle import (
 from amp_migrate.sources.idle import drop_idle_optimizers
 from amp_migrate.sources.initialize import read_setup
 from amp_migrate.sources.native import native_amp
-from amp_migrate.vocabulary import UNARY_MODULES
 
 _APEX = re.compile("apex")  # it stands in every import of it, by its name in quotes as well
 _AVAILABILITY = frozenset(("is_apex_available",))
-
-
-# Functions that native autocast runs in the precision that the registration asks for, so that it can go
-# ([T2.13:include/ATen/autocast_mode.h]; einsum ends in bmm, which is on the fp16 list).
-_NATIVE_HALF = frozenset(
-    "einsum matmul mm mv bmm baddbmm addmm addmv addbmm addr chain_matmul linear conv1d conv2d conv3d prelu".split()
-)
-_NATIVE_FLOAT = frozenset(
-    "softmax log_softmax layer_norm group_norm exp expm1 log log10 log2 pow prod cumprod cumsum dist norm sum "
-    "rsqrt reciprocal cosine_similarity softplus nll_loss cross_entropy mse_loss l1_loss smooth_l1_loss kl_div".split()
-)
 
 
 def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
@@ -386,12 +376,13 @@ class _Reader:
         if function is not None:
             self._casts.registration(call, function, called_name(call), statement)
             return
-        native = _NATIVE_HALF if "half" in called_name(call) else _NATIVE_FLOAT
         in_torch = module in ("torch", "torch.nn.functional")
-        if module == "torch" and name in UNARY_MODULES and "float" in called_name(call):
+        native = models.function(f"{module}.{name}") if in_torch else None
+        asked = "half" if "half" in called_name(call) else "single"
+        if module == "torch" and name in named("float function") and "float" in called_name(call):
             assert isinstance(name, str)
             cast_operation(self.facts, self.found, call, name)
-        elif "promote" in called_name(call) or not in_torch or name not in native:
+        elif "promote" in called_name(call) or native is None or native.policy != asked:
             raise Refusal(CAST_FUNCTION, call, f"{text} changes how a function is cast")
         self.found.removed.append(statement)
 

@@ -15,14 +15,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.tree import Statement
+from amp_migrate.models import names
+from amp_migrate.models.queries import may_be_same
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.half.arms import OF_PRECISION
-
-# Methods that may give the tensor itself, or a view of it.
-_MAY_BE_SAME = frozenset(
-    "cuda cpu to type type_as float contiguous detach view reshape squeeze unsqueeze permute transpose data".split()
-)
 
 
 def stays_a_copy(facts: Facts, lowering: Lowering, statement: Statement, cast: cst.Call, *, is_float32: bool) -> bool:
@@ -47,7 +44,8 @@ def _is_wanted(facts: Facts, statement: Statement, cast: cst.Call) -> bool:
 
 def _may_be_shared(node: cst.BaseExpression) -> bool:
     """False for what an operation has just made."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) in _MAY_BE_SAME:
+    same = names(may_be_same)
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in same:
         node = node.func.value
     return isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
 

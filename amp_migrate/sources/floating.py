@@ -17,25 +17,27 @@ from amp_migrate.interp.search import trace
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models import Operation
+from amp_migrate.models.queries import keeps_dtype
 
 
 def is_floating(facts: Facts, value: cst.BaseExpression) -> bool:
-    """True where nothing but new tensors of float32, moved at most, makes a value."""
+    """True where nothing but new tensors of float32, and what has their dtype, makes a value."""
     steps = facts.analysis(Steps)
-    ways = trace(steps, Place(value), _moves)
+    ways = trace(steps, Place(value), _keeps)
     if ways.open or not ways.ends or not all(map(_is_new, ways.ends)):
         return False
     return not any(steps.of(place).is_constant or _is_given_by_others(facts, place) for place in ways.places)
 
 
-def _moves(row: Operation) -> bool:
-    return row.shape_only and not row.by_argument
+def _keeps(row: Operation) -> bool:
+    """Moves what it is given, or computes with it alone, in its dtype."""
+    return (row.shape_only or (row.inputs == 1 and keeps_dtype(row))) and not row.by_argument
 
 
 def _is_new(made: Made) -> bool:
-    """True for `torch.randn(16, 8)`, whose dtype nobody names."""
+    """True for `torch.randn(16, 8)`, whose dtype nobody names, and for `x.float()`."""
     row = made.operation
-    is_factory = row is not None and row.result == "single" and row.kind == "function"
+    is_factory = row is not None and row.result == "single" and row.kind != "layer"
     has_stars = isinstance(made.node, cst.Call) and any(arg.star == "**" for arg in made.node.args)
     return is_factory and made.cast is None and not has_stars
 

@@ -12,12 +12,12 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.models import Dtype, names
+from amp_migrate.models.dtype_names import dtype_named
+from amp_migrate.models.queries import takes_dtype
 from amp_migrate.vocabulary import HALF_TYPES
 
-_INTEGERS = frozenset(
-    f"torch.{name}"
-    for name in "LongTensor IntTensor ShortTensor ByteTensor int64 long int32 int int16 uint8 bool".split()
-)
+_COUNTING = (Dtype.INTEGER, Dtype.BOOLEAN)
 _TESTS = frozenset("isinstance issubclass".split())
 
 
@@ -42,7 +42,7 @@ class HalfTypes:
 
     def _is_of_all_types(self, table: cst.Dict) -> bool:
         """True for `{"float16": torch.HalfTensor, "int64": torch.LongTensor}`, by the type that data has."""
-        return any((self.facts.names.dotted(one.value) or "") in _INTEGERS for one in table.elements)
+        return any(dtype_named(self.facts.names.dotted(one.value) or "") in _COUNTING for one in table.elements)
 
     def _is_of_halves(self, table: cst.Tuple | cst.List | cst.Set) -> bool:
         """True for `HALVES = (torch.half, torch.HalfTensor)` that only tests read."""
@@ -63,7 +63,7 @@ class HalfTypes:
         """True for `x.half()`, `x.to(torch.half)` and `x.type(torch.cuda.HalfTensor)`."""
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             return False
-        named = called_name(node) in ("to", "type") and any(self.is_one(arg.value) for arg in node.args)
+        named = called_name(node) in names(takes_dtype) and any(self.is_one(arg.value) for arg in node.args)
         return named or is_half_call(node)
 
     def is_only_cast(self, call: cst.Call) -> bool:

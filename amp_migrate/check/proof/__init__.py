@@ -1,4 +1,5 @@
-"""The proof: the output is the original, but for mixed precision. It shares nothing with what planned and wrote it.
+"""The proof: the output is the original, but for mixed precision. It shares nothing with what planned and wrote it,
+but for `models`: what torch's operations do, as data that was measured.
 
 erasure     both sides without mixed precision are the same program, where it is on and where it is off
 gone        what was removed or renamed is used nowhere in the tree

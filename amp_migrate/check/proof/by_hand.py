@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from amp_migrate.check.proof.nodes import walk
 from amp_migrate.check.proof.program import Scope
 from amp_migrate.check.proof.worlds import Keys
+from amp_migrate.models import names
+from amp_migrate.models.dtype_names import dtype_named
+from amp_migrate.models.queries import carries, copies, creates, describes
+from amp_migrate.models.traits import named
 
-_COPYING = frozenset(
-    "grad data detach clone float half copy_ requires_grad_ requires_grad new zero_ empty_like zeros_like resize_ "
-    "view_as to type dtype float32 float16 zip no_grad torch is_leaf size shape FloatTensor HalfTensor cuda nn "
-    "Parameter parameters".split()
-)
-_COPIES = frozenset("detach clone float half data requires_grad_".split())
+# What a loop over copies speaks of beside them, and beside what makes, moves and asks for tensors.
+_COPYING = frozenset("grad data dtype copy_ resize_ zip no_grad torch nn Parameter parameters".split())
 
 
 def loss_scales(keys: Keys) -> tuple[set[str], set[str]]:
@@ -96,7 +96,7 @@ def is_gradient(node: ast.AST) -> bool:
 
 
 def _is_copy_call(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _COPIES
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names(copies)
 
 
 def unscales(keys: Keys, scope: Scope, node: ast.stmt, scales: set[str]) -> bool:
@@ -113,11 +113,16 @@ def moves_copies(node: ast.For) -> bool:
     for one in node.body:
         for part in walk(one):
             name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else None
-            if name is not None and name not in loop and name not in _COPYING:
+            if name is not None and name not in loop and not _is_of_copying(name):
                 return False
             if isinstance(part, (ast.Return, ast.Raise, ast.Yield, ast.Await)):
                 return False
     return any("grad" in ast.unparse(one) or "copy_" in ast.unparse(one) for one in node.body)
+
+
+def _is_of_copying(name: str) -> bool:
+    known = name in _COPYING or name in named("clearing") or dtype_named(f"torch.{name}") is not None
+    return known or any(name in names(one) for one in (carries, creates, describes))
 
 
 def _paired(node: ast.For) -> set[str]:
@@ -144,10 +149,10 @@ def copied_from(node: ast.expr) -> ast.expr | None:
     inner: ast.AST = node.elt
     seen: set[str] = set()
     while True:
-        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _COPIES:
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in names(copies):
             seen.add(inner.func.attr)
             inner = inner.func.value
-        elif isinstance(inner, ast.Attribute) and inner.attr in _COPIES:
+        elif isinstance(inner, ast.Attribute) and inner.attr == "data":
             inner = inner.value
         elif isinstance(inner, ast.Call) and ast.unparse(inner.func).endswith("Parameter") and inner.args:
             inner = inner.args[0]

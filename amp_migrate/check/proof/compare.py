@@ -15,6 +15,8 @@ from amp_migrate.check.proof.normal import is_pure, negated
 from amp_migrate.check.proof.program import Scope, parameters
 from amp_migrate.check.proof.side import Side
 from amp_migrate.check.proof.states import asks_for, loaded
+from amp_migrate.models import names
+from amp_migrate.models.queries import takes_dtype
 
 
 class Parting(NamedTuple):
@@ -283,7 +285,7 @@ class Comparison:
             return node.func.value if node.func.attr == "float" else None
         is_dtype = isinstance(given[0], ast.Attribute) and given[0].attr == "dtype"
         is_cast = is_dtype or self.after.file.dotted(given[0]) in ("torch.float32", "torch.float")
-        return node.func.value if node.func.attr in ("to", "type") and len(given) == 1 and is_cast else None
+        return node.func.value if node.func.attr in names(takes_dtype) and len(given) == 1 and is_cast else None
 
     def _uncopied(self, node: ast.AST) -> ast.expr | None:
         """X of `X.clone()`, where the original casts X to half: that was a copy as well."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from amp_migrate import models
 from amp_migrate.check.proof.by_hand import copied_from, moves_copies, scale_key, unscales
 from amp_migrate.check.proof.kinds import DECORATORS, MODEL_WRAPPERS, SCALES
 from amp_migrate.check.proof.nodes import Node, at, call, changed, handler, method, name, walk
@@ -18,6 +19,7 @@ from amp_migrate.check.proof.normal import normal
 from amp_migrate.check.proof.program import Def, Scope, imports_of
 from amp_migrate.check.proof.side import AUTOCASTS, SCALERS, Side, apex_name, is_behind_cast
 from amp_migrate.check.proof.worlds import World, literals
+from amp_migrate.models.queries import casts
 
 HALF_TYPES = {
     "torch.float16": "torch.float32",
@@ -416,7 +418,7 @@ class Eraser:
                 return self._scale()
             elif func.attr == "step" and self.side.prepared.holds(self.scope, func.value):
                 node = changed(node, func=changed(func, value=self._marked("<by the scaler>", func.value)))
-            elif func.attr in ("half", "float", "to", "type") and self._casts(node):
+            elif func.attr in models.names(casts) and self._casts(node):
                 return self._uncast(node, func)
         return self._of_apex(node, known) if known else self._other_call(node)
 

@@ -11,9 +11,11 @@ from amp_migrate.check.proof.nodes import walk
 from amp_migrate.check.proof.program import Scope
 from amp_migrate.check.proof.result import Assumption, Breach
 from amp_migrate.check.proof.side import Side
+from amp_migrate.models import names
+from amp_migrate.models.queries import scales
 
 _CLIPS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm")
-_LINEAR = ("all_reduce", "reduce", "broadcast", "div_", "mul_", "append")  # what commutes with a scale
+_SUMS = ("all_reduce", "reduce", "broadcast", "append")  # they commute with a scale
 _KNOWN = ("torch.", "builtins.", "logging.", "tqdm.", "numpy.", "math.", "time.", "os.", "sys.", "wandb.", "apex.")
 
 
@@ -200,5 +202,6 @@ def _is_linear(node: ast.Attribute, holder: ast.AST | None) -> bool:
     if isinstance(holder, ast.AugAssign):
         return isinstance(holder.op, (ast.Div, ast.Mult))
     if isinstance(holder, ast.Call):
-        return ast.unparse(holder.func).rpartition(".")[2] in _LINEAR
+        called = ast.unparse(holder.func).rpartition(".")[2]
+        return called in _SUMS or called in names(scales)
     return isinstance(node.ctx, ast.Store) and isinstance(holder, ast.Assign) and ast.unparse(holder.value) == "None"

@@ -10,8 +10,10 @@ from amp_migrate.check.proof.nodes import walk
 from amp_migrate.check.proof.program import Scope
 from amp_migrate.check.proof.result import Breach
 from amp_migrate.check.proof.side import Side
+from amp_migrate.models import names
+from amp_migrate.models.queries import takes_dtype
+from amp_migrate.models.traits import named
 
-_CHAIN = ("cuda", "to", "train", "eval", "half")  # methods of a module that come to the module
 _OF_SCALER = ("scale", "step", "unscale_")
 _DEFAULTS = ("torch.set_default_dtype", "torch.set_default_tensor_type")
 _MESSAGE = "half weights beside a GradScaler, which cannot unscale their gradients"
@@ -60,7 +62,7 @@ class _Search:
             )
         given = [*node.args, *(one.value for one in node.keywords)]
         is_cast = (func.attr == "half" and not given) or (
-            func.attr in ("to", "type") and any(_is_half(scope, one) for one in given)
+            func.attr in names(takes_dtype) and any(_is_half(scope, one) for one in given)
         )
         return is_cast and self._is_trained(scope, func.value)
 
@@ -116,7 +118,7 @@ class _Search:
 
 def _root(node: ast.expr) -> ast.expr:
     """What a chain of `.cuda()`, `.to(device)` and the like begins with."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHAIN:
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in named("module"):
         node = node.func.value
     return node
 

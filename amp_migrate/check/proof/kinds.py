@@ -44,13 +44,6 @@ NEW_KEYWORDS = frozenset(
     "device_ids output_device broadcast_buffers find_unused_parameters weight_decay eps fused betas".split()
 )
 
-# What has parameters, of torch.nn.
-LAYERS = frozenset(
-    "Parameter Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d BatchNorm1d "
-    "BatchNorm2d BatchNorm3d SyncBatchNorm GroupNorm LayerNorm Embedding RNN LSTM GRU RNNCell LSTMCell GRUCell "
-    "MultiheadAttention PReLU".split()
-)
-
 # The loss of probabilities becomes the loss of logits, where the sigmoid before it goes (rule E4).
 BCE = {
     "torch.nn.BCELoss": "torch.nn.BCEWithLogitsLoss",

@@ -8,12 +8,12 @@ from functools import cached_property
 from itertools import chain, islice
 
 from amp_migrate.check.proof.flow import Flow
-from amp_migrate.check.proof.kinds import LAYERS
 from amp_migrate.check.proof.nodes import walk
 from amp_migrate.check.proof.program import Def, Scope
+from amp_migrate.models import function
 
 _ROOTS = ("torch.nn.Module", "torch.nn.modules.Module", "abc.ABC", "object")
-_DRAWS = ("random.", "numpy.random.", "torch.rand", "torch.bernoulli")
+_DRAWING = ("random.", "numpy.random.")  # modules of functions that draw
 _OTHER_WAYS = frozenset("children named_children _modules __dict__ __getattr__ getattr vars eval exec".split())
 _MOST_CLASSES = 200
 
@@ -106,7 +106,8 @@ class Made:
     def _has_parameters(self, scope: Scope, value: ast.AST, seen: frozenset[Scope]) -> bool:
         for call in (one for one in walk(value) if isinstance(one, ast.Call)):
             full = scope.file.dotted(call.func) or ""
-            if full.startswith("torch.nn.") and full.rpartition(".")[2] in LAYERS:
+            row = function(full)
+            if row is not None and (row.parameters or row.result == "weight"):
                 return True
             made = set(self.flow.defined(full, scope.file)) - seen if full else set()
             if any(self._has_parameters(one, one.node, seen | {one}) for one in made):
@@ -146,7 +147,12 @@ def _draws(scope: Scope, test: ast.expr) -> bool:
     names = {one.id for one in walk(test) if isinstance(one, ast.Name)}
     values = [one for name in names for one in scope.bound.get(name, ()) if isinstance(one, ast.expr)]
     calls = [part for one in (test, *values) for part in walk(one) if isinstance(part, ast.Call)]
-    return any((scope.file.dotted(one.func) or "").startswith(_DRAWS) for one in calls)
+    return any(_is_drawing(scope.file.dotted(one.func) or "") for one in calls)
+
+
+def _is_drawing(full: str) -> bool:
+    row = function(full)
+    return full.startswith(_DRAWING) or (row is not None and row.is_a("chance"))
 
 
 def _word(node: ast.AST) -> object:

@@ -6,7 +6,7 @@ import libcst as cst
 
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.models import names
-from amp_migrate.models.queries import is_sum, keeps_numbers, scales
+from amp_migrate.models.queries import is_scalar_arithmetic, is_sum, keeps_numbers_or_floats
 
 
 def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool:
@@ -29,7 +29,7 @@ def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool
 
 def computes(loss: cst.BaseExpression) -> bool:
     """True for an expression that does more with a loss than such arithmetic: `criterion(out, y)`."""
-    plain = names(scales) | names(is_sum) | names(keeps_numbers)
+    plain = names(is_scalar_arithmetic) | names(is_sum) | names(keeps_numbers_or_floats)
     return any(isinstance(part, cst.Call) and called_name(part) not in plain for part in walk(loss))
 
 
@@ -50,7 +50,7 @@ def _is_arithmetic(node: cst.BaseExpression) -> bool:
         return isinstance(node.operator, (cst.Minus, cst.Plus)) and _is_arithmetic(node.expression)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         values = (node.func.value, *(arg.value for arg in node.args))
-        plain = node.func.attr.value in names(scales) or _is_setting(node)
+        plain = node.func.attr.value in names(is_scalar_arithmetic) or _is_setting(node)
         return plain and all(_is_arithmetic(value) for value in values)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name):
         return node.func.value in ("len", "float", "int") and len(node.args) == 1

@@ -12,7 +12,7 @@ from amp_migrate.facts.tree import Class, called_name
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
 from amp_migrate.interp.steps import Steps
-from amp_migrate.models.queries import keeps_numbers
+from amp_migrate.models.queries import keeps_numbers_or_floats
 
 
 class Endings:
@@ -24,7 +24,7 @@ class Endings:
 
     def behind(self, value: cst.BaseExpression) -> list[cst.Call] | None:
         """What made a value; None where some of it comes from elsewhere."""
-        ways = trace(self._steps, Place(value), keeps_numbers)
+        ways = trace(self._steps, Place(value), keeps_numbers_or_floats)
         if any(self._steps.of(place).is_constant for place in ways.places):
             return None
         ends = [*(made.node for made in ways.ends), *(place.node for place in ways.open)]

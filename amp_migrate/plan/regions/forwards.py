@@ -8,7 +8,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.models import Operation, names, traits
-from amp_migrate.models.queries import is_exact, keeps_numbers, makes_leaf
+from amp_migrate.models.queries import is_exact, keeps_numbers_or_floats, makes_leaf
 from amp_migrate.plan.roles import Roles
 
 _OF_PYTHON = frozenset(
@@ -19,7 +19,7 @@ _OF_PYTHON = frozenset(
 
 def _is_data(row: Operation) -> bool:
     """It only moves, shapes or counts what it is given, or makes a new tensor."""
-    return row.kind != "property" and (keeps_numbers(row) or is_exact(row) or makes_leaf(row))
+    return row.kind != "property" and (keeps_numbers_or_floats(row) or is_exact(row) or makes_leaf(row))
 
 
 # Calls that only move, shape or count data.

@@ -7,7 +7,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name
 from amp_migrate.models import names
-from amp_migrate.models.queries import keeps_numbers, only_moves
+from amp_migrate.models.queries import keeps_numbers_or_floats, only_moves
 
 
 def before_moves(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -17,7 +17,7 @@ def before_moves(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def before_casts(node: cst.BaseExpression) -> cst.BaseExpression:
     """X of `X.squeeze(1).float()`."""
-    return _inside(node, names(keeps_numbers))
+    return _inside(node, names(keeps_numbers_or_floats))
 
 
 def _inside(node: cst.BaseExpression, moves: frozenset[str]) -> cst.BaseExpression:

@@ -19,6 +19,7 @@ from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.presence import asks_whether_there_is
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in
 from amp_migrate.findings import Refusal
+from amp_migrate.models.traits import named
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.averages import Averages
@@ -461,7 +462,7 @@ def _zeroes_gradients(statement: Statement) -> bool:
         is_there = isinstance(node.test, cst.Comparison) and _is_of_gradient(node.test.left)
         return is_there and all(_zeroes_gradients(one) or _drops_gradients(one) for one in inner)
     call = node.value if isinstance(node, cst.Expr) else None
-    return isinstance(call, cst.Call) and called_name(call) in ("zero_", "detach_") and _is_of_gradient(call.func)
+    return isinstance(call, cst.Call) and called_name(call) in named("clearing") and _is_of_gradient(call.func)
 
 
 def _is_of_gradient(node: cst.BaseExpression) -> bool:

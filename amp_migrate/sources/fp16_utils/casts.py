@@ -19,6 +19,7 @@ from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Block, Function, Statement
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.copies import stays_a_copy
+from amp_migrate.sources.floating import is_floating
 from amp_migrate.sources.fp16_utils.model_helpers import only_casts
 from amp_migrate.sources.fp16_utils.names import (
     ACCESSORS,
@@ -32,12 +33,6 @@ from amp_migrate.sources.fp16_utils.value_casts import ValueCasts
 from amp_migrate.sources.half.helpers import without_use
 from amp_migrate.sources.half_types import HalfTypes
 
-_MAKE_FLOATS = frozenset(
-    "torch.rand torch.randn torch.zeros torch.ones torch.linspace torch.FloatTensor torch.cuda.FloatTensor".split()
-)
-_KEEP_TYPE = frozenset(
-    "cuda cpu clone detach view reshape contiguous unsqueeze squeeze permute transpose normal_ uniform_ float".split()
-)
 _MODULE_METHODS = frozenset("parameters named_parameters train eval modules named_modules".split())
 
 
@@ -120,8 +115,9 @@ class Casts:
 
     def _may_be_of_integers(self, call: cst.Call) -> bool:
         """True for `to_half(x)` that asks for no type, and an x which nothing shows to be floating."""
-        is_module = self._is_module(call)
-        return not is_module and self._values.may_be_given_integers(call) and not self._is_floating(self._operand(call))
+        if self._is_module(call) or not self._values.may_be_given_integers(call):
+            return False
+        return not is_floating(self.facts, self._operand(call))
 
     def _operand(self, call: cst.Call) -> cst.BaseExpression:
         """What a call casts."""
@@ -264,7 +260,7 @@ class Casts:
         receiver, name = call.func.value, call.func.attr.value
         is_module = self._is_module(call)
         only_casts = name == "half" or self._types.is_only_cast(call)
-        is_float32 = self._is_floating(receiver)
+        is_float32 = is_floating(self.facts, receiver)
         if name == "half" and not is_module and not guarded:
             if stays_a_copy(self.facts, self.lowering, statement, call, is_float32=is_float32):
                 return
@@ -317,26 +313,6 @@ class Casts:
         return bool(objects & self._modules) or any(
             isinstance(one.origin, cst.Call) and self._makes_module(one.origin) for one in objects
         )
-
-    def _is_floating(self, node: cst.BaseExpression) -> bool:
-        """True for tensors that are certainly in float32, as they are made."""
-        if isinstance(node, cst.Name):
-            variable = self.facts.names.variable_at(node)
-            values = self.facts.objects.values_of(node)
-            once = variable is not None and len(variable.bindings) == len(values) == 1
-            return once and values[0] is not node and self._is_floating(values[0])
-        if isinstance(node, cst.Subscript):
-            return self._is_floating(node.value)
-        if isinstance(node, cst.BinaryOperation):
-            return self._is_floating(node.left) or self._is_floating(node.right)
-        if not isinstance(node, cst.Call) or any(arg.keyword and arg.keyword.value == "dtype" for arg in node.args):
-            return False
-        if self.facts.names.dotted(node.func) in _MAKE_FLOATS:
-            return True
-        if self.facts.names.dotted(node.func) == "torch.autograd.Variable" and node.args:
-            return self._is_floating(node.args[0].value)
-        keeps_type = isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEP_TYPE
-        return keeps_type and isinstance(node.func, cst.Attribute) and self._is_floating(node.func.value)
 
     def _makes_module(self, call: cst.Call) -> bool:
         dotted = self.facts.names.dotted(call.func) or ""

@@ -15,6 +15,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.models.traits import named
 from amp_migrate.rules.half import DEPENDS_ON_HALF
 from amp_migrate.sources.copies import stays_a_copy
 from amp_migrate.sources.floating import is_floating
@@ -37,7 +38,6 @@ _HALF = {
 }
 _FLOAT = frozenset("torch.float torch.float32 torch.FloatTensor torch.cuda.FloatTensor".split())
 _DEFAULTS = frozenset("set_default_tensor_type set_default_dtype".split())
-_STORED = frozenset("cpu numpy tolist".split())
 
 
 class Casts:
@@ -235,7 +235,7 @@ class Casts:
         node: cst.CSTNode = call
         parent = self.facts.tree.parents.get(node)
         while isinstance(parent, cst.Attribute) and isinstance(outer := self.facts.tree.parents.get(parent), cst.Call):
-            if parent.attr.value in _STORED:
+            if parent.attr.value in named("off the GPU"):
                 return True
             node, parent = outer, self.facts.tree.parents.get(outer)
         if not isinstance(parent, (cst.Arg, cst.DictElement)):

@@ -17,8 +17,6 @@ from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.purity import only_looks
 
-_CASTS = frozenset("half float to type".split())
-
 
 class Helpers:
     """Functions that give back the module that they are given, cast."""

@@ -24,18 +24,18 @@ from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.models import names
+from amp_migrate.models.queries import carries, copies, describes, scales
+from amp_migrate.models.traits import named
 from amp_migrate.plan.model import Lowering
 from amp_migrate.rules.half import UNKNOWN_TRAINER
 from amp_migrate.sources.half.float_steps import FloatSteps
 from amp_migrate.sources.half.scale import Scaling
 from amp_migrate.sources.optimizers import parameters_of
 
-_COPYING = frozenset("clone float detach deepcopy Parameter Variable copy".split())
+_COPYING = frozenset("deepcopy Parameter copy".split())
+_CARRYING = frozenset("copy_ resize_ Parameter zip list len range no_grad parameters all set_grad_enabled".split())
 _UNKNOWN_USE = "this use of a master copy, or of scaled gradients, is not understood"
-_CARRYING = frozenset(
-    "copy_ div_ mul_ zero_ detach_ detach clone float half to type_as type new new_empty zeros_like empty_like size "
-    "Variable Parameter zip list len range resize_ requires_grad_ no_grad parameters all set_grad_enabled".split()
-)
 
 
 class Masters:
@@ -248,7 +248,7 @@ class Masters:
             site = next(iter(self.facts.calls.in_statement(statement)), None)
             if site is not None:
                 return self._is_helper(site.callee)
-            return called_name(node.value) in _CARRYING and self._is_carried(node.value)
+            return _carries(called_name(node.value)) and self._is_carried(node.value)
         return False
 
     def _makes_copies(self, value: cst.BaseExpression) -> bool:
@@ -268,7 +268,7 @@ class Masters:
     def _is_carried(self, value: cst.BaseExpression) -> bool:
         """True for a value that is copied, moved, or divided by the loss scale, and nothing else."""
         for part in walk(value):
-            if isinstance(part, cst.Call) and called_name(part) not in _CARRYING:
+            if isinstance(part, cst.Call) and not _carries(called_name(part)):
                 return False
             if isinstance(part, cst.BinaryOperation):
                 key = self.scaling.divisor_of(part)
@@ -277,10 +277,20 @@ class Masters:
         return True
 
 
+def _makes_copy(name: str) -> bool:
+    return name in _COPYING or name in names(copies)
+
+
+def _carries(name: str) -> bool:
+    """True for what makes, moves and scales tensors, or asks for their size."""
+    made = named("like") - named("chance") | named("clearing")
+    return name in _CARRYING or name in made or any(name in names(one) for one in (carries, scales, describes))
+
+
 def _copies(element: cst.BaseExpression) -> bool:
     """True for `p.detach().clone().float()`, and not for `p`."""
     return isinstance(element, cst.Call) and any(
-        isinstance(part, cst.Call) and called_name(part) in _COPYING for part in walk(element)
+        isinstance(part, cst.Call) and _makes_copy(called_name(part)) for part in walk(element)
     )
 
 

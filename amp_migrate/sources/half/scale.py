@@ -20,10 +20,10 @@ from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
+from amp_migrate.models import names
+from amp_migrate.models.queries import multiplies, scales
 from amp_migrate.plan.model import Lowering
 from amp_migrate.rules.half import SCALED_LOSS_READ, UNKNOWN_TRAINER
-
-_DIVIDES = frozenset("div_ mul_ div mul true_divide_".split())
 
 
 class Scaling:
@@ -80,10 +80,10 @@ class Scaling:
             return _inverse(node.right) if isinstance(node.operator, cst.Multiply) else None
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
             return None
-        if called_name(node) not in _DIVIDES or not _is_grad(node.func.value):
+        if called_name(node) not in names(scales) or not _is_grad(node.func.value):
             return None
         value = node.args[0].value
-        return _inverse(value) if called_name(node).startswith("mul") else value
+        return _inverse(value) if called_name(node) in names(multiplies) else value
 
     # -- losses -----------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.facts.values import literal_value
+from amp_migrate.models import names
+from amp_migrate.models.queries import takes_dtype
 from amp_migrate.vocabulary import HALF_TYPES
 
 
@@ -42,4 +44,4 @@ class TypeNames:
             return False
         if name == "half" and not call.args:
             return True
-        return name in ("to", "type") and any(self.may_be_half(arg.value) for arg in call.args)
+        return name in names(takes_dtype) and any(self.may_be_half(arg.value) for arg in call.args)

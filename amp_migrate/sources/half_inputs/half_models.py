@@ -15,7 +15,7 @@ from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.plan.roles import Roles
 from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.half_types import is_half_call
-from amp_migrate.vocabulary import NOT_FORWARD
+from amp_migrate.vocabulary import is_no_forward
 
 Models = list[tuple[cst.BaseExpression, Function]]
 
@@ -60,7 +60,7 @@ def _apart(facts: Facts, roles: Roles, model: cst.BaseExpression) -> ObjectSet:
 def _runs(facts: Facts, call: cst.Call, models: ObjectSet) -> bool:
     """True for `teacher(x)` and `teacher.encode(x)`."""
     func = call.func
-    if isinstance(func, cst.Attribute) and func.attr.value not in NOT_FORWARD:
+    if isinstance(func, cst.Attribute) and not is_no_forward(func.attr.value):
         if facts.objects.may_be(func.value, models):
             return True
     return isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)) and facts.objects.may_be(func, models)

@@ -15,8 +15,8 @@ import libcst as cst
 
 from amp_migrate.facts.dataflow import Path, reads
 from amp_migrate.facts.tree import called_name, walk
-
-_OF_INTEGERS = frozenset("multinomial argmax argmin argsort nonzero long int bool".split())
+from amp_migrate.models import names
+from amp_migrate.models.queries import counts
 
 
 def passing_on(parts: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
@@ -41,4 +41,4 @@ def _endings(parts: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
 
 
 def _makes_integers(part: cst.CSTNode) -> bool:
-    return isinstance(part, cst.Comparison) or (isinstance(part, cst.Call) and called_name(part) in _OF_INTEGERS)
+    return isinstance(part, cst.Comparison) or (isinstance(part, cst.Call) and called_name(part) in names(counts))

@@ -17,6 +17,8 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, targets
 from amp_migrate.findings import Refusal
+from amp_migrate.models import names
+from amp_migrate.models.queries import takes_dtype
 from amp_migrate.rules.plain import CHOSEN_PRECISION
 from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.optimizers import find_optimizers
@@ -48,7 +50,7 @@ def cast_like_another(facts: Facts) -> Refusal | None:
 def _casts(facts: Facts) -> Iterator[_Made]:
     """`adapter.to(backbone.dtype)`, of what may be a model."""
     for call, statement in facts.tree.every(cst.Call):
-        if isinstance(call.func, cst.Attribute) and called_name(call) in ("to", "type"):
+        if isinstance(call.func, cst.Attribute) and called_name(call) in names(takes_dtype):
             kind = _type_of_another(facts, call)
             if kind is not None:
                 yield _Made(call.func.value, [call.func.value, *_owners(statement)], kind)

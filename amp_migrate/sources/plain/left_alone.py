@@ -15,6 +15,8 @@ from amp_migrate.facts.presence import asks_whether_there_is
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
+from amp_migrate.models import names
+from amp_migrate.models.queries import takes_dtype, updates
 from amp_migrate.plan.hooks import hooks_given, is_blind, products_of
 from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.own_steps import is_own_step
@@ -43,7 +45,6 @@ _HOOKS = frozenset(
     "register_hook register_backward_hook register_full_backward_hook register_full_backward_pre_hook "
     "register_post_accumulate_grad_hook register_multi_grad_hook retain_grad".split()
 )
-_IN_PLACE = frozenset("add_ sub_ mul_ copy_ addcmul_ addcdiv_ set_".split())
 _DOUBLES = frozenset(("torch.float64", "torch.double", "torch.DoubleTensor", "torch.cuda.DoubleTensor"))
 _GONE_MODULES = frozenset("torch.utils.serialization torch.utils.ffi torch.legacy torch.legacy.nn".split())
 _PYTHON_2 = frozenset(("xrange", "raw_input", "unicode"))
@@ -231,7 +232,7 @@ class _Finder:
                     return Refusal(UPDATE_BY_HAND, node, f"{self.facts.text(node)} updates a parameter by hand")
             if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
                 call = node.value
-                if called_name(call) in _IN_PLACE and isinstance(call.func, cst.Attribute):
+                if called_name(call) in names(updates) and isinstance(call.func, cst.Attribute):
                     if not _reads_grad(call.func.value) and any(_reads_grad(arg.value) for arg in call.args):
                         return Refusal(UPDATE_BY_HAND, node, f"{self.facts.text(node)} updates a parameter by hand")
         return None
@@ -279,7 +280,7 @@ class _Finder:
                 return Refusal(FLOAT64, call, f"{self.facts.text(call)} makes everything float64")
             if not isinstance(call.func, cst.Attribute):
                 continue
-            if name == "double" or (name in ("to", "type") and self._asks_for_double(call)):
+            if name == "double" or (name in names(takes_dtype) and self._asks_for_double(call)):
                 if self.facts.objects.may_be(call.func.value, self.optimizers.models):
                     return Refusal(FLOAT64, call, f"{self.facts.text(call)} trains in float64")
         return None

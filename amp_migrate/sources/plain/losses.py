@@ -21,7 +21,10 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, Slice, backward_slice, own_reads, path_of, reads
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, children, walk
+from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
+from amp_migrate.models import names
+from amp_migrate.models.queries import cuts_gradient
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.forwards import is_no_grad
 from amp_migrate.rules.plain import SEVERAL_LOSSES
@@ -29,7 +32,6 @@ from amp_migrate.sources.plain.containment import Containment, whole
 from amp_migrate.sources.plain.optimizers import Optimizers
 
 _MOST_ARGUMENTS = 4  # gradient, retain_graph, create_graph, inputs
-_CUTS = frozenset(("detach", "item", "numpy", "tolist"))
 
 
 @dataclasses.dataclass(eq=False)
@@ -226,7 +228,8 @@ def _detached(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 def _cuts(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return node.func.attr.value in _CUTS
+        is_method = all(literal_value(arg.value) is not UNKNOWN for arg in node.args)  # `net.short(x)` is a layer
+        return is_method and node.func.attr.value in names(cuts_gradient) | {"numpy"}
     return isinstance(node, cst.Attribute) and node.attr.value == "data"
 
 
