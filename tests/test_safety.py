@@ -138,6 +138,11 @@ def body(line: str, **parts: str) -> str:
             'with torch.amp.autocast("cuda", enabled=False):\n    g = h.t().float() @ h.float() / 16',
         ),
         (
+            "g = F.linear(h, h)",
+            'with torch.amp.autocast("cuda", enabled=False):\n    g = F.linear(h.float(), h.float())',
+        ),
+        ("f = h.view(4, 4, 16)\nt = f.swapdims(1, 2)\ng = torch.baddbmm(torch.zeros(4, 4, 4), f, t)", None),
+        (
             "d = (h**2).sum() + torch.zeros(8, 8)\nd.addmm_(1, -2, h, h.t())",
             "d = (h**2).sum() + torch.zeros(8, 8)\nd.addmm_(1, -2, h.float(), h.t().float())",
         ),
@@ -184,6 +189,9 @@ def test_a_line_that_breaks_in_half_is_repaired(before, after):
         "s = h.double().masked_fill(mask, -1e9)",
         "s = h + (1.0 - mask.float()) * -1e9",
         "g = h @ self.inner.weight.t()",
+        "g = h @ h",
+        "q, k = h.chunk(2, 1)\ns = q @ k.t()",
+        "n = h / (h.norm(dim=1, keepdim=True) + 1e-6)\nsimilarity = n @ n.t()",
         "n = F.normalize(h, dim=1)\nsimilarity = n @ n.t()",
         "d = torch.det(h.double())",
         "w = self.inner.inverse(h)",

@@ -71,6 +71,22 @@ def wants_one_dtype(row: Operation) -> bool:
     return row.strict and not row.policy
 
 
+def multiplies_sparse(row: Operation) -> bool:
+    """It multiplies with a sparse matrix, which CUDA does not in half."""
+    return row.policy == "half" and (row.is_a("sparse product") or row.name.startswith("torch.sparse."))
+
+
+def half_inside(row: Operation) -> bool:
+    """A composite with a kernel for half, whose own products autocast runs in half: what it sums may overflow."""
+    return row.policy == INSIDE and row.half_kernel
+
+
+def rearranges(row: Operation) -> bool:
+    """The result has every number of the input, in another shape, order or dtype."""
+    is_cast = row.by_argument or (row.result in ("single", "double") and row.kind == "method")
+    return (row.shape_only or is_cast) and not row.is_a("part")
+
+
 def product_in_place(row: Operation) -> bool:
     """The form in place of a product that autocast runs in half: autocast leaves it alone."""
     product = method(row.bare.removesuffix("_"))

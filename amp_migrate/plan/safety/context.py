@@ -44,12 +44,15 @@ class Context:
 
     # -- operations -------------------------------------------------------------------------------------
 
+    def made(self, node: cst.CSTNode) -> tuple[Made, ...]:
+        """What an expression is the result of, where it is one of an operation of torch."""
+        return self.steps.of(Place(node)).made if isinstance(node, _OPERATIONS) else ()
+
     def results(self) -> Iterator[Made]:
         """Every result of an operation of torch under autocast."""
         for statement in list(self.reach.statements):
             for part in self.facts.tree.expressions(statement):
-                if isinstance(part, _OPERATIONS):
-                    yield from self.steps.of(Place(part)).made
+                yield from self.made(part)
 
     def trace(self, value: Place, passes: Passes, stops: Callable[[Made], bool] | None = None) -> Trace:
         """What a value comes from."""
@@ -62,13 +65,27 @@ class Context:
     def is_product(self, made: Made) -> bool:
         """True for a product of two tensors that autocast runs in half."""
         (operation, *others) = made.operations
-        return not others and operation is not None and operation.product and operation.policy == "half"
+        if others or operation is None or operation.policy != "half":
+            return False
+        return operation.product or operation.is_a("sum with a product")
 
     def products_behind(self, value: Place, passes: Passes) -> Iterator[Made]:
         """The products that a value comes from, and that are certainly half."""
         for made in self.trace(value, passes).ends:
             if self.is_product(made) and self.precisions.of(made.node) is Precision.HALF:
                 yield made
+
+    def innermost(self, operand: cst.BaseExpression) -> cst.BaseExpression:
+        """P of `1 - P` and `2 * P`: the tensor rather than the arithmetic around it, which would round as well."""
+        while isinstance(operand, cst.BinaryOperation):
+            left, right = self.precisions.of(operand.left), self.precisions.of(operand.right)
+            if left is Precision.NUMBER:
+                operand = operand.right
+            elif right is Precision.NUMBER:
+                operand = operand.left
+            else:
+                break
+        return operand
 
     def note(self, node: cst.CSTNode, rule: Rule, message: str) -> None:
         self.safety.findings.append(self.facts.finding(node, rule, message))

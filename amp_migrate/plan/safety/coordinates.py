@@ -63,8 +63,7 @@ def _isolate_products(context: Context, grid: cst.BaseExpression) -> bool:
     products = [one for one in found if context.facts.tree.statement_of(one.node) in context.reach.statements]
     for product in reversed(products):  # what is float32 by now needs no cast
         if context.precisions.of(product.node) is Precision.HALF:
-            operands = [one.node for one in product.operands]
-            isolate(context, product.node, operands, "it makes points at which a picture is sampled")
+            isolate(context, product, "it makes points at which a picture is sampled")
     return any(context.facts.tree.statement_of(one.node) in context.safety.islands for one in products)
 
 

@@ -16,6 +16,11 @@ def bounds(row: Operation) -> bool:
     return moves(row) or row.bare in traits.named("bound")
 
 
+def bounds_and_epsilons(row: Operation) -> bool:
+    """Bounds, and a small number that is added."""
+    return bounds(row) or row.is_a("sum of two")
+
+
 def computes_linearly(row: Operation) -> bool:
     """Moves, and sums and multiples of what it is given, number by number."""
     return bounds(row) or (row.elementwise and row.linear in ("linear", "affine"))
