@@ -69,6 +69,14 @@ class Context:
             return False
         return operation.product or operation.is_a("sum with a product")
 
+    def typed_as(self, made: Made) -> Place | None:
+        """The tensor whose dtype a call asks for: X of `x.type_as(X)`, `x.to(X.dtype)`, `x.to(X)`."""
+        if isinstance(made.cast, Place):
+            return made.cast
+        takes_tensor = made.operation is not None and made.operation.kind == "method" and made.operation.by_argument
+        given = made.operands[1] if takes_tensor and len(made.operands) > 1 else None
+        return given if given is not None and self.precisions.of(given.node).is_tensor else None
+
     def products_behind(self, value: Place, passes: Passes) -> Iterator[Made]:
         """The products that a value comes from, and that are certainly half."""
         for made in self.trace(value, passes).ends:

@@ -22,15 +22,16 @@ def keep_positions(context: Context) -> None:
     """Float32 for the tensors after which numbers are typed that become integers at once."""
     for made in list(context.results()):
         for typed in context.steps.of(made.operands[0]).made if _casts_to_integers(made) else ():
-            for model in _typed_after(typed):
+            for model in _typed_after(context, typed):
                 if context.precisions.of(model.node).may_be_half:
                     context.safety.keep_float32(model.node)
 
 
-def _typed_after(made: Made) -> Iterator[Place]:
+def _typed_after(context: Context, made: Made) -> Iterator[Place]:
     """X of `X.new_tensor(n)`, `n.type_as(X)` and `n.to(X)`."""
-    if isinstance(made.cast, Place):
-        yield made.cast
+    model = context.typed_as(made)
+    if model is not None:
+        yield model
     elif made.is_a("typed after") and made.cast is None:
         yield made.operands[0]
 

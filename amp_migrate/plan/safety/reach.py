@@ -235,21 +235,6 @@ class Reach:
             if param.name.value == parameter.name
         ]
 
-    def given_to_forward(self, parameter: Variable) -> list[cst.BaseExpression]:
-        """What the calls of a module under autocast give for a parameter of its forward: `self.loss(scores, y)`."""
-        forward = parameter.scope.owner
-        if not isinstance(forward, Function) or forward.name != "forward" or forward.owner is None:
-            return []
-        params = [one for one in forward.parameters if one.name.value == parameter.name]
-        root = self.facts.objects.root_class(forward.owner)
-        calls = [call for call, _ in self.calls() if params and self._is_instance(call.func, root)]
-        found = [self.facts.objects.argument(call, forward, param) for call in calls for param in params]
-        return [arg.value for arg in found if arg is not None]
-
-    def _is_instance(self, node: cst.BaseExpression, root: Class) -> bool:
-        is_name = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
-        return is_name and any(one.origin is root for one in self.facts.objects.objects(node))
-
     def _bound_method(self, root: Class, name: str) -> None:
         """`self.focal_loss` as a value, in all classes that an instance may be of."""
         for owner in self.facts.tree.classes:
