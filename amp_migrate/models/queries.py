@@ -20,6 +20,11 @@ def in_float32(row: Operation) -> bool:
     return row.policy == "single"
 
 
+def may_compute_in_half(row: Operation) -> bool:
+    """Autocast runs it, or a part of it, in half."""
+    return row.policy in ("half", INSIDE) or row.result in ("half", "either", "unknown") or row.is_a("of layers")
+
+
 def never_in_half(row: Operation) -> bool:
     """Autocast casts nothing to half for it."""
     return row.policy != "half"

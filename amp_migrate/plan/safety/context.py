@@ -109,19 +109,17 @@ class Context:
 
     def _needs_no_autocast(self, call: cst.Call) -> bool:
         """Operations that take half and float32 alike; a module, a product or a function of the unit may not."""
+        rows = [row for made in self.made(call) for row in made.operations]
+        if any(row is None or row.kind == "layer" or in_half(row) for row in rows):
+            return False
         if self.facts.objects.called_function(call) is not None or called_name(call) in names(in_half):
             return False
         if isinstance(call.func, cst.Attribute):
             dotted = self.facts.names.dotted(call.func) or ""
             root = next((part for part in walk(call.func) if isinstance(part, cst.Name) and part.value == "self"), None)
-            return dotted.startswith("torch.") or (root is None and dotted == "") or self._is_shape(call)
+            is_of_own = bool(rows) and not isinstance(call.func.value, cst.Name)  # `self.codes.pow(2)` calls no module
+            return dotted.startswith("torch.") or (root is None and dotted == "") or is_of_own
         return isinstance(call.func, cst.Name) and (
             self.facts.names.variable_at(call.func) is None
             or (self.facts.names.dotted(call.func) or "").startswith("torch.")
         )
-
-    def _is_shape(self, call: cst.Call) -> bool:
-        """True for what only tensors are asked: `self.codes.pow(2).sum(0)` calls no module."""
-        if called_name(call) in ("pow", "sum"):
-            return isinstance(call.func, cst.Attribute) and not isinstance(call.func.value, cst.Name)
-        return called_name(call) in ("size", "numel", "dim", "view", "reshape", "transpose", "permute", "t", "float")

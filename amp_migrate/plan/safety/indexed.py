@@ -62,10 +62,9 @@ def _keep_parameter(context: Context, tensor: cst.BaseExpression, source: cst.Ba
     """`v.data = normalized(torch.mv(w.t(), u))`: a parameter or buffer would be half from now on, where autocast is off
     as well.
     """
-    products = context.trace(Place(source), never_in_half).ends
-    if context.precisions.of(source).may_be_half or any(
-        row and in_half(row) for one in products for row in one.operations
-    ):
+    ends = context.trace(Place(source), never_in_half).ends
+    is_made_in_half = any(row and in_half(row) for one in ends for row in one.operations)
+    if context.precisions.of(source).may_be_half or is_made_in_half:
         if isinstance(tensor, (cst.Name, cst.Attribute)):
             context.safety.casts.append(Cast(source, tensor))
 
