@@ -11,10 +11,6 @@ IMPORTERS = frozenset(("import_module", "__import__"))
 # The types of half precision, by their full names.
 HALF_TYPES = frozenset("torch.half torch.float16 torch.HalfTensor torch.cuda.HalfTensor".split())
 
-# Operations of one tensor that autocast leaves alone, with the modules that call them by their name in torch
-# ([T2.13:nn/modules/activation.py]).
-UNARY_MODULES = {"sigmoid": "torch.nn.Sigmoid", "tanh": "torch.nn.Tanh", "sqrt": "", "erf": "", "sin": "", "cos": ""}
-
 
 def is_forward_again(called: set[str]) -> bool:
     """True for the names of what a backward calls that runs a forward once more, as checkpoints and reversible layers

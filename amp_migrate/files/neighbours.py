@@ -14,8 +14,9 @@ from amp_migrate.files.bindings import called_name, imported, stars_of
 from amp_migrate.files.imports import canonical, modules_in, package_of_names, split
 from amp_migrate.files.read import read_regular
 from amp_migrate.files.syntax import tree_of
+from amp_migrate.models import traits
+from amp_migrate.models.queries import layer_of
 from amp_migrate.vocabulary import IMPORTERS
-from amp_migrate.vocabulary import UNARY_MODULES as MODULES
 
 _MOST_FILES = 400
 # Registrations of torch's own functions mean the file that makes them: they go with it, or it is refused.
@@ -64,10 +65,10 @@ def casts_that_need_apex(path: Path, source: bytes, known: Collection[Path] = ()
 
 def _operations(source: bytes) -> re.Pattern[bytes] | None:
     """The calls of operations of torch that a file registers: `torch.sigmoid(`, `nn.Sigmoid(`."""
-    names = {name for name in _REGISTERED.findall(source) if name.decode() in MODULES}
+    names = {name for name in _REGISTERED.findall(source) if name.decode() in traits.named("called by its name")}
     if not names:
         return None
-    modules = {MODULES[name.decode()].rpartition(".")[2].encode() for name in names} - {b""}
+    modules = {layer_of(name.decode()).rpartition(".")[2].encode() for name in names} - {b""}
     return re.compile(rb"\btorch\.(?:%s)\(|\b(?:%s)\(" % (b"|".join(sorted(names)), b"|".join(sorted(modules)) or b"$"))
 
 

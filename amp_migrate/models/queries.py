@@ -5,7 +5,7 @@ from __future__ import annotations
 from amp_migrate.models.dtypes import COMPLEX, HALF, SINGLE
 from amp_migrate.models.operation import Operation
 from amp_migrate.models.rules import INSIDE
-from amp_migrate.models.table import layers, method, names
+from amp_migrate.models.table import layer, layers, method, names
 
 _FOLLOWS = ("same", "promoted", "floating", "real", "real floating", "summed")
 
@@ -102,6 +102,12 @@ def writes(row: Operation) -> bool:
     """It writes one tensor into another, which must have the same dtype."""
     is_write = row.half_kernel and row.result == "same" and row.inputs in (2, 3) and row.second >= 0
     return is_write and wants_one_dtype(row) and not product_in_place(row)
+
+
+def layer_of(name: str) -> str:
+    """The layer that calls a function by its name: `torch.nn.Sigmoid` of sigmoid; no text where there is none."""
+    path = f"torch.nn.{name.capitalize()}"
+    return path if layer(path) is not None else ""
 
 
 def has_parameters(row: Operation) -> bool:

@@ -22,6 +22,7 @@ from amp_migrate.facts.stores import ANY, subscript_key
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
+from amp_migrate.models import traits
 from amp_migrate.plan.model import (
     Backward,
     HandedOn,
@@ -58,7 +59,6 @@ from amp_migrate.sources.handle import (
 from amp_migrate.sources.idle import drop_idle_optimizers
 from amp_migrate.sources.initialize import read_setup
 from amp_migrate.sources.native import native_amp
-from amp_migrate.vocabulary import UNARY_MODULES
 
 _APEX = re.compile("apex")  # it stands in every import of it, by its name in quotes as well
 _AVAILABILITY = frozenset(("is_apex_available",))
@@ -388,7 +388,7 @@ class _Reader:
             return
         native = _NATIVE_HALF if "half" in called_name(call) else _NATIVE_FLOAT
         in_torch = module in ("torch", "torch.nn.functional")
-        if module == "torch" and name in UNARY_MODULES and "float" in called_name(call):
+        if module == "torch" and name in traits.named("called by its name") and "float" in called_name(call):
             assert isinstance(name, str)
             cast_operation(self.facts, self.found, call, name)
         elif "promote" in called_name(call) or not in_torch or name not in native:

@@ -14,22 +14,23 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
+from amp_migrate.models.queries import layer_of
 from amp_migrate.plan.model import Recognition
 from amp_migrate.rules.apex import CAST_FUNCTION
-from amp_migrate.vocabulary import UNARY_MODULES as MODULES
 
 
 def cast_operation(facts: Facts, found: Recognition, registration: cst.Call, name: str) -> None:
     """Add the inputs of an operation to what is cast to float32. Raises Refusal."""
+    layer = layer_of(name)
     for statement in facts.tree.all_statements():
         for part in facts.tree.expressions(statement):
             if not isinstance(part, cst.Call):
                 continue
             if facts.names.dotted(part.func) == f"torch.{name}" and part.args:
                 found.floats.append(part.args[0].value)
-            elif MODULES[name] and facts.names.dotted(part.func) == MODULES[name]:
+            elif layer and facts.names.dotted(part.func) == layer:
                 _require_called(facts, registration, part)
-            elif MODULES[name] and part.args and _is_module(facts, part.func, MODULES[name]):
+            elif layer and part.args and _is_module(facts, part.func, layer):
                 found.floats.append(part.args[0].value)
 
 
