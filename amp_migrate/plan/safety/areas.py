@@ -21,7 +21,11 @@ from amp_migrate.plan.safety.passing import moves
 def keep_areas(context: Context) -> None:
     """Float32 for one side of each area; the other is promoted."""
     for made in list(context.results()):
-        if made.is_a("product of numbers") and all(_is_side(context, one) for one in made.operands):
+        if (
+            len(made.operands) == 2
+            and made.is_a("product of numbers")
+            and all(_is_side(context, one) for one in made.operands)
+        ):
             context.safety.keep_float32(made.operands[0].node)
 
 

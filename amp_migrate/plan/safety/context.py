@@ -49,10 +49,14 @@ class Context:
         return self.steps.of(Place(node)).made if isinstance(node, _OPERATIONS) else ()
 
     def results(self) -> Iterator[Made]:
-        """Every result of an operation of torch under autocast."""
+        """Every result of an operation on something, under autocast."""
         for statement in list(self.reach.statements):
             for part in self.facts.tree.expressions(statement):
-                yield from self.made(part)
+                yield from (one for one in self.made(part) if one.operands)
+
+    def runs(self, node: cst.CSTNode) -> bool:
+        """True for what runs under autocast."""
+        return self.facts.tree.statement_of(node) in self.reach.statements
 
     def trace(self, value: Place, passes: Passes, stops: Callable[[Made], bool] | None = None) -> Trace:
         """What a value comes from."""
@@ -117,9 +121,14 @@ class Context:
         if isinstance(call.func, cst.Attribute):
             dotted = self.facts.names.dotted(call.func) or ""
             root = next((part for part in walk(call.func) if isinstance(part, cst.Name) and part.value == "self"), None)
-            is_of_own = bool(rows) and not isinstance(call.func.value, cst.Name)  # `self.codes.pow(2)` calls no module
+            # `self.codes.view(n, m)` and `self.codes.pow(2)` call no module, which would be given tensors.
+            is_shape = bool(rows) and all(row is not None and row.shape_only for row in rows)
+            is_of_own = is_shape or (bool(rows) and all(map(self._is_number, call.args)))
             return dotted.startswith("torch.") or (root is None and dotted == "") or is_of_own
         return isinstance(call.func, cst.Name) and (
             self.facts.names.variable_at(call.func) is None
             or (self.facts.names.dotted(call.func) or "").startswith("torch.")
         )
+
+    def _is_number(self, arg: cst.Arg) -> bool:
+        return self.precisions.of(arg.value) is Precision.NUMBER

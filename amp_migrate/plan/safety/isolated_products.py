@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.contents import ANY
 from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
@@ -52,8 +53,7 @@ def isolate_products(context: Context, *rows: IsolatedProducts) -> None:
     """An island without autocast for each product that a row finds; a note where there can be none."""
     for row in rows:
         for product in list(row.products(context)):
-            runs_here = context.facts.tree.statement_of(product.node) in context.reach.statements
-            if runs_here and context.precisions.of(product.node) is Precision.HALF:
+            if context.runs(product.node) and context.precisions.of(product.node) is Precision.HALF:
                 isolate(context, product, row.why)
 
 
@@ -85,11 +85,11 @@ def _before_shaping(context: Context, place: Place) -> tuple[Place, bool]:
     while place not in seen and not isinstance(place.node, cst.Subscript):
         seen.add(place)
         step = context.steps.of(place)
-        if len(step.same) == 1 and not step.made:
+        (made,) = step.made if len(step.made) == 1 and not step.same else (None,)
+        if len(step.same) == 1 and not step.made and ANY not in step.same[0].keys:  # two loops have two elements
             (place,) = step.same
-        elif len(step.made) == 1 and not step.same and all(row and rearranges(row) for row in step.made[0].operations):
-            turned = turned != step.made[0].is_a("turn")
-            place = step.made[0].operands[0]
+        elif made is not None and made.operation is not None and rearranges(made.operation) and made.operands:
+            turned, place = turned != made.is_a("turn"), made.operands[0]
     return place, turned
 
 
@@ -130,10 +130,10 @@ def _doubled(context: Context, made: Made) -> Iterator[Made]:
         alphas = (arg.value for arg in made.node.args if arg.keyword is None or arg.keyword.value == "alpha")
         yield from (made,) if any(map(_is_two, alphas)) else ()
     elif pair:
-        ends = [end for one in pair for end in context.trace(one, moves).ends]
+        ends = [end for one in pair for end in context.trace(one, rearranges).ends]
         yield from (made,) if any(map(_doubles, ends)) else ()
     elif _doubles(made):
-        ends = [end for one in made.operands for end in context.trace(one, moves).ends]
+        ends = [end for one in made.operands for end in context.trace(one, rearranges).ends]
         yield from (end for end in ends if factors(context, end))
 
 

@@ -34,9 +34,9 @@ def keep_epsilons(context: Context) -> None:
         is_function = made.is_a("pole") and made.operation is not None and made.operation.kind == "function"
         for argument in _with_a_pole(context, made):
             for end in context.trace(argument, moves).ends:
-                for operand in _guarded(context, end):
+                for operand in _guarded(context, end) if context.runs(end.node) else ():
                     _keep(context, operand.node, certainly_tensor=is_function)
-        if made.is_a("bound"):  # what else would keep a value from zero
+        if _bounds_anew(made):  # what else would keep a value from zero
             _keep_bounded(context, made)
 
 
@@ -60,8 +60,13 @@ def _guarded(context: Context, made: Made) -> Iterator[Place]:
             if vanishes(context.facts, constant.node):
                 yield other
                 return
-    elif made.is_a("bound") and any(vanishes(context.facts, one) for one in _bounds(made)):
+    elif _bounds_anew(made) and any(vanishes(context.facts, one) for one in _bounds(made)):
         yield made.operands[0]
+
+
+def _bounds_anew(made: Made) -> bool:
+    """True for a clamp that leaves what it is given as it is: in place, it would change a copy."""
+    return made.is_a("bound") and made.operation is not None and not made.operation.in_place and bool(made.operands)
 
 
 def _bounds(made: Made) -> list[cst.BaseExpression]:
