@@ -37,16 +37,17 @@ class Seen:
     span: Span | None = None
 
     @property
-    def order(self) -> tuple[str, int, int, str]:
+    def order(self) -> tuple[str, int, int, str, str]:
         """As it stands in the files."""
-        return self.path, self.line, self.span.column if self.span is not None else 0, self.what
+        return self.path, self.line, self.span.column if self.span is not None else 0, self.what, self.text
 
 
 def seen_in(facts: Facts, found: Recognition) -> list[Seen]:
     """What a front end found, and the steps, forwards, clips and devices beside it, in their order in the files."""
     if not found.sites:
         return []
-    nodes = dict.fromkeys([*_found(found), *_around(facts, found)])
+    every = dict.fromkeys([*_found(found), *_around(facts, found)])
+    nodes = {(what, node): None for what, node in every if node in facts.tree.parents}  # a default stands nowhere
     trained = [node for what, node in nodes if what != "device"]
     nodes |= dict.fromkeys(("guard", test) for test in _guards(facts, trained))
     return sorted({_seen(facts, what, node) for what, node in nodes}, key=lambda one: one.order)

@@ -100,18 +100,22 @@ def test_what_a_project_says_counts(expression: str) -> None:
                 h = torch.mm(a, b)
                 found = {expression}
         """
+    assert precision_of_the_last(code) is Precision.UNKNOWN
+    models.configure([("pkg.norm", "single")])
+    try:
+        assert precision_of_the_last(code) is Precision.SINGLE
+    finally:
+        models.configure([])
+
+
+def precision_of_the_last(code: str) -> Precision:
     facts = facts_of(code)
     (last,) = (
         one.node
         for one in facts.tree.all_statements()
         if "found" in facts.text(one.node) and isinstance(one.node, cst.Assign)
     )
-    assert Precisions(facts, Safety()).of(last.value) is Precision.UNKNOWN
-    models.configure([("pkg.norm", "single")])
-    try:
-        assert Precisions(facts, Safety()).of(last.value) is Precision.SINGLE
-    finally:
-        models.configure([])
+    return Precisions(facts, Safety()).of(last.value)
 
 
 def test_rows_written_by_hand_have_a_source() -> None:

@@ -59,7 +59,7 @@ class Calls:
             return self._checkpointed(node)
         if called_name(node) == "apply" and isinstance(node.func, cst.Attribute):
             return [Frame(one, node, added=1) for one in self._autograd_forwards(node.func.value)]
-        is_forward = called_name(node) == "forward" and isinstance(node.func, cst.Attribute)
+        is_forward = called_name(node) in ("forward", "__call__") and isinstance(node.func, cst.Attribute)
         module = node.func.value if is_forward and isinstance(node.func, cst.Attribute) else node.func
         return [Frame(one, node) for one in self.forwards_of(module)]
 
@@ -80,6 +80,10 @@ class Calls:
         """The forwards that a call of a module may run; none where it may be something else."""
         if not isinstance(module, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
             return []
+        exact = self._exact_classes(module)
+        if exact:
+            run = [self.facts.objects.method_of(owner, "forward") for owner in exact]
+            return [one for one in dict.fromkeys(run) if one is not None] if None not in run else []
         found: dict[Function, None] = {}
         for one in taken_out(self.facts.names, self.facts.objects, module):
             forwards = self._of_class(one.origin) if isinstance(one.origin, Class) else []
@@ -87,6 +91,13 @@ class Calls:
                 return []
             found |= dict.fromkeys(forwards)
         return [*found]
+
+    def _exact_classes(self, module: cst.BaseExpression) -> list[Class]:
+        """The classes of what an expression is given, where calls of them are all that it is given."""
+        objects = self.facts.objects
+        values = [module] if isinstance(module, cst.Call) else objects.values_of(module)
+        made = [objects.classes_made(one) if isinstance(one, cst.Call) else [] for one in values]
+        return [owner for owners in made for owner in owners] if all(made) else []
 
     def _of_class(self, root: Class) -> list[Function]:
         """The forwards of the classes that an instance known by its root class may be of."""
@@ -102,10 +113,13 @@ class Calls:
         return [*found]
 
     def returned(self, frame: Frame, place: Place) -> Step:
+        """What a function returns; where it calls itself, whatever called it the first time."""
         values = self.facts.objects.returned_by(frame.function)
-        if not values or any(one.function is frame.function for one in place.frames):
+        if not values:
             return LOST
-        frames = (*place.frames, frame)[-_MOST_FRAMES:]
+        before = [number for number, one in enumerate(place.frames) if one.function is frame.function]
+        around = place.frames[before[-1] + 1 :] if before else place.frames
+        frames = (*around, frame)[-_MOST_FRAMES:]
         return Step(tuple(Place(value, place.keys, frames) for value in values))
 
     def runs_of(self, function: Function) -> list[Frame]:
@@ -142,7 +156,7 @@ class Calls:
         if names:
             rows = [models.function(name) for name in names]
             operands = self._operands(node, rows[0], place.frames)
-        elif isinstance(node.func, cst.Attribute):
+        elif isinstance(node.func, cst.Attribute) and self._may_be_method(node.func):
             rows = [models.method(node.func.attr.value)]
             operands = (Place(node.func.value, (), place.frames), *self._operands(node, None, place.frames))
         else:
@@ -163,11 +177,20 @@ class Calls:
         step = self._of_layers(node, place) or self._of_torch(node, place)
         return step is not None and bool(step.made)
 
+    def _may_be_method(self, func: cst.Attribute) -> bool:
+        """False for `pkg.norm` of a package, and for `self.norm`, which the class has stored under that name."""
+        if self.facts.names.dotted(func) is not None:
+            return False
+        receiver = self.facts.tree.function_of(func).receiver
+        if isinstance(func.value, cst.Name) and func.value.value == receiver:
+            return False
+        return all(one.kind in ("field", "name") for one in self.facts.objects.objects(func))
+
     def _torch_names(self, func: cst.BaseExpression) -> list[str]:
         """`torch.relu` of `torch.relu`, and of `self.act` after `self.act = torch.relu`."""
         dotted = self.facts.names.dotted(func)
         if dotted is not None:
-            return [dotted] if dotted.startswith("torch.") else []
+            return [dotted] if dotted.startswith("torch.") or models.function(dotted) is not None else []
         if self._is_probably_torchs(func):
             return self._of_unknown_origin(func)
         held = self.facts.objects.values_of(func) if isinstance(func, (cst.Name, cst.Attribute)) else []

@@ -17,6 +17,7 @@ from amp_migrate.interp.place import Frames, Place
 from amp_migrate.models import Dtype
 from amp_migrate.models.dtype_names import dtype_named
 
+_OF_DATA = ("torch.tensor", "torch.as_tensor")
 _GUESSED = re.compile(r"device|cuda|gpu|cpu|rank")
 _ANY_FLOAT = frozenset((Dtype.HALF, Dtype.SINGLE))
 
@@ -26,6 +27,8 @@ def dtype_asked(facts: Facts, call: cst.Call, frames: Frames) -> frozenset[Dtype
     given = argument_value(call, "dtype")
     if given is not None:
         return _meant(facts, given, frames) or _ANY_FLOAT
+    if isinstance(call.func, cst.Attribute) and facts.names.dotted(call.func) in _OF_DATA and call.args:
+        return _of_data(call.args[0].value)
     if called_name(call) == "type_as" and call.args:
         return Place(call.args[0].value, (), frames)
     row = models.method(called_name(call)) if isinstance(call.func, cst.Attribute) else None
@@ -35,6 +38,16 @@ def dtype_asked(facts: Facts, call: cst.Call, frames: Frames) -> frozenset[Dtype
         is_open = any(arg.keyword is None and not _is_device(facts, arg.value) for arg in call.args)
         return asked if asked is not None or not is_open else _ANY_FLOAT
     return None
+
+
+def _of_data(node: cst.BaseExpression) -> frozenset[Dtype] | None:
+    """The dtype of `torch.tensor(-1e9)` and `torch.tensor([0, 1])`, where it is written out."""
+    if isinstance(node, (cst.List, cst.Tuple)):
+        found = {_of_data(one.value) for one in node.elements}
+        return found.pop() if len(found) == 1 else None
+    value = literal_value(node)
+    kinds = {float: Dtype.SINGLE, int: Dtype.INTEGER, bool: Dtype.BOOLEAN}
+    return frozenset((kinds[type(value)],)) if type(value) in kinds else None
 
 
 def _is_device(facts: Facts, node: cst.BaseExpression) -> bool:

@@ -7,6 +7,7 @@ import libcst as cst
 from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.module_lists import taken_out
+from amp_migrate.facts.tree import Class
 from amp_migrate.models import Operation, traits
 
 _CALLABLE = (cst.Name, cst.Attribute, cst.Subscript)
@@ -21,21 +22,45 @@ class Layers:
     def called(self, func: cst.BaseExpression) -> list[tuple[Operation | None, ...]]:
         """The operations of each module that a called expression may mean; none where it may mean something else."""
         if isinstance(func, cst.Call):
-            made = self._of_maker(func)
-            return [made] if made is not None else []
+            classes = self.facts.objects.classes_made(func)
+            layers = [self._of_class(one) for one in classes] or [self._of_maker(func)]
+            return [one for one in layers if one is not None] if None not in layers else []
+        if isinstance(func, cst.Attribute) and func.attr.value in ("forward", "__call__"):
+            return self._inherited(func.value) if _is_super(func.value) else self.called(func.value)
         if not isinstance(func, _CALLABLE):
             return []
-        objects = taken_out(self.facts.names, self.facts.objects, func)
-        makers = [one.origin for one in objects if one.kind == "call" and isinstance(one.origin, cst.Call)]
-        found = [self._of_maker(one) for one in makers] if len(makers) == len(objects) else []
+        origins = [one.origin for one in taken_out(self.facts.names, self.facts.objects, func)]
+        found = [self._of_origin(one) for one in origins]
         return [one for one in found if one is not None] if None not in found else []
+
+    def _of_origin(self, origin: object) -> tuple[Operation | None, ...] | None:
+        if isinstance(origin, Class):
+            return self._of_class(origin)
+        return self._of_maker(origin) if isinstance(origin, cst.Call) else None
+
+    def _of_class(self, owner: Class) -> tuple[Operation | None, ...] | None:
+        """What an instance of a class does that has its forward from a layer of torch."""
+        lines = [owner, *self.facts.objects.ancestors(owner)]
+        if any("forward" in one.methods for one in lines):
+            return None
+        return next(((row,) for one in lines for row in self._bases(one)), None)
+
+    def _inherited(self, node: cst.BaseExpression) -> list[tuple[Operation | None, ...]]:
+        """What `super().forward(x)` runs, where that is a layer of torch."""
+        owner = self.facts.tree.function_of(node).owner
+        return [(row,) for row in self._bases(owner)] if owner is not None else []
+
+    def _bases(self, owner: Class) -> list[Operation]:
+        rows = (models.layer(self.facts.names.dotted(base.value) or "") for base in owner.node.bases)
+        return [row for row in rows if row is not None]
 
     def _of_maker(self, maker: cst.Call) -> tuple[Operation | None, ...] | None:
         """What a module does that a call has made; None where that is no module of torch."""
         maker = self._bare(maker)
         dotted = self.facts.names.dotted(maker.func) or ""
         if not dotted.startswith("torch.nn."):
-            return None
+            configured = models.function(dotted)  # by the project, for functions and layers alike
+            return (configured,) if configured is not None and configured.source == "configured" else None
         if dotted == "torch.nn.Sequential":
             return self._of_container(maker)
         return (models.layer(dotted),)
@@ -58,6 +83,10 @@ class Layers:
         chosen = [(one.body, one.orelse) if isinstance(one, cst.IfExp) else (one,) for one in meant or [func]]
         names = [self.facts.names.dotted(one) or "" for ones in chosen for one in ones]
         return all(_is_reparameterization(name) for name in names)
+
+
+def _is_super(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
 
 
 def _is_reparameterization(name: str) -> bool:

@@ -37,19 +37,22 @@ class Repairs(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Value:
-    """What a value may be. No dtype: nothing that the program computes with (None, text), or nothing at all."""
+    """What a value may be. No dtype: None or text (`is_none`), or nothing that is known yet."""
 
     dtypes: frozenset[Dtype] = frozenset()
     is_zero_dim: bool = False  # certainly
     is_open: bool = False  # something out of sight has a say in it
     is_container: bool = False  # it may be a list, a tuple or a dict, of what the dtypes say
+    is_none: bool = False  # it may be None, or text
 
     def __or__(self, other: Value) -> Value:
         if _NOTHING in (self, other):
             return self if other == _NOTHING else other
         is_open = self.is_open or other.is_open
         is_container = self.is_container or other.is_container
-        return Value(self.dtypes | other.dtypes, self.is_zero_dim and other.is_zero_dim, is_open, is_container)
+        is_none = self.is_none or other.is_none
+        is_zero_dim = self.is_zero_dim and other.is_zero_dim
+        return Value(self.dtypes | other.dtypes, is_zero_dim, is_open, is_container, is_none)
 
     @property
     def may_be_half(self) -> bool:
@@ -150,49 +153,23 @@ class Values:
         for made in step.made:
             found |= self._made(made)
         if step.is_lost:
-            found |= self._out_of_sight(place)
-        return Value(_NUMBER) if found.dtypes >= ANYTHING and self._is_setting(place) else found
+            found |= _UNKNOWN
+        return self._as_used(place, found) if found.dtypes >= ANYTHING else found
 
     def _made(self, made: Made) -> Value:
         given = [self._known[one] for one in made.operands]
         if isinstance(made.node, _OPERATORS) and all(one.dtypes == _NUMBER for one in given):
             return Value(_NUMBER)
-        if isinstance(made.node, cst.BinaryOperation) and given and given[0].dtypes == _NUMBER:
-            return self._reversed(made, given[::-1])
         if made.cast is not None:
             dtypes = self._known[made.cast].dtypes if isinstance(made.cast, Place) else made.cast
             return Value(dtypes, bool(given) and given[0].is_zero_dim)
+        operations = made.operations
+        if isinstance(made.node, cst.BinaryOperation) and given[0].dtypes == _NUMBER:
+            operations, given = _reflected(operations), given[::-1]
         autocast = self._is_autocast(self.facts.tree.statement_of(made.node))
-        for operation in made.operations:
-            if operation is None:
-                return Value(FLOATING)
-            if operation.result == "unknown":
-                return Value(_TENSORS)
-            zero_dim = tuple(place for place, one in enumerate(given) if one.is_zero_dim)
-            inputs = [one.dtypes or ANYTHING for one in given]
-            if operation.takes_one and operation.operand < len(inputs) and len(inputs[operation.operand]) > 1:
-                inputs[operation.operand] -= _NUMBER  # the tensor that the operation is about
-            if operation.bare in traits.named("list"):
-                inputs = [one - _NUMBER or one for one in inputs]
-            dtypes = _dtypes(operation, inputs, autocast, zero_dim)
-            is_open = len(dtypes) > 1 and any(one.is_open for one in given)
-            given = [Value(dtypes, self._has_no_dimensions(operation, made, given), is_open)]
-        if made.output is not None and made.operations[-1] is not None:
-            return _output(made, given[0])
-        return given[0]
-
-    def _reversed(self, made: Made, given: list[Value]) -> Value:
-        """`2 ** x` and `1 / x`, which the tensor is asked for."""
-        (operation,) = made.operations
-        row = models.method(f"__r{operation.bare[2:]}") if operation is not None else None
-        autocast = self._is_autocast(self.facts.tree.statement_of(made.node))
-        zero_dim = (0,) if given[0].is_zero_dim else ()
-        inputs = [one.dtypes or ANYTHING for one in given]
-        return (
-            Value(_dtypes(row or operation, inputs, autocast, zero_dim), given[0].is_zero_dim)
-            if operation
-            else given[0]
-        )
+        for operation in operations:
+            given = [_returned(operation, given, autocast, made.is_plain)]
+        return _output(made, given[0])
 
     def _is_setting(self, place: Place) -> bool:
         """True for a parameter that is a number unless another one is given: `margin=0.3`, configured."""
@@ -205,15 +182,15 @@ class Values:
         """False for islands, and where modules are made."""
         return statement.function.name != "__init__" and statement not in self._repairs.islands
 
-    def _out_of_sight(self, place: Place) -> Value:
-        """Anything; a tensor of floating point numbers where the code treats it as a tensor."""
-        node = place.node
-        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+    def _as_used(self, place: Place, found: Value) -> Value:
+        """What may be anything, but for its use: a setting is a number, and what is treated as a tensor is one."""
+        if self._is_setting(place):
+            return Value(_NUMBER)
+        variable = self.facts.names.variable_at(place.node) if isinstance(place.node, cst.Name) else None
         owner = variable.scope.owner if variable is not None else None
-        if variable is not None and isinstance(owner, Function) and variable.name != owner.receiver and not place.keys:
-            if any(map(self._shows_tensor, variable.loads)):
-                return Value(FLOATING, is_open=True)
-        return _UNKNOWN
+        if variable is None or place.keys or not isinstance(owner, Function) or variable.name == owner.receiver:
+            return found
+        return Value(FLOATING, is_open=True) if any(map(self._shows_tensor, variable.loads)) else found
 
     def _shows_tensor(self, load: cst.Name) -> bool:
         """True for a use that only tensors allow."""
@@ -228,22 +205,44 @@ class Values:
         operation = models.function(self.facts.names.dotted(call.func) or "")
         return operation is not None and operation.bare not in traits.named("list")
 
-    def _has_no_dimensions(self, operation: Operation, made: Made, given: list[Value]) -> bool:
-        if operation.reduction:
-            return made.is_plain
-        return (
-            operation.inputs > 0
-            and operation.elementwise
-            and bool(given)
-            and all(one.is_zero_dim or one.dtypes == _NUMBER for one in given)
-        )
-
 
 # Of Python: what they make of numbers is a number.
 _OPERATORS = (cst.BinaryOperation, cst.UnaryOperation, cst.Name)
 _DISPLAYS = (cst.List, cst.ListComp, cst.Tuple, cst.Set, cst.Dict, cst.DictComp, cst.GeneratorExp)
-_TENSORS = ANYTHING - {Dtype.NUMBER}
 _NUMBER = frozenset((Dtype.NUMBER,))
+
+
+def _reflected(operations: tuple[Operation | None, ...]) -> tuple[Operation | None, ...]:
+    """`2 ** x` and `1 / x`, which the tensor is asked for."""
+    (operation,) = operations
+    row = models.method(f"__r{operation.bare.removeprefix('__')}") if operation is not None else None
+    return (row or operation,)
+
+
+def _returned(operation: Operation | None, given: list[Value], autocast: bool, is_plain: bool) -> Value:
+    """What an operation makes of its operands; of one that is not known, a tensor of floating point numbers."""
+    if operation is None:
+        return Value(FLOATING, is_open=True)
+    given = [one for one in given if one.dtypes or not one.is_none]
+    if any(not one.dtypes for one in given):
+        return _NOTHING  # not known yet, or never
+    zero_dim = tuple(place for place, one in enumerate(given) if one.is_zero_dim)
+    inputs = [one.dtypes for one in given]
+    if operation.is_a("list"):
+        inputs = [one - _NUMBER or one for one in inputs]
+    elif operation.takes_one and operation.operand < len(inputs):
+        about = inputs[operation.operand]
+        inputs[operation.operand] = about - _NUMBER or about  # the tensor that the operation is about
+    dtypes = _dtypes(operation, inputs, autocast, zero_dim)
+    is_open = len(dtypes) > 1 and any(one.is_open for one in given)
+    return Value(dtypes, _has_no_dimensions(operation, given, is_plain), is_open)
+
+
+def _has_no_dimensions(operation: Operation, given: list[Value], is_plain: bool) -> bool:
+    if operation.reduction:
+        return is_plain
+    without = [one.is_zero_dim or one.dtypes == _NUMBER for one in given]
+    return operation.inputs > 0 and operation.elementwise and bool(without) and all(without)
 
 
 def _dtypes(
@@ -261,7 +260,7 @@ def _dtypes(
 def _constant(node: cst.BaseExpression) -> Value:
     """A number of the program; None and text are nothing to compute with."""
     value = literal_value(node)
-    return Value(_NUMBER) if isinstance(value, (int, float)) or value is UNKNOWN else _NOTHING
+    return Value(_NUMBER) if isinstance(value, (int, float)) or value is UNKNOWN else Value(is_none=True)
 
 
 def _output(made: Made, first: Value) -> Value:

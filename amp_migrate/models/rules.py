@@ -52,7 +52,6 @@ _TO_FLOAT = {BOOLEAN: SINGLE, INTEGER: SINGLE}
 _TO_REAL = {COMPLEX: SINGLE}
 
 RULES: dict[str, Rule] = {
-    "weight": _mapped(_same, {HALF: SINGLE}),  # a parameter: scripts that train keep them in float32
     "same": _same,  # the dtype of one input: a view, relu, an in-place form
     "promoted": _promoted,  # add, mul, where, cat
     "floating": _mapped(_promoted, _TO_FLOAT),  # sin, div: integers become float32
@@ -70,10 +69,12 @@ RULES: dict[str, Rule] = {
     "either": _always(SINGLE),  # half or float32
     "any": _always(SINGLE),  # any dtype: of an array
     "nothing": _always(None),  # no value, or one that is neither tensor nor number
+    "weight": _mapped(_same, {HALF: SINGLE}),  # a parameter: scripts that train keep them in float32
 }
 # What a project may say of its own operations.
 RESULTS = ("same", "promoted", "half", "single", "double", "integer", "boolean", "complex", "number", "either")
 CONSTANT = ("boolean", "integer", "half", "single", "double", "complex", "number", "either", "any", "nothing")
+WRITTEN = ("weight",)  # of rows by hand alone
 PROMOTED = ("promoted", "floating", "wide", "real floating")
 TAKE_ONE = frozenset(("same", "weight", "real", "summed"))
 # Results that nothing given decides: of layers that depend on how they were made, of arrays.

@@ -8,7 +8,7 @@ from typing import Any
 
 from amp_migrate.models.dtypes import Dtype
 from amp_migrate.models.operation import Operation
-from amp_migrate.models.rules import CONSTANT, POLICIES, RULES, TAKE_ONE
+from amp_migrate.models.rules import CONSTANT, POLICIES, RULES, TAKE_ONE, WRITTEN
 from tests.operations.answers import Answer
 from tests.operations.probes import Probed
 from tests.operations.public import Public
@@ -89,7 +89,7 @@ def _candidates(operation: Public, answers: list[Answer], parameters: bool) -> I
         without -= {Dtype.HALF, Dtype.SINGLE}
     told = {one.letter for one in answers} - {RAISES, REFUSED}
     constant = [_CONSTANT.get(next(iter(told)), "nothing")] if len(told) == 1 else []
-    rules = [*(rule for rule in RULES if rule not in CONSTANT), *constant]
+    rules = [*(rule for rule in RULES if rule not in (*CONSTANT, *WRITTEN)), *constant]
     inputs = max((len(one.given) for one in answers), default=1) + parameters
     for strict, policy, rule in itertools.product((False, True), POLICIES, rules):
         for operand in range(max(1, min(inputs, 4))) if rule in TAKE_ONE else (0,):

@@ -176,6 +176,9 @@ def _reads_gradients(node: ast.AST, holder: ast.AST | None = None) -> bool:
             return False
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_norm_of(node.right, node.left):
         return False  # a direction, whatever the scale
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "grad":
+        taken = [node.func.value, *node.args, *node.keywords]  # `autograd.grad(...)` makes gradients of its own
+        return any(_reads_gradients(child) for child in taken)
     if isinstance(node, ast.Attribute) and node.attr == "grad":
         return not _is_linear(node, holder)
     if not isinstance(node, ast.Attribute):  # `.data` of a gradient is one
