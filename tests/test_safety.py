@@ -150,6 +150,11 @@ def body(line: str, **parts: str) -> str:
             "d = torch.zeros(8, 8) - 2 * h @ x.t()",
             'with torch.amp.autocast("cuda", enabled=False):\n    d = torch.zeros(8, 8) - 2 * h.float() @ x.t().float()',
         ),
+        (
+            "d = torch.zeros(8, 8) - 2 * F.linear(h, x)",
+            'with torch.amp.autocast("cuda", enabled=False):\n'
+            "    d = torch.zeros(8, 8) - 2 * F.linear(h.float(), x.float())",
+        ),
         ("g = torch.inverse(h)", "g = torch.inverse(h.float())"),
         ("g = h.logdet()", "g = h.float().logdet()"),
         ("g = torch.pinverse(h)", 'with torch.amp.autocast("cuda", enabled=False):\n    g = torch.pinverse(h.float())'),

@@ -86,10 +86,14 @@ def half_inside(row: Operation) -> bool:
     return row.policy == INSIDE and row.half_kernel
 
 
+def casts(row: Operation) -> bool:
+    """The result has the numbers of the input in another dtype."""
+    return row.by_argument or (row.result in ("single", "double") and row.kind == "method")
+
+
 def rearranges(row: Operation) -> bool:
     """The result has every number of the input, in another shape, order or dtype."""
-    is_cast = row.by_argument or (row.result in ("single", "double") and row.kind == "method")
-    return (row.shape_only or is_cast) and not row.is_a("part")
+    return (row.shape_only or casts(row)) and not row.is_a("part")
 
 
 def product_in_place(row: Operation) -> bool:
