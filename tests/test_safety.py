@@ -138,12 +138,22 @@ def body(line: str, **parts: str) -> str:
             'with torch.amp.autocast("cuda", enabled=False):\n    g = h.t().float() @ h.float() / 16',
         ),
         (
+            "g = F.linear(h, h)",
+            'with torch.amp.autocast("cuda", enabled=False):\n    g = F.linear(h.float(), h.float())',
+        ),
+        ("f = h.view(4, 4, 16)\nt = f.swapdims(1, 2)\ng = torch.baddbmm(torch.zeros(4, 4, 4), f, t)", None),
+        (
             "d = (h**2).sum() + torch.zeros(8, 8)\nd.addmm_(1, -2, h, h.t())",
             "d = (h**2).sum() + torch.zeros(8, 8)\nd.addmm_(1, -2, h.float(), h.t().float())",
         ),
         (
             "d = torch.zeros(8, 8) - 2 * h @ x.t()",
             'with torch.amp.autocast("cuda", enabled=False):\n    d = torch.zeros(8, 8) - 2 * h.float() @ x.t().float()',
+        ),
+        (
+            "d = torch.zeros(8, 8) - 2 * F.linear(h, x)",
+            'with torch.amp.autocast("cuda", enabled=False):\n'
+            "    d = torch.zeros(8, 8) - 2 * F.linear(h.float(), x.float())",
         ),
         ("g = torch.inverse(h)", "g = torch.inverse(h.float())"),
         ("g = h.logdet()", "g = h.float().logdet()"),
@@ -162,6 +172,10 @@ def body(line: str, **parts: str) -> str:
         ("p = self.act(h)\nq = -torch.log(1 - p)", "p = self.act(h.float())\nq = -torch.log(1 - p)"),
         ("q = torch.log(F.relu(h) + 1e-8)", "q = torch.log(F.relu(h).float() + 1e-8)"),
         ("p = h.clamp(1e-4, 1 - 1e-4)", "p = h.float().clamp(1e-4, 1 - 1e-4)"),
+        (
+            "n = (h.mean(1) + 1e-12).unsqueeze(1)\nq = h / n",
+            "n = (h.mean(1).float() + 1e-12).unsqueeze(1)\nq = h / n",
+        ),
         ("q = h / (h.mean() + 1e-12)", "q = h / (h.mean().float() + 1e-12)"),
         ("i = h.new_tensor(range(9)).long()", "i = h.float().new_tensor(range(9)).long()"),
         ("i = torch.arange(9).type_as(h).to(torch.long)", "i = torch.arange(9).type_as(h.float()).to(torch.long)"),
@@ -184,6 +198,9 @@ def test_a_line_that_breaks_in_half_is_repaired(before, after):
         "s = h.double().masked_fill(mask, -1e9)",
         "s = h + (1.0 - mask.float()) * -1e9",
         "g = h @ self.inner.weight.t()",
+        "g = h @ h",
+        "q, k = h.chunk(2, 1)\ns = q @ k.t()",
+        "n = h / (h.norm(dim=1, keepdim=True) + 1e-6)\nsimilarity = n @ n.t()",
         "n = F.normalize(h, dim=1)\nsimilarity = n @ n.t()",
         "d = torch.det(h.double())",
         "w = self.inner.inverse(h)",
@@ -198,6 +215,8 @@ def test_a_line_that_breaks_in_half_is_repaired(before, after):
         "p = F.softmax(h, -1)\nq = -torch.log(p + 1e-8)",
         "q = h / (h.norm(dim=1, keepdim=True) + 1e-12)",
         "q = torch.log(F.relu(h) + 1e-5)",
+        "h.clamp_(min=1e-12)\nq = torch.log(h)",
+        "g = [a @ b.t() for a in h.view(2, 4, 16) for b in h.view(2, 4, 16)]",
         "p = self.act(h)",
         "i = torch.zeros(3).new_tensor(range(9)).long()",
         "i = h.new_tensor(range(9), dtype=torch.long).long()",

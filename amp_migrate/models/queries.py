@@ -22,6 +22,11 @@ def in_float32(row: Operation) -> bool:
     return row.policy == "single"
 
 
+def may_compute_in_half(row: Operation) -> bool:
+    """Autocast runs it, or a part of it, in half."""
+    return row.policy in ("half", INSIDE) or row.result in ("half", "either", "unknown") or row.is_a("of layers")
+
+
 def never_in_half(row: Operation) -> bool:
     """Autocast casts nothing to half for it."""
     return row.policy != "half"
@@ -71,6 +76,26 @@ def is_refused(row: Operation) -> bool:
 def wants_one_dtype(row: Operation) -> bool:
     """It raises where half and float32 meet, under autocast as well."""
     return row.strict and not row.policy
+
+
+def multiplies_sparse(row: Operation) -> bool:
+    """It multiplies with a sparse matrix, which CUDA does not in half."""
+    return row.policy == "half" and (row.is_a("sparse product") or row.name.startswith("torch.sparse."))
+
+
+def half_inside(row: Operation) -> bool:
+    """A composite with a kernel for half, whose own products autocast runs in half: what it sums may overflow."""
+    return row.policy == INSIDE and row.half_kernel
+
+
+def retypes(row: Operation) -> bool:
+    """The result has the numbers of the input in another dtype."""
+    return row.by_argument or (row.result in ("single", "double") and row.kind == "method")
+
+
+def rearranges(row: Operation) -> bool:
+    """The result has every number of the input, in another shape, order or dtype."""
+    return (row.shape_only or retypes(row)) and not row.is_a("part")
 
 
 def product_in_place(row: Operation) -> bool:
@@ -213,13 +238,6 @@ def cuts_gradient(row: Operation) -> bool:
 def updates(row: Operation) -> bool:
     """It changes a tensor in place by another one."""
     return row.in_place and row.inputs > 1
-
-
-def has_no_effect(row: Operation) -> bool:
-    """A function or method that draws no random numbers, and changes nothing in place."""
-    makes = carries(row) or creates(row) or describes(row) or row.reduction or row.is_a("loss")
-    may_act = row.bare.endswith("_") or row.kind == "property" or row.is_a("chance")
-    return makes and not may_act
 
 
 def module_of(name: str) -> str:

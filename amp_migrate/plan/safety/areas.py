@@ -11,46 +11,47 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.tree import called_name
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
+from amp_migrate.models import Operation
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.operands import tensor_operand
-from amp_migrate.plan.safety.precision import Precision
-
-_PARTS = frozenset("split chunk unbind".split())
+from amp_migrate.plan.safety.passing import moves
 
 
 def keep_areas(context: Context) -> None:
     """Float32 for one side of each area; the other is promoted."""
-    for statement in context.reach.statements:
-        for part in context.facts.tree.expressions(statement):
-            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Multiply):
-                if _is_side(context, part.left) and _is_side(context, part.right):
-                    context.safety.keep_float32(part.left)
+    for made in list(context.results()):
+        if (
+            len(made.operands) == 2
+            and made.is_a("product of numbers")
+            and all(_is_side(context, one) for one in made.operands)
+        ):
+            context.safety.keep_float32(made.operands[0].node)
 
 
-def _is_side(context: Context, node: cst.BaseExpression) -> bool:
-    """True for a sum or difference of two parts of tensors that is half."""
-    if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, (cst.Add, cst.Subtract)):
-        return False
-    wholes = [_whole(context, part) for part in (node.left, node.right)]
-    return all(whole is not None and _is_half(context, whole) for whole in wholes)
+def _is_side(context: Context, side: Place) -> bool:
+    """True for a sum or difference of two parts of half tensors."""
+    ends = context.trace(side, moves).ends
+    return bool(ends) and all(_is_of_two_parts(context, one) for one in ends)
 
 
-def _whole(context: Context, part: cst.BaseExpression) -> cst.BaseExpression | None:
-    """X of `X[:, 2]`, and of `d1` in `d1, d2, d3, d4 = torch.split(X, 1, 1)`; None for what is no part of a tensor."""
-    if isinstance(part, cst.Subscript):
-        return part.value
-    variable = context.facts.names.variable_at(part) if isinstance(part, cst.Name) else None
-    bindings = variable.bindings if variable is not None else []
-    value = bindings[0].value if len(bindings) == 1 and bindings[0].selector else None
-    is_split = isinstance(value, cst.Call) and called_name(value) in _PARTS
-    return tensor_operand(context.facts, value) if isinstance(value, cst.Call) and is_split else None
+def _is_of_two_parts(context: Context, made: Made) -> bool:
+    is_sum = made.is_a("sum of two") or made.is_a("difference")
+    return is_sum and all(any(_is_half(context, one) for one in _wholes(context, part)) for part in made.operands)
 
 
-def _is_half(context: Context, whole: cst.BaseExpression) -> bool:
-    kind = context.precisions.of(whole)
-    if kind is not Precision.FLOATING:
-        return kind is Precision.HALF
-    variable = context.facts.names.variable_at(whole) if isinstance(whole, cst.Name) else None
-    given = context.reach.given_to_forward(variable) if variable is not None else []
-    return any(context.precisions.of(one) is Precision.HALF for one in given)
+def _wholes(context: Context, part: Place) -> list[Place]:
+    """X of `X[:, 2]`, and of `d1` in `d1, d2, d3, d4 = torch.split(X, 1, 1)`."""
+    ways = context.trace(part, _nothing)
+    columns = [Place(one.node.value, (), one.frames) for one in ways.places if isinstance(one.node, cst.Subscript)]
+    return columns + [one.operands[0] for one in ways.ends if one.is_a("part") and one.output is not None]
+
+
+def _nothing(row: Operation) -> bool:
+    return False
+
+
+def _is_half(context: Context, whole: Place) -> bool:
+    """True also for what one of several calls gives."""
+    ends = context.trace(whole, moves).ends
+    return context.values.at(whole).is_half or any(context.values.of(one.node).is_half for one in ends)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.tree import called_name, walk
+from amp_migrate.facts.tree import called_name
 from amp_migrate.findings import Refusal
+from amp_migrate.models import Dtype
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.rules.safety import COMPLEX_PARAMETERS
 
-_COMPLEX = frozenset("cfloat cdouble complex64 complex128 chalf".split())
+_COMPLEX = frozenset((Dtype.COMPLEX,))
 
 
 def check_complex_weights(context: Context) -> None:
@@ -23,10 +24,11 @@ def check_complex_weights(context: Context) -> None:
         for method in owner.methods.values():
             for statement in method.descendants():
                 for call in context.facts.tree.calls(statement):
-                    if called_name(call) == "Parameter" and any(_is_complex(part) for part in walk(call)):
+                    if _is_complex_parameter(context, call):
                         message = f"{owner.name} has a complex parameter, whose gradient cannot be unscaled"
                         raise Refusal(COMPLEX_PARAMETERS, call, message)
 
 
-def _is_complex(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Attribute) and node.attr.value in _COMPLEX
+def _is_complex_parameter(context: Context, call: cst.Call) -> bool:
+    is_parameter = called_name(call) == "Parameter" and bool(call.args)
+    return is_parameter and context.values.of(call.args[0].value).dtypes == _COMPLEX

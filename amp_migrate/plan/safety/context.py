@@ -44,12 +44,19 @@ class Context:
 
     # -- operations -------------------------------------------------------------------------------------
 
+    def made(self, node: cst.CSTNode) -> tuple[Made, ...]:
+        """What an expression is the result of, where it is one of an operation of torch."""
+        return self.steps.of(Place(node)).made if isinstance(node, _OPERATIONS) else ()
+
     def results(self) -> Iterator[Made]:
-        """Every result of an operation of torch under autocast."""
+        """Every result of an operation on something, under autocast."""
         for statement in list(self.reach.statements):
             for part in self.facts.tree.expressions(statement):
-                if isinstance(part, _OPERATIONS):
-                    yield from self.steps.of(Place(part)).made
+                yield from (one for one in self.made(part) if one.operands)
+
+    def runs(self, node: cst.CSTNode) -> bool:
+        """True for what runs under autocast."""
+        return self.facts.tree.statement_of(node) in self.reach.statements
 
     def trace(self, value: Place, passes: Passes, stops: Callable[[Made], bool] | None = None) -> Trace:
         """What a value comes from."""
@@ -62,13 +69,35 @@ class Context:
     def is_product(self, made: Made) -> bool:
         """True for a product of two tensors that autocast runs in half."""
         (operation, *others) = made.operations
-        return not others and operation is not None and operation.product and operation.policy == "half"
+        if others or operation is None or operation.policy != "half":
+            return False
+        return operation.product or operation.is_a("sum with a product")
+
+    def typed_as(self, made: Made) -> Place | None:
+        """The tensor whose dtype a call asks for: X of `x.type_as(X)`, `x.to(X.dtype)`, `x.to(X)`."""
+        if isinstance(made.cast, Place):
+            return made.cast
+        takes_tensor = made.operation is not None and made.operation.kind == "method" and made.operation.by_argument
+        given = made.operands[1] if takes_tensor and len(made.operands) > 1 else None
+        return given if given is not None and self.precisions.of(given.node).is_tensor else None
 
     def products_behind(self, value: Place, passes: Passes) -> Iterator[Made]:
         """The products that a value comes from, and that are certainly half."""
         for made in self.trace(value, passes).ends:
             if self.is_product(made) and self.precisions.of(made.node) is Precision.HALF:
                 yield made
+
+    def innermost(self, operand: cst.BaseExpression) -> cst.BaseExpression:
+        """P of `1 - P` and `2 * P`: the tensor rather than the arithmetic around it, which would round as well."""
+        while isinstance(operand, cst.BinaryOperation):
+            left, right = self.precisions.of(operand.left), self.precisions.of(operand.right)
+            if left is Precision.NUMBER:
+                operand = operand.right
+            elif right is Precision.NUMBER:
+                operand = operand.left
+            else:
+                break
+        return operand
 
     def note(self, node: cst.CSTNode, rule: Rule, message: str) -> None:
         self.safety.findings.append(self.facts.finding(node, rule, message))
@@ -84,19 +113,22 @@ class Context:
 
     def _needs_no_autocast(self, call: cst.Call) -> bool:
         """Operations that take half and float32 alike; a module, a product or a function of the unit may not."""
+        rows = [row for made in self.made(call) for row in made.operations]
+        if any(row is None or row.kind == "layer" or in_half(row) for row in rows):
+            return False
         if self.facts.objects.called_function(call) is not None or called_name(call) in names(in_half):
             return False
         if isinstance(call.func, cst.Attribute):
             dotted = self.facts.names.dotted(call.func) or ""
             root = next((part for part in walk(call.func) if isinstance(part, cst.Name) and part.value == "self"), None)
-            return dotted.startswith("torch.") or (root is None and dotted == "") or self._is_shape(call)
+            # `self.codes.view(n, m)` and `self.codes.pow(2)` call no module, which would be given tensors.
+            is_shape = bool(rows) and all(row is not None and row.shape_only for row in rows)
+            is_of_own = is_shape or (bool(rows) and all(map(self._is_number, call.args)))
+            return dotted.startswith("torch.") or (root is None and dotted == "") or is_of_own
         return isinstance(call.func, cst.Name) and (
             self.facts.names.variable_at(call.func) is None
             or (self.facts.names.dotted(call.func) or "").startswith("torch.")
         )
 
-    def _is_shape(self, call: cst.Call) -> bool:
-        """True for what only tensors are asked: `self.codes.pow(2).sum(0)` calls no module."""
-        if called_name(call) in ("pow", "sum"):
-            return isinstance(call.func, cst.Attribute) and not isinstance(call.func.value, cst.Name)
-        return called_name(call) in ("size", "numel", "dim", "view", "reshape", "transpose", "permute", "t", "float")
+    def _is_number(self, arg: cst.Arg) -> bool:
+        return self.precisions.of(arg.value) is Precision.NUMBER

@@ -60,11 +60,10 @@ def _is_isolated(context: Context, call: cst.Call) -> bool:
 def _isolate_products(context: Context, grid: cst.BaseExpression) -> bool:
     """True where a grid is made of products, each of which is float32 now."""
     found = [one for one in context.trace(Place(grid), _is_on_the_way).made if context.is_product(one)]
-    products = [one for one in found if context.facts.tree.statement_of(one.node) in context.reach.statements]
+    products = [one for one in found if context.runs(one.node)]
     for product in reversed(products):  # what is float32 by now needs no cast
         if context.precisions.of(product.node) is Precision.HALF:
-            operands = [one.node for one in product.operands]
-            isolate(context, product.node, operands, "it makes points at which a picture is sampled")
+            isolate(context, product, "it makes points at which a picture is sampled")
     return any(context.facts.tree.statement_of(one.node) in context.safety.islands for one in products)
 
 

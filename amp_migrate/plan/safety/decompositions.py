@@ -32,8 +32,7 @@ def isolate_products_beside_decompositions(context: Context) -> None:
     beside = taken | _made_of(context, decompositions, products)
     for product in products:
         if product.node in beside and context.precisions.of(product.node) is Precision.HALF:
-            operands = [one.node for one in product.operands]
-            isolate(context, product.node, operands, "stands beside a decomposition")
+            isolate(context, product, "stands beside a decomposition")
 
 
 def _made_of(context: Context, decompositions: list[Made], products: list[Made]) -> set[cst.BaseExpression]:

@@ -15,13 +15,13 @@ import libcst as cst
 
 from amp_migrate.facts.tree import Statement, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.models import Dtype
+from amp_migrate.models.dtype_names import dtype_named
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import TypeTest
 from amp_migrate.plan.safety.type_tests import raises, type_test
 from amp_migrate.rules.safety import FLOAT32_ONLY
-
-_SINGLE = ("torch.float32", "torch.float")
 
 
 def keep_what_is_checked(context: Context) -> None:
@@ -58,7 +58,7 @@ def _checked(context: Context, statement: Statement) -> Iterator[cst.BaseExpress
         left, target = part.left, part.comparisons[0]
         is_dtype = isinstance(left, cst.Attribute) and left.attr.value == "dtype"
         if is_dtype and isinstance(target.operator, operators):
-            if context.facts.names.dotted(target.comparator) in _SINGLE:
+            if dtype_named(context.facts.names.dotted(target.comparator) or "") is Dtype.SINGLE:
                 assert isinstance(left, cst.Attribute)
                 yield left.value
 

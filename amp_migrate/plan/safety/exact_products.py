@@ -19,9 +19,9 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import Passes
 from amp_migrate.interp.step import Made
-from amp_migrate.models import Operation, traits
+from amp_migrate.models import traits
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.passing import bounds, computes_linearly
+from amp_migrate.plan.safety.passing import bounds, bounds_and_epsilons, computes_linearly
 from amp_migrate.plan.safety.products import isolate
 
 Sinks = Callable[[Context], Iterator[Place]]
@@ -43,7 +43,7 @@ def keep_exact_products(context: Context) -> None:
     for row in _ROWS:
         for value in list(row.values(context)):
             for product in context.products_behind(value, row.passes):
-                isolate(context, product.node, [one.node for one in product.operands], row.why)
+                isolate(context, product, row.why)
 
 
 # -- where values have to be exact ----------------------------------------------------------------------
@@ -77,14 +77,9 @@ def lengths_beside(context: Context) -> Iterator[Place]:
     """Both sides of `x @ y.t() / outer(x.norm(dim=1), y.norm(dim=1))`: vectors of length 256 have infinite products."""
     for made in context.results():
         if context.is_a("quotient", made) and len(made.operands) == 2:
-            divisors = context.trace(made.operands[1], _bounds_and_epsilons).ends
+            divisors = context.trace(made.operands[1], bounds_and_epsilons).ends
             if divisors and all(_is_product_of_norms(context, one) for one in divisors):
                 yield from made.operands
-
-
-def _bounds_and_epsilons(row: Operation) -> bool:
-    """Bounds, and a small number that is added."""
-    return bounds(row) or row.bare in traits.named("sum of two")
 
 
 def _is_product_of_norms(context: Context, made: Made) -> bool:

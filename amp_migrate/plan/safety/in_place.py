@@ -7,12 +7,8 @@ Apex had cast what is multiplied to the type of what it is added to ([A:apex/amp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import libcst as cst
 
-from amp_migrate.facts.tree import called_name
-from amp_migrate.models import names
 from amp_migrate.models.queries import product_in_place
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
@@ -20,10 +16,11 @@ from amp_migrate.plan.safety.repairs import Cast
 
 
 def match_products_in_place(context: Context) -> None:
-    """The dtype of what is added to in place, for what is multiplied."""
-    for call, _ in context.reach.calls():
-        if called_name(call) in names(product_in_place) and isinstance(call.func, cst.Attribute):
-            _match(context, call.func.value, matrices(call.args))
+    """The dtype of what is added to in place, for the two last tensors: `d.addmm_(1, -2, x, y)`."""
+    for made in list(context.results()):
+        if made.operation is not None and product_in_place(made.operation) and len(made.operands) > 2:
+            changed, *_, one, other = (given.node for given in made.operands)
+            _match(context, changed, [one, other])
 
 
 def _match(context: Context, changed: cst.BaseExpression, operands: list[cst.BaseExpression]) -> None:
@@ -37,9 +34,3 @@ def _match(context: Context, changed: cst.BaseExpression, operands: list[cst.Bas
             context.safety.keep_float32(operand)
         elif isinstance(changed, (cst.Name, cst.Attribute)):
             context.safety.casts.append(Cast(operand, changed))
-
-
-def matrices(given: Sequence[cst.Arg]) -> list[cst.BaseExpression]:
-    """The two factors, which beta and alpha may precede: `d.addmm_(1, -2, x, y)`."""
-    plain = [arg.value for arg in given if arg.keyword is None and not arg.star]
-    return plain[-2:] if len(plain) >= 2 else []

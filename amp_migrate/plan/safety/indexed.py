@@ -18,12 +18,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
-from amp_migrate.models import method, names
-from amp_migrate.models.queries import in_half, writes
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
+from amp_migrate.models import Operation, method
+from amp_migrate.models.queries import in_half, never_in_half, writes
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.operands import is_of_module
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import Cast
 from amp_migrate.rules.safety import INDEXED_WRITE
@@ -36,62 +36,55 @@ def match_indexed_writes(context: Context) -> None:
             target = statement.node.targets[0].target
             if isinstance(target, cst.Attribute) and target.attr.value == "data":
                 _keep_parameter(context, target.value, statement.node.value)
-    for into, source, call in writes_by_index(context):
-        if call is None or not _is_half_for_unknown(context, call, into, source):
+    for into, source, made in list(writes_by_index(context)):
+        if made is None or not _is_half_for_unknown(context, made, into, source):
             _match(context, into, source)
 
 
 def writes_by_index(
     context: Context,
-) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, cst.Call | None]]:
-    """Destination and source of each write under autocast, with the call that makes it: none for an assignment."""
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, Made | None]]:
+    """Destination and source of each write under autocast, with the result of its call: none for an assignment."""
     for statement in context.reach.statements:
         if isinstance(statement.node, cst.Assign) and len(statement.node.targets) == 1:
             target = statement.node.targets[0].target
             if isinstance(target, cst.Subscript) and _is_by_tensor(context, target):
                 yield target.value, statement.node.value, None
-    for call, _ in context.reach.calls():
-        if called_name(call) in names(writes) and isinstance(call.func, cst.Attribute):
-            positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-            if context.facts.names.dotted(call.func) == f"torch.{called_name(call)}":
-                into, *given = positional or [call.func]
-            elif is_of_module(context.facts, call.func):
-                continue  # torch_scatter's, torch.distributed's
-            else:
-                into, given = call.func.value, positional
-            source = _source(call, given)
+    for made in context.results():
+        row = made.operation
+        if row is not None and writes(row) and method(row.bare) is not None and isinstance(made.node, cst.Call):
+            source = _source(made, row)
             if source is not None:
-                yield into, source, call
+                yield made.operands[0].node, source, made
 
 
 def _keep_parameter(context: Context, tensor: cst.BaseExpression, source: cst.BaseExpression) -> None:
     """`v.data = normalized(torch.mv(w.t(), u))`: a parameter or buffer would be half from now on, where autocast is off
     as well.
     """
-    calls = [part for part in walk(source) if isinstance(part, cst.Call)]
-    if context.precisions.of(source).may_be_half or any(called_name(call) in names(in_half) for call in calls):
+    ends = context.trace(Place(source), never_in_half).ends
+    is_made_in_half = any(row and in_half(row) for one in ends for row in one.operations)
+    if context.precisions.of(source).may_be_half or is_made_in_half:
         if isinstance(tensor, (cst.Name, cst.Attribute)):
             context.safety.casts.append(Cast(source, tensor))
 
 
-def _is_half_for_unknown(
-    context: Context, call: cst.Call, into: cst.BaseExpression, source: cst.BaseExpression
-) -> bool:
+def _is_half_for_unknown(context: Context, made: Made, into: cst.BaseExpression, source: cst.BaseExpression) -> bool:
     """True where the destination of a method that only tensors have may be anything: its dtype is asked for."""
     found = context.precisions.of(into), context.precisions.of(source)
     if found != (Precision.UNKNOWN, Precision.HALF) or not isinstance(into, (cst.Name, cst.Attribute)):
         return False
-    if not called_name(call).endswith("_"):
+    if made.operation is None or not made.operation.in_place:
         return False
     context.safety.casts.append(Cast(source, into))
     return True
 
 
-def _source(call: cst.Call, positional: list[cst.BaseExpression]) -> cst.BaseExpression | None:
-    named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-    row = method(called_name(call))
-    place = row.second - 1 if row is not None else 0  # the receiver is the first
-    given = positional[place] if len(positional) > place else None
+def _source(made: Made, row: Operation) -> cst.BaseExpression | None:
+    """What is written: the second tensor of the operation."""
+    args = made.node.args if isinstance(made.node, cst.Call) else ()
+    named = {arg.keyword.value: arg.value for arg in args if arg.keyword is not None}
+    given = made.operands[row.second].node if len(made.operands) > row.second else None
     return given or named.get("src") or named.get("source") or named.get("values") or named.get("end")
 
 

@@ -24,8 +24,7 @@ def isolate_products_with_inverses(context: Context) -> None:
         ends = [end for operand in product.operands for end in context.trace(operand, _is_on_the_way).ends]
         if any(context.is_a("inverse", end) for end in ends):
             if context.precisions.of(product.node) is Precision.HALF:
-                operands = [one.node for one in product.operands]
-                isolate(context, product.node, operands, "products with an inverse nearly cancel")
+                isolate(context, product, "products with an inverse nearly cancel")
 
 
 def _is_on_the_way(row: Operation) -> bool:

@@ -16,39 +16,37 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts.dataflow import writes
-from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.tree import Statement
 from amp_migrate.findings import Refusal
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.freshness import is_fresh
 from amp_migrate.plan.safety.large_tensors import is_large
 from amp_migrate.plan.safety.numbers import overflows
-from amp_migrate.plan.safety.operands import tensor_operand
+from amp_migrate.plan.safety.passing import moves
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.rules.safety import BEYOND_HALF
 
-_FILLS = frozenset("masked_fill masked_fill_ full_like new_full fill_ index_fill index_fill_".split())
-_CLAMPS = frozenset("clamp clamp_ clip clip_ clamp_max clamp_min clamp_max_ clamp_min_".split())
-_ONLY_TENSORS_HAVE = frozenset("masked_fill masked_fill_ full_like new_full index_fill index_fill_".split())
-_PLAIN = (cst.Add, cst.Subtract, cst.Multiply)
+_ARITHMETIC = ("sum of two", "difference", "product of numbers")
 
 
 def keep_masks(context: Context) -> None:
     """Float32 for what a large constant is written into, or computed with. Raises Refusal."""
-    for call, statement in context.reach.calls():
-        if called_name(call) == "where" and len(call.args) == 3:
-            _where(context, call)
-        elif called_name(call) in _FILLS | _CLAMPS and _has_large_constant(context, call):
-            _fill(context, call, statement)
+    for made in list(context.results()):
+        if made.is_a("choice") and len(made.operands) == 3:
+            _where(context, made)
+        elif made.is_a("fill") or made.is_a("bound"):
+            _fill(context, made)
+        elif len(made.operands) == 2 and any(map(made.is_a, _ARITHMETIC)):
+            for constant, other in (made.operands, made.operands[::-1]):
+                if is_large(context, constant.node) and context.precisions.of(other.node) is Precision.HALF:
+                    _keep(context, other.node)
     for statement in context.reach.statements:
         if isinstance(statement.node, cst.Assign) and is_large(context, statement.node.value):
             for target in statement.node.targets:
                 if isinstance(target.target, cst.Subscript):
                     _assigned(context, target.target.value, statement)
-        for part in context.facts.tree.expressions(statement):
-            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, _PLAIN):
-                for constant, other in ((part.left, part.right), (part.right, part.left)):
-                    if is_large(context, constant) and context.precisions.of(other) is Precision.HALF:
-                        _keep(context, other)
 
 
 def _assigned(context: Context, filled: cst.BaseExpression, statement: Statement) -> None:
@@ -59,14 +57,8 @@ def _assigned(context: Context, filled: cst.BaseExpression, statement: Statement
         raise Refusal(BEYOND_HALF, statement.node, message)
 
 
-def _has_large_constant(context: Context, call: cst.Call) -> bool:
-    if any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in call.args):
-        return False
-    return any(is_large(context, arg.value) for arg in call.args)
-
-
-def _where(context: Context, call: cst.Call) -> None:
-    chosen = [arg.value for arg in call.args[1:]]
+def _where(context: Context, made: Made) -> None:
+    chosen = [one.node for one in made.operands[1:]]
     for constant, other in (chosen, chosen[::-1]):
         if _is_of_large(context, constant) and context.precisions.of(other).may_be_half:
             _keep(context, other)  # where takes tensors of two types from torch 1.12 on
@@ -95,30 +87,38 @@ def _is_of_large(context: Context, node: cst.BaseExpression) -> bool:
     """True for a large number, a tensor of it without dimensions, and `-9e15 * torch.ones_like(x)`, which is float32
     as well; and for the names of them.
     """
-    if is_large(context, node):
-        return True
-    value = context.precisions.behind(node)
-    if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Multiply):
-        return False
-    return overflows(context.facts, value.left) or overflows(context.facts, value.right)
+    ends = context.trace(Place(node), moves).ends
+    products = [one for one in ends if one.is_a("product of numbers")]
+    return is_large(context, node) or any(
+        overflows(context.facts, operand.node) for one in products for operand in one.operands
+    )
 
 
-def _fill(context: Context, call: cst.Call, statement: Statement) -> None:
-    filled = tensor_operand(context.facts, call)
-    if filled is None:
+def _fill(context: Context, made: Made) -> None:
+    """Float32 for what a large constant is written into, or bounds. Raises Refusal."""
+    call, filled = made.node, made.operands[0].node
+    if not isinstance(call, cst.Call) or not _has_large_constant(context, call):
         return
     found = context.precisions.of(filled)
-    if not found.may_be_half and (found is not Precision.UNKNOWN or called_name(call) not in _ONLY_TENSORS_HAVE):
+    if not found.may_be_half and (found is not Precision.UNKNOWN or not made.is_a("fill")):
         return
-    if not called_name(call).endswith("_") or not isinstance(filled, (cst.Name, cst.Attribute, cst.Subscript)):
+    in_place = made.operation is not None and made.operation.in_place
+    if not in_place or not isinstance(filled, (cst.Name, cst.Attribute, cst.Subscript)):
         context.safety.keep_float32(filled)  # makes a new tensor, or fills one that nobody else holds
         return
+    statement = context.facts.tree.statement_of(call)
     if isinstance(filled, cst.Name) and _sets(statement, filled.value):
         context.safety.keep_float32(filled)
         return
     if not _rebind(context, filled, statement) and found is Precision.HALF:
         text = context.facts.text(call.func)
         raise Refusal(BEYOND_HALF, call, f"{text} writes a number beyond 65504 into a half tensor that others may hold")
+
+
+def _has_large_constant(context: Context, call: cst.Call) -> bool:
+    if any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in call.args):
+        return False
+    return any(is_large(context, arg.value) for arg in call.args)
 
 
 def _sets(statement: Statement, name: str) -> bool:

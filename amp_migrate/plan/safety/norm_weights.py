@@ -10,29 +10,17 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.tree import argument_value
 from amp_migrate.facts.values import literal_value
 from amp_migrate.plan.safety.context import Context
 
-# Where they take weight and bias.
-_POSITIONS = {
-    "torch.nn.functional.batch_norm": 3,
-    "torch.nn.functional.instance_norm": 3,
-    "torch.batch_norm": 1,
-    "torch.instance_norm": 1,
-}
-
 
 def keep_norm_weights(context: Context) -> None:
-    """Float32 for the weights of such a call."""
+    """Float32 for the weights of such a call, and for its running averages."""
     for call, _ in context.reach.calls():
-        first = _POSITIONS.get(context.facts.names.dotted(call.func) or "")
-        if first is None:
-            continue
-        for position, name in enumerate(("weight", "bias"), first):
-            given = argument_value(call, name, position)
-            if given is not None and _may_be_half(context, given):
-                context.safety.keep_float32(given)
+        if any(made.is_a("normalization") for made in context.made(call)):
+            for given in (arg.value for arg in call.args[1:]):
+                if _may_be_half(context, given):
+                    context.safety.keep_float32(given)
 
 
 def _may_be_half(context: Context, weight: cst.BaseExpression) -> bool:

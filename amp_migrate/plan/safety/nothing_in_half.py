@@ -11,18 +11,12 @@ import re
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts.tree import Class, Function, called_name
-from amp_migrate.models import names
-from amp_migrate.models.queries import in_half, never_in_half
-from amp_migrate.plan.regions.tensors import TENSOR_METHODS
+from amp_migrate.models.queries import may_compute_in_half
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.rules.safety import NOTHING_IN_HALF
 
-_LAYERS = re.compile(
-    r"torch\.nn\.(Embedding|EmbeddingBag|Parameter|Identity|Flatten|Dropout\w*|AlphaDropout|\w*Norm\w*|\w*Pool\w*|ReLU6?"
-    r"|LeakyReLU|ELU|SELU|CELU|GELU|SiLU|Mish|Sigmoid|LogSigmoid|Tanh|Soft\w+|LogSoftmax|Hard\w+|ZeroPad\w+"
-    r"|CosineSimilarity|PairwiseDistance|\w*Loss)$"
-)
 _OF_PYTHON = re.compile(r"(?:math|random|time|datetime|numpy|os|logging|collections|itertools|functools)(?:\.|$)")
 # Methods of containers, and those that ask a tensor for its parts.
 _OF_PARTS = frozenset("append extend insert pop update items keys values get join format indices coalesce".split())
@@ -38,21 +32,18 @@ def note_what_stays_in_float32(context: Context) -> None:
 
 
 def _may_run_in_half(context: Context, running: set[Function], part: cst.CSTNode) -> bool:
-    if isinstance(part, cst.BinaryOperation):
-        return isinstance(part.operator, cst.MatrixMultiply)
-    if not isinstance(part, cst.Call):
-        return False
-    if called_name(part) in names(in_half):
-        return True
+    rows = [row for made in context.made(part) for row in made.operations]
+    if rows or not isinstance(part, cst.Call):
+        return any(row is None or may_compute_in_half(row) for row in rows)
     dotted = context.facts.names.dotted(part.func) or ""
-    is_known = called_name(part) in TENSOR_METHODS | _OF_PARTS | names(never_in_half)
     if dotted.startswith("torch."):
-        return not is_known and _LAYERS.match(dotted) is None
+        made = models.layer(dotted) or models.function(dotted)
+        return made is None or may_compute_in_half(made)
     if dotted:
         return _OF_PYTHON.match(dotted) is None and not context.facts.objects.candidates(part)
     if isinstance(part.func, cst.Name) and context.facts.names.variable_at(part.func) is None:
         return part.func.value in ("getattr", "eval", "map")
-    return not _is_read(context, running, part) and _may_be_layer(context, part, is_known=is_known)
+    return not _is_read(context, running, part) and _may_be_layer(context, part)
 
 
 def _is_read(context: Context, running: set[Function], call: cst.Call) -> bool:
@@ -63,18 +54,19 @@ def _is_read(context: Context, running: set[Function], call: cst.Call) -> bool:
     return bool(methods) and methods <= running
 
 
-def _may_be_layer(context: Context, call: cst.Call, *, is_known: bool) -> bool:
-    """True for what is called, unless it is a layer that is known, a module of the unit, or a method of tensors."""
+def _may_be_layer(context: Context, call: cst.Call) -> bool:
+    """True for what is called, unless it is a module of the unit, a layer, or a method of containers."""
     held = context.facts.objects.objects(call.func)
     modules = [one.origin for one in held if isinstance(one.origin, (cst.Call, Class))]
     if not modules:
-        return not (is_known and isinstance(call.func, cst.Attribute))
+        return not (isinstance(call.func, cst.Attribute) and called_name(call) in _OF_PARTS)
     return not all(_is_known_layer(context, module) for module in modules)
 
 
 def _is_known_layer(context: Context, module: object) -> bool:
     if isinstance(module, cst.Call):
-        return _LAYERS.match(context.facts.names.dotted(module.func) or "") is not None
+        row = models.layer(context.facts.names.dotted(module.func) or "")
+        return row is not None and not may_compute_in_half(row)
     return isinstance(module, Class) and any(
         "forward" in one.methods for one in context.facts.objects.ancestors(module)
     )

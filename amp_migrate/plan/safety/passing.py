@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from amp_migrate.models import Operation, traits
+from amp_migrate.models import Operation
+from amp_migrate.models.queries import retypes
 
 
 def moves(row: Operation) -> bool:
     """The result has numbers of the input, in another shape, another order, another dtype, or not all of them."""
-    is_cast = row.by_argument or (row.result in ("single", "double") and row.kind == "method")
-    return row.shape_only or row.picks or is_cast or row.bare in traits.named("list")
+    return row.shape_only or row.picks or retypes(row) or row.is_a("list")
 
 
 def bounds(row: Operation) -> bool:
     """The same, within bounds."""
-    return moves(row) or row.bare in traits.named("bound")
+    return moves(row) or row.is_a("bound")
+
+
+def bounds_and_epsilons(row: Operation) -> bool:
+    """Bounds, and a small number that is added."""
+    return bounds(row) or row.is_a("sum of two")
 
 
 def computes_linearly(row: Operation) -> bool:

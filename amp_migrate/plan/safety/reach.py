@@ -12,6 +12,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.autograd import is_autograd_function
 from amp_migrate.facts.names import dotted_text
@@ -20,23 +21,14 @@ from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards
 from amp_migrate.plan.regions.region import Region
-from amp_migrate.plan.regions.tensors import TENSOR_METHODS
 from amp_migrate.plan.safety.namespaces import Meant, meant_by
 from amp_migrate.plan.safety.open_makers import calls_open, is_instantiated, is_open, modules_defined, modules_imported
 from amp_migrate.plan.safety.registries import imported, is_out_of_sight, registering
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
 _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
-# Methods that say nothing of what has them: of a batch, too, that a function of another file makes.
-_OF_DATA = (
-    DATA_CALLS
-    | TENSOR_METHODS
-    | frozenset(
-        "type type_as t expand expand_as repeat narrow select gather index_select masked_fill masked_select matmul mm "
-        "bmm add sub mul div pow sqrt log norm std var any all new zero_ fill_ copy_ div_ mul_ add_ sub_ pin_memory "
-        "record_stream backward step".split()
-    )
-)
+# What is called of others than models; so is every method of a tensor, of a batch, too, that another file makes.
+_OF_DATA = DATA_CALLS | {"backward", "step"}
 
 
 class Reach:
@@ -116,7 +108,7 @@ class Reach:
             if function.name != "__init__":
                 self._enter(function)
         models = [arg.value for arg in call.args] if self.forwards.is_forward(call) else []
-        is_of_data = isinstance(call.func, cst.Attribute) and called_name(call) in _OF_DATA
+        is_of_data = isinstance(call.func, cst.Attribute) and _is_of_data(called_name(call))
         if not candidates and not is_of_data and calls_open(self.facts, call):
             self._everything(call)
         for node in (call.func, *self._receiver(call)):
@@ -234,21 +226,6 @@ class Reach:
             for param, arg in self.facts.objects.arguments(call, function)
             if param.name.value == parameter.name
         ]
-
-    def given_to_forward(self, parameter: Variable) -> list[cst.BaseExpression]:
-        """What the calls of a module under autocast give for a parameter of its forward: `self.loss(scores, y)`."""
-        forward = parameter.scope.owner
-        if not isinstance(forward, Function) or forward.name != "forward" or forward.owner is None:
-            return []
-        params = [one for one in forward.parameters if one.name.value == parameter.name]
-        root = self.facts.objects.root_class(forward.owner)
-        calls = [call for call, _ in self.calls() if params and self._is_instance(call.func, root)]
-        found = [self.facts.objects.argument(call, forward, param) for call in calls for param in params]
-        return [arg.value for arg in found if arg is not None]
-
-    def _is_instance(self, node: cst.BaseExpression, root: Class) -> bool:
-        is_name = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
-        return is_name and any(one.origin is root for one in self.facts.objects.objects(node))
 
     def _bound_method(self, root: Class, name: str) -> None:
         """`self.focal_loss` as a value, in all classes that an instance may be of."""
@@ -428,6 +405,10 @@ class Reach:
         package, _, last = name.rpartition("/")
         own = f"{package}.{last}"
         return own if last.isidentifier() and self.facts.elsewhere.source_of(own) is not None else name
+
+
+def _is_of_data(name: str) -> bool:
+    return name in _OF_DATA or models.method(name) is not None
 
 
 def _is_inside_module(name: str) -> bool:

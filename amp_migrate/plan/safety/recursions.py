@@ -11,12 +11,11 @@ Cast back to half, the sum over a whole sequence would be rounded in each round.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
-from amp_migrate.facts.tree import Statement, called_name, walk
-from amp_migrate.models import names
+from amp_migrate.facts.tree import Statement
+from amp_migrate.interp.place import Place
+from amp_migrate.models import Operation
 from amp_migrate.models.queries import in_float32
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.freshness import is_fresh
@@ -29,8 +28,9 @@ _NEVER_HALF = (Precision.SINGLE, Precision.OTHER, Precision.NUMBER)
 
 def keep_recursions(context: Context) -> None:
     """Float32 for what such a tensor starts from."""
-    for into, source, call in writes_by_index(context):
-        if not isinstance(into, cst.Name) or (call is not None and not called_name(call).endswith("_")):
+    for into, source, made in list(writes_by_index(context)):
+        in_place = made is None or (made.operation is not None and made.operation.in_place)
+        if not isinstance(into, cst.Name) or not in_place:
             continue
         start = context.precisions.value_before(into)
         loops = [one for one in context.facts.tree.statement_of(source).path() if one.is_loop]
@@ -38,8 +38,7 @@ def keep_recursions(context: Context) -> None:
             continue
         if context.precisions.of(start) in _NEVER_HALF:
             continue
-        computed = list(_computed(context, source, loops))
-        if _mention(context, into, computed) and any(_is_in_float32(context, node) for node in computed):
+        if _is_computed_from(context, source, into):
             context.safety.keep_float32(start)
 
 
@@ -48,33 +47,15 @@ def _is_in(context: Context, node: cst.BaseExpression, loops: list[Statement]) -
     return not loops or context.facts.tree.statement_of(node).inside(loops[-1])
 
 
-def _computed(context: Context, source: cst.BaseExpression, loops: list[Statement]) -> Iterator[cst.BaseExpression]:
-    """An expression, and what the innermost loop assigns to the names in it, and to those in that."""
-    seen: set[cst.BaseExpression] = set()
-    pending = [source]
-    while pending:
-        node = pending.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        yield node
-        for part in walk(node):
-            variable = context.facts.names.variable_at(part) if isinstance(part, cst.Name) else None
-            assigned = [one for one in variable.bindings if one.kind == "assign"] if variable is not None else []
-            values = [one.value for one in assigned if one.value is not None]
-            pending += [value for value in values if _is_in(context, value, loops)]
+def _is_computed_from(context: Context, source: cst.BaseExpression, into: cst.Name) -> bool:
+    """True where an operation that autocast runs in float32 makes one of the other."""
+    ways = context.trace(Place(source), _anything)
+    variable = context.facts.names.variable_at(into)
+    names = (one.node for one in ways.places if isinstance(one.node, cst.Name))
+    return any(row is not None and in_float32(row) for made in ways.made for row in made.operations) and any(
+        context.facts.names.variable_at(one) is variable for one in names
+    )
 
 
-def _mention(context: Context, name: cst.Name, nodes: list[cst.BaseExpression]) -> bool:
-    variable = context.facts.names.variable_at(name)
-    parts = (part for node in nodes for part in walk(node) if isinstance(part, cst.Name))
-    return variable is not None and any(context.facts.names.variable_at(part) is variable for part in parts)
-
-
-def _is_in_float32(context: Context, node: cst.BaseExpression) -> bool:
-    """True where autocast runs an operation of the expression, or of a function that it calls, in float32."""
-    calls = [part for part in walk(node) if isinstance(part, cst.Call)]
-    functions = [context.facts.objects.called_function(call) for call in calls]
-    returned = [one for each in functions if each is not None for one in context.facts.objects.returned_by(each)]
-    calls += [part for value in returned for part in walk(value) if isinstance(part, cst.Call)]
-    return any(called_name(call) in names(in_float32) for call in calls)
+def _anything(row: Operation) -> bool:
+    return True

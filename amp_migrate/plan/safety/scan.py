@@ -6,12 +6,10 @@ from amp_migrate.facts import Facts
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.safety.areas import keep_areas
-from amp_migrate.plan.safety.cast_by_hand import isolate_products_cast_by_hand
 from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.coordinates import keep_coordinates
 from amp_migrate.plan.safety.decompositions import isolate_products_beside_decompositions
-from amp_migrate.plan.safety.distances import keep_distances
 from amp_migrate.plan.safety.dtype_checks import keep_what_is_checked
 from amp_migrate.plan.safety.exact_products import keep_exact_products
 from amp_migrate.plan.safety.extensions import check_extensions
@@ -22,6 +20,7 @@ from amp_migrate.plan.safety.hooked import match_hooks
 from amp_migrate.plan.safety.in_place import match_products_in_place
 from amp_migrate.plan.safety.indexed import match_indexed_writes
 from amp_migrate.plan.safety.inverses import isolate_products_with_inverses
+from amp_migrate.plan.safety.isolated_products import CAST_BY_HAND, DISTANCES, SQUARES, isolate_products
 from amp_migrate.plan.safety.large_tensors import keep_moved_numbers
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
@@ -35,7 +34,6 @@ from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.recursions import keep_recursions
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.samples import draw_in_float32
-from amp_migrate.plan.safety.self_products import isolate_self_products
 from amp_migrate.plan.safety.sparse import isolate_sparse_products
 from amp_migrate.plan.safety.type_tests import keep_the_way_of_the_gpu
 from amp_migrate.plan.safety.vanishing import keep_epsilons
@@ -58,8 +56,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     guard_functions(context)
     keep_moved_numbers(context)
     keep_masks(context)
-    isolate_self_products(context)
-    keep_distances(context)
+    isolate_products(context, SQUARES, DISTANCES)
     match_products_in_place(context)
     isolate_sparse_products(context)
     keep_exact_products(context)
@@ -91,8 +88,8 @@ def match_mixed_types(facts: Facts, reach: Reach, safety: Safety) -> None:
     results of different types now, and some operations raise for both at once.
     """
     context = Context(facts, reach, Precisions(facts, safety), safety)
-    keep_distances(context)
+    isolate_products(context, DISTANCES)
     match_products_in_place(context)
-    isolate_products_cast_by_hand(context)
+    isolate_products(context, CAST_BY_HAND)
     keep_float32_inputs(context)
     match_indexed_writes(context)

@@ -13,10 +13,14 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Finding
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import trace
+from amp_migrate.interp.steps import Steps
+from amp_migrate.models import traits
 from amp_migrate.plan.model import Backward
+from amp_migrate.plan.safety.passing import moves
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.rules.safety import SUMMED_LOSS
 
@@ -29,11 +33,11 @@ def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> 
             if one not in noted and _sums(one) and not _is_averaged(facts, call):
                 noted.add(one)
                 yield facts.finding(one, SUMMED_LOSS, f"{facts.text(one.func)} sums over the batch")
+    steps = facts.analysis(Steps)
     for backward in backwards:
-        loss = backward.loss
-        values = [loss, *facts.objects.values_of(loss)] if isinstance(loss, (cst.Name, cst.Attribute)) else [loss]
-        if any(isinstance(value, cst.Call) and _is_torchs_sum(value) for value in values):
-            yield facts.finding(backward.call, SUMMED_LOSS, f"{facts.text(loss)} is a sum over the batch")
+        if any(made.is_a("sum") for made in trace(steps, Place(backward.loss), moves).ends):
+            text = facts.text(backward.loss)
+            yield facts.finding(backward.call, SUMMED_LOSS, f"{text} is a sum over the batch")
 
 
 def _is_averaged(facts: Facts, call: cst.Call) -> bool:
@@ -60,7 +64,7 @@ def _is_divided(facts: Facts, node: cst.CSTNode) -> bool:
     `F.cross_entropy(x, y, reduction="sum").div(len(x))`.
     """
     above = facts.tree.parents.get(node)
-    if isinstance(above, cst.Attribute) and above.attr.value in ("div", "div_", "true_divide"):
+    if isinstance(above, cst.Attribute) and above.attr.value in traits.named("quotient"):
         call = facts.tree.parents.get(above)
         return isinstance(call, cst.Call) and bool(call.args) and literal_value(call.args[0].value) is UNKNOWN
     while isinstance(above, cst.BinaryOperation) and isinstance(above.operator, (cst.Add, cst.Multiply, cst.Divide)):
@@ -71,11 +75,6 @@ def _is_divided(facts: Facts, node: cst.CSTNode) -> bool:
                 return True
         node, above = above, facts.tree.parents.get(above)
     return False
-
-
-def _is_torchs_sum(call: cst.Call) -> bool:
-    """True for `loss.sum()` and `torch.sum(loss)`; Python's own adds up losses, not the samples of a batch."""
-    return called_name(call) == "sum" and isinstance(call.func, cst.Attribute)
 
 
 def _made(facts: Facts, node: cst.BaseExpression) -> Iterator[cst.Call]:

@@ -19,106 +19,95 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.facts.tree import called_name
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import becomes_one, numbers, vanishes
-from amp_migrate.plan.safety.operands import tensor_operand
+from amp_migrate.plan.safety.passing import moves
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, is_single_alone
-
-# Functions of tensors only, for which zero is no argument or has no derivative.
-_ROOTS = frozenset("log log2 log10 sqrt rsqrt reciprocal".split())
-_CLAMPS = frozenset("clamp clamp_min clip".split())
 
 
 def keep_epsilons(context: Context) -> None:
     """Float32 for what a vanishing constant is added to, under a logarithm, a root or a fraction."""
-    for statement in context.reach.statements:
-        for part in context.facts.tree.expressions(statement):
-            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Divide):
-                _keep(context, part.right, certainly_tensor=False)
-            elif isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.Power):
-                if _is_root(context, part.right):
-                    _keep(context, part.left, certainly_tensor=False)
-            elif isinstance(part, cst.Call) and called_name(part) == "pow":
-                operand = _argument(context, part)
-                if operand is not None and any(_is_root(context, arg.value) for arg in part.args):
-                    _keep(context, operand, certainly_tensor=False)
-            elif isinstance(part, cst.Call) and called_name(part) in _CLAMPS:
-                _keep(context, part, certainly_tensor=False)  # what else would keep a value from zero
-                operand = tensor_operand(context.facts, part)
-                if operand is not None and any(becomes_one(context.facts, arg.value) for arg in part.args):
-                    found = context.precisions.of(operand)
-                    if found.may_be_half or (found is Precision.UNKNOWN and _is_whole(operand)):
-                        context.safety.keep_float32(operand)
-            elif isinstance(part, cst.Call) and called_name(part) in _ROOTS:
-                operand = _argument(context, part)
-                if operand is not None:
-                    _keep(context, operand, certainly_tensor=context.facts.names.dotted(part.func) is not None)
+    for made in list(context.results()):
+        is_function = made.is_a("pole") and made.operation is not None and made.operation.kind == "function"
+        for argument in _with_a_pole(context, made):
+            for end in context.trace(argument, moves).ends:
+                for operand in _guarded(context, end) if context.runs(end.node) else ():
+                    _keep(context, operand.node, certainly_tensor=is_function)
+        if _bounds_anew(made):  # what else would keep a value from zero
+            _keep_bounded(context, made)
 
 
-def _is_root(context: Context, exponent: cst.BaseExpression) -> bool:
+def _with_a_pole(context: Context, made: Made) -> Iterator[Place]:
+    """X of `torch.log(X)`, `y / X`, `X ** 0.5` and `X.pow(-1)`: zero is no argument, or has no derivative."""
+    if made.is_a("quotient"):
+        yield from made.operands[1:2]
+    elif made.is_a("pole") or (made.is_a("power") and any(_is_root(context, one) for one in made.operands[1:])):
+        yield from made.operands[:1]
+
+
+def _is_root(context: Context, exponent: Place) -> bool:
     """True for an exponent below one: 0.5, -0.5, -1."""
-    return any(one < 1 and one != 0 for one in numbers(context.facts, exponent))
+    return any(one < 1 and one != 0 for one in numbers(context.facts, exponent.node))
 
 
-def _argument(context: Context, call: cst.Call) -> cst.BaseExpression | None:
-    """X of `torch.log(X)`, `X.log()`, and of `self.log(X)` with `self.log = torch.log`."""
-    if isinstance(call.func, cst.Attribute) and call.args:
-        held = [context.facts.names.dotted(one) or "" for one in context.facts.objects.values_of(call.func)]
-        if held and all(name.startswith("torch.") for name in held):
-            return call.args[0].value
-    return tensor_operand(context.facts, call)
+def _guarded(context: Context, made: Made) -> Iterator[Place]:
+    """X of `X + 1e-8` and `X.clamp(min=1e-8)`."""
+    if made.is_a("sum of two") and len(made.operands) == 2:
+        for constant, other in (made.operands[::-1], made.operands):
+            if vanishes(context.facts, constant.node):
+                yield other
+                return
+    elif _bounds_anew(made) and any(vanishes(context.facts, one) for one in _bounds(made)):
+        yield made.operands[0]
 
 
-def _keep(context: Context, node: cst.BaseExpression, *, certainly_tensor: bool) -> None:
-    value = context.precisions.value_before(node) if isinstance(node, cst.Name) else None
-    for operand in _guarded(context, value if value is not None else node):
-        if _isolate(context, operand):
-            continue
+def _bounds_anew(made: Made) -> bool:
+    """True for a clamp that leaves what it is given as it is: in place, it would change a copy."""
+    return made.is_a("bound") and made.operation is not None and not made.operation.in_place and bool(made.operands)
+
+
+def _bounds(made: Made) -> list[cst.BaseExpression]:
+    return [arg.value for arg in made.node.args] if isinstance(made.node, cst.Call) else []
+
+
+def _keep_bounded(context: Context, made: Made) -> None:
+    operand = made.operands[0].node
+    if any(vanishes(context.facts, one) for one in _bounds(made)):
+        _keep(context, operand, certainly_tensor=False)
+    if any(becomes_one(context.facts, one) for one in _bounds(made)):
         found = context.precisions.of(operand)
-        if found.may_be_half or (certainly_tensor and found is Precision.UNKNOWN and _is_whole(operand)):
-            context.safety.keep_float32(_innermost(context, operand))
+        if found.may_be_half or (found is Precision.UNKNOWN and _is_whole(operand)):
+            context.safety.keep_float32(operand)
+
+
+def _keep(context: Context, operand: cst.BaseExpression, *, certainly_tensor: bool) -> None:
+    if _isolate(context, operand):
+        return
+    found = context.precisions.of(operand)
+    if found.may_be_half or (certainly_tensor and found is Precision.UNKNOWN and _is_whole(operand)):
+        context.safety.keep_float32(context.innermost(operand))
 
 
 def _isolate(context: Context, operand: cst.BaseExpression) -> bool:
     """True where the operand is a product of float32 matrices, which runs outside of autocast now."""
-    product = context.precisions.behind(operand)
-    pair = factors(context.facts, product) if product is not None else []
-    if product is None or not pair or not all(is_single_alone(context, one) for one in pair):
+    products = context.trace(Place(operand), moves).ends
+    if not products or not all(_is_of_float32(context, one) for one in products):
         return False
-    statement = context.facts.tree.statement_of(product)
-    if statement not in context.safety.islands and not context.can_be_island(statement, product):
+    statements = [(context.facts.tree.statement_of(one.node), one.node) for one in products]
+    if not all(one in context.safety.islands or context.can_be_island(one, node) for one, node in statements):
         return False
-    context.safety.isolate(statement)
+    for statement, _ in statements:
+        context.safety.isolate(statement)
     return True
 
 
-def _guarded(context: Context, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """X of `X + 1e-8` and `X.clamp(min=1e-8)`."""
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
-        if vanishes(context.facts, node.right):
-            yield node.left
-        elif vanishes(context.facts, node.left):
-            yield node.right
-    elif isinstance(node, cst.Call) and called_name(node) in _CLAMPS:
-        operand = tensor_operand(context.facts, node)
-        if operand is not None and any(vanishes(context.facts, arg.value) for arg in node.args):
-            yield operand
+def _is_of_float32(context: Context, made: Made) -> bool:
+    pair = factors(context, made)
+    return bool(pair) and all(is_single_alone(context, one.node) for one in pair)
 
 
 def _is_whole(operand: cst.BaseExpression) -> bool:
     return isinstance(operand, (cst.Name, cst.Call, cst.Attribute, cst.Subscript))
-
-
-def _innermost(context: Context, operand: cst.BaseExpression) -> cst.BaseExpression:
-    """P of `1 - P`: the tensor rather than the arithmetic around it, which would round as well."""
-    while isinstance(operand, cst.BinaryOperation):
-        left, right = context.precisions.of(operand.left), context.precisions.of(operand.right)
-        if left is Precision.NUMBER:
-            operand = operand.right
-        elif right is Precision.NUMBER:
-            operand = operand.left
-        else:
-            break
-    return operand

@@ -1,0 +1,172 @@
+"""Products of matrices that run in float32, outside of autocast, for what they are made of or a part of.
+
+A matrix times its own transpose sums squares over pixels or samples. Autocast runs it in half however its operands
+come, and divides afterwards: features of size 4 over 128 x 128 pixels are infinite before the division.
+
+    gram = torch.bmm(f, f.transpose(1, 2)) / n    =>    with autocast(enabled=False):
+                                                            gram = torch.bmm(f.float(), f.transpose(1, 2).float()) / n
+
+Squared distances by a product, |a|^2 - 2ab + |b|^2, are small differences of large numbers. The error of a product in
+half is that of a term that may be a thousand times the distance, and nearest neighbours, codes and hardest triplets are
+chosen by it. Torch's own cdist runs in float32 for the same reason. The product is known by its factor of 2. What
+stands in the same statement leaves autocast with it, so that the squares are taken of float32 as well.
+
+    dist = x.pow(2).sum(1, keepdim=True) - 2 * x @ codes + codes.pow(2).sum(0)
+
+What a script for a model of half weights has cast to float32 by hand had products in float32 under O2: nothing was cast
+by the operation. Autocast casts operands again.
+
+    return torch.mm(x.float(), y.float().t())     =>    with autocast(enabled=False): ...
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.contents import ANY
+from amp_migrate.facts.values import literal_value
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
+from amp_migrate.models import Dtype
+from amp_migrate.models.queries import half_inside, rearranges
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.passing import bounds_and_epsilons, computes_linearly, moves
+from amp_migrate.plan.safety.precision import Precision
+from amp_migrate.plan.safety.products import factors, isolate, tensors
+
+_SINGLE = frozenset((Dtype.SINGLE,))
+
+
+@dataclasses.dataclass(frozen=True)
+class IsolatedProducts:
+    """The `products`, and what is said where one of them cannot have an island."""
+
+    products: Callable[[Context], Iterator[Made]]
+    why: str
+
+
+def isolate_products(context: Context, *rows: IsolatedProducts) -> None:
+    """An island without autocast for each product that a row finds; a note where there can be none."""
+    for row in rows:
+        for product in list(row.products(context)):
+            if context.runs(product.node) and context.precisions.of(product.node) is Precision.HALF:
+                isolate(context, product, row.why)
+
+
+# -- squares --------------------------------------------------------------------------------------------
+
+
+def squares(context: Context) -> Iterator[Made]:
+    """Products of a matrix with its own transpose, also those that torch takes itself: `torch.cov(x)`."""
+    for made in context.results():
+        is_inside = made.operation is not None and half_inside(made.operation)
+        if is_inside or _is_square(context, made, factors(context, made)):
+            yield made
+
+
+def _is_square(context: Context, made: Made, pair: tuple[Place, ...]) -> bool:
+    """True for a pair of one matrix, once turned; the equation of an einsum says how it turns."""
+    if not pair:
+        return False
+    (one, turned), (other, also_turned) = (_before_shaping(context, operand) for operand in pair)
+    is_turned = (turned != also_turned) != made.is_a("transposes") or made.is_a("einsum")
+    is_one = is_turned and _is_same(context, one, other)
+    return is_one and not _is_bounded(context, pair[0])
+
+
+def _before_shaping(context: Context, place: Place) -> tuple[Place, bool]:
+    """What an operand was before it was shaped, and whether it is transposed an odd number of times."""
+    turned = False
+    seen: set[Place] = set()
+    while place not in seen and not isinstance(place.node, cst.Subscript):
+        seen.add(place)
+        step = context.steps.of(place)
+        (made,) = step.made if len(step.made) == 1 and not step.same else (None,)
+        if len(step.same) == 1 and not step.made and ANY not in step.same[0].keys:  # two loops have two elements
+            (place,) = step.same
+        elif made is not None and made.operation is not None and rearranges(made.operation) and made.operands:
+            turned, place = turned != made.is_a("turn"), made.operands[0]
+    return place, turned
+
+
+def _is_same(context: Context, one: Place, other: Place) -> bool:
+    if (one.keys, one.frames) != (other.keys, other.frames) or source_key(one.node) != source_key(other.node):
+        return False
+    statement_of = context.facts.tree.statement_of
+    return isinstance(one.node, (cst.Name, cst.Attribute)) or statement_of(one.node) is statement_of(other.node)
+
+
+def _is_bounded(context: Context, factor: Place) -> bool:
+    """True for what was divided by its norm, or sums to one: its products are at most one."""
+    ways = context.trace(factor, computes_linearly, lambda made: _is_unit(context, made))
+    return bool(ways.ends) and all(_is_unit(context, one) for one in ways.ends)
+
+
+def _is_unit(context: Context, made: Made) -> bool:
+    if not made.is_a("quotient") or len(made.operands) != 2:
+        return made.is_a("unit") or made.is_a("softmax")
+    divisors = context.trace(made.operands[1], bounds_and_epsilons).ends
+    return bool(divisors) and all(one.is_a("norm") for one in divisors)
+
+
+# -- distances ------------------------------------------------------------------------------------------
+
+
+def distances(context: Context) -> Iterator[Made]:
+    """The products of `2 * x @ y`, `-2 * torch.mm(x, y)` and `torch.addmm(z, x, y, alpha=-2)`."""
+    for made in context.results():
+        for product in _doubled(context, made):
+            if not all(_is_bounded(context, one) for one in factors(context, product)):
+                yield product
+
+
+def _doubled(context: Context, made: Made) -> Iterator[Made]:
+    pair = factors(context, made)
+    if pair and made.is_a("sum with a product") and isinstance(made.node, cst.Call):
+        alphas = (arg.value for arg in made.node.args if arg.keyword is None or arg.keyword.value == "alpha")
+        yield from (made,) if any(map(_is_two, alphas)) else ()
+    elif pair:
+        ends = [end for one in pair for end in context.trace(one, rearranges).ends]
+        yield from (made,) if any(map(_doubles, ends)) else ()
+    elif _doubles(made):
+        ends = [end for one in made.operands for end in context.trace(one, rearranges).ends]
+        yield from (end for end in ends if factors(context, end))
+
+
+def _doubles(made: Made) -> bool:
+    """True for `2 * X` and `X * -2`."""
+    return made.is_a("product of numbers") and any(_is_two(one.node) for one in made.operands)
+
+
+def _is_two(node: cst.BaseExpression) -> bool:
+    value = literal_value(node)
+    return isinstance(value, (int, float)) and abs(value) == 2
+
+
+# -- casts by hand --------------------------------------------------------------------------------------
+
+
+def cast_by_hand(context: Context) -> Iterator[Made]:
+    """Products with an operand that was cast to float32; the others were float32, or it had raised."""
+    for made in context.results():
+        if factors(context, made) and any(_is_cast_by_hand(context, one) for one in tensors(made)):
+            yield made
+
+
+def _is_cast_by_hand(context: Context, operand: Place) -> bool:
+    ways = context.trace(operand, moves, _casts_to_float32)
+    return bool(ways.ends) and not ways.open and all(map(_casts_to_float32, ways.ends))
+
+
+def _casts_to_float32(made: Made) -> bool:
+    row = made.operation
+    return row is not None and row.kind == "method" and (row.result == "single" or made.cast == _SINGLE)
+
+
+SQUARES = IsolatedProducts(squares, "sums squares")
+DISTANCES = IsolatedProducts(distances, "is a part of squared distances")
+CAST_BY_HAND = IsolatedProducts(cast_by_hand, "the script has cast what it is made of to float32")
