@@ -142,6 +142,10 @@ PATTERNS = {
     ),
     "epsilon under log": (lambda: torch.log(0 * half(3) + 1e-8), lambda: torch.log(0 * half(3).float() + 1e-8)),
     "epsilon under a power": (lambda: (0 * half(3) + 1e-8) ** -0.5, lambda: (0 * half(3).float() + 1e-8) ** -0.5),
+    "variance of small numbers": (
+        lambda: 1.0 / torch.var(half(512, scale=1e-4)).float(),
+        lambda: 1.0 / torch.var(half(512, scale=1e-4).float()),
+    ),
     "epsilon under a fraction": (lambda: 1.0 / (0 * half(3) + 1e-8), lambda: 1.0 / (0 * half(3).float() + 1e-8)),
     "clamp under log": (
         lambda: torch.log((0 * half(3)).clamp(min=1e-12)),

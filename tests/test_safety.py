@@ -171,6 +171,11 @@ def body(line: str, **parts: str) -> str:
         ("p = torch.log(torch.sigmoid(h))", "p = torch.log(torch.sigmoid(h.float()))"),
         ("p = self.act(h)\nq = -torch.log(1 - p)", "p = self.act(h.float())\nq = -torch.log(1 - p)"),
         ("q = torch.log(F.relu(h) + 1e-8)", "q = torch.log(F.relu(h).float() + 1e-8)"),
+        ("v = h.var(1)\nq = h / (v + 1e-8) ** 0.5", "v = h.float().var(1)\nq = h / (v + 1e-8) ** 0.5"),
+        (
+            "v = torch.mean(h * h, 1)\nq = torch.rsqrt(v.unsqueeze(1) + 1e-8)",
+            "v = torch.mean(h.float() * h, 1)\nq = torch.rsqrt(v.unsqueeze(1) + 1e-8)",
+        ),
         ("p = h.clamp(1e-4, 1 - 1e-4)", "p = h.float().clamp(1e-4, 1 - 1e-4)"),
         (
             "n = (h.mean(1) + 1e-12).unsqueeze(1)\nq = h / n",

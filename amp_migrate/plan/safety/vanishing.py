@@ -5,6 +5,8 @@
     torch.clamp(p, 1e-4, 1 - 1e-4)   =>    torch.clamp(p.float(), 1e-4, 1 - 1e-4)
     x / (variance + 1e-8) ** 0.5     =>    x / (variance.float() + 1e-8) ** 0.5
 
+    variance = x.var(1)              =>    variance = x.float().var(1)        (a variance has vanished before)
+
 So are bounds just below one, which keep `log(1 - p)` finite. log casts to float32, but what it takes was rounded
 before: log(0), and NaN gradients ([run]). Sums, norms and exponentials are float32 under autocast; what is added to
 them stays. A product of float32 matrices that goes into a logarithm is what autocast would round: it runs outside.
@@ -15,12 +17,13 @@ them stays. A product of float32 matrices that goes into a logarithm is what aut
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
+from amp_migrate.models import Operation
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import becomes_one, numbers, vanishes
 from amp_migrate.plan.safety.passing import moves
@@ -86,9 +89,28 @@ def _keep_bounded(context: Context, made: Made) -> None:
 def _keep(context: Context, operand: cst.BaseExpression, *, certainly_tensor: bool) -> None:
     if _isolate(context, operand):
         return
+    for square in _squares_in_half(context, operand):
+        context.safety.keep_float32(square.operands[0].node)
     found = context.precisions.of(operand)
     if found.may_be_half or (certainly_tensor and found is Precision.UNKNOWN and _is_whole(operand)):
         context.safety.keep_float32(context.innermost(operand))
+
+
+def _squares_in_half(context: Context, operand: cst.BaseExpression) -> Iterator[Made]:
+    """Variances and squares that have vanished in half before the constant is added: those of 2e-4 are zero."""
+    for made in context.trace(Place(operand), _averages).ends:
+        is_square = made.is_a("product of numbers") and _is_same(context, made.operands)
+        if (made.is_a("variance") or is_square) and context.runs(made.node):
+            if context.values.at(made.operands[0]).is_half:
+                yield made
+
+
+def _averages(row: Operation) -> bool:
+    return moves(row) or row.is_a("mean") or row.is_a("sum")
+
+
+def _is_same(context: Context, operands: Sequence[Place]) -> bool:
+    return len({context.facts.text(one.node) for one in operands}) == 1
 
 
 def _isolate(context: Context, operand: cst.BaseExpression) -> bool:
