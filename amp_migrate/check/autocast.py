@@ -11,7 +11,8 @@ from amp_migrate.check.scalers import Scalers
 from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name
-from amp_migrate.models import function, names
+from amp_migrate.interp.values import values_as_written
+from amp_migrate.models import Dtype, function, names
 from amp_migrate.models.queries import in_float32, keeps_numbers, passes_on
 
 
@@ -62,9 +63,15 @@ def _criteria_on(facts: Facts, statement: Statement, made: set[str]) -> Iterator
         for part in facts.tree.expressions(inner):
             if isinstance(part, cst.Call) and part.args and _is_loss(facts, part):
                 given = part.args[0].value
-                if isinstance(given, cst.Name) and given.value in made - _rebound_before(inner, statement):
+                is_half = isinstance(given, cst.Name) and given.value in made - _rebound_before(inner, statement)
+                if is_half and isinstance(given, cst.Name) and not _is_certainly_float32(facts, given):
                     message = f"{facts.text(part.func)} gets {given.value} in half, outside of autocast"
                     yield violation(facts, "criterion on half", part, message)
+
+
+def _is_certainly_float32(facts: Facts, name: cst.Name) -> bool:
+    """True for the output of a model that ends in a log_softmax, say: autocast runs that in float32."""
+    return facts.analysis(values_as_written).of(name).dtypes == {Dtype.SINGLE}
 
 
 def _is_float32(facts: Facts, call: cst.Call) -> bool:
