@@ -47,7 +47,8 @@ def seen_in(facts: Facts, found: Recognition) -> list[Seen]:
     if not found.sites:
         return []
     every = dict.fromkeys([*_found(found), *_around(facts, found)])
-    nodes = {(what, node): None for what, node in every if node in facts.tree.parents}  # a default stands nowhere
+    is_written = facts.tree.parents.__contains__
+    nodes = {(what, node): None for what, node in every if what != "loss scale" or is_written(node)}  # no default
     trained = [node for what, node in nodes if what != "device"]
     nodes |= dict.fromkeys(("guard", test) for test in _guards(facts, trained))
     return sorted({_seen(facts, what, node) for what, node in nodes}, key=lambda one: one.order)

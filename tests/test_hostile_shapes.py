@@ -84,7 +84,7 @@ _MIGRATED = {
 @pytest.mark.parametrize("parts", _MIGRATED.values(), ids=_MIGRATED)
 def test_it_ends(form: str, parts: dict[str, str]):
     outcome = _outcome(_script(form, **parts))
-    assert outcome.kind == "migrated", outcome
+    assert outcome.error is None and outcome.decision.status == "migrated", outcome
 
 
 _REBINDINGS = """\
@@ -112,7 +112,7 @@ def test_a_name_that_options_bind_again(value: str):
     """Of each value any of the others may be a part."""
     above = "def pick(one, other):\n    return one if one.numel() else other"
     outcome = _outcome(_script("plain", above=above, before=_options(14, f"out = {value}")))
-    assert outcome.kind in ("migrated", "left"), outcome
+    assert outcome.error is None and outcome.decision.status in ("migrated", "left"), outcome
 
 
 @every_form
