@@ -38,6 +38,8 @@ def row(
         "outputs": _outputs(answers),
     }
     fields |= _of_values(probed, best) if probed is not None else {}
+    if "empty" in operation.bare:
+        fields["grows"] = ""  # memory as it was found
     inputs = _floating_inputs(answers)
     kept = {name: value for name, value in fields.items() if value not in ("", 0, False, [])}
     second = _second(found) if best.strict and operation.kind != "layer" else -1
