@@ -16,6 +16,7 @@ import libcst as cst
 
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.step import Made
+from amp_migrate.interp.uses import shows_tensor
 from amp_migrate.models.queries import breaks_in_half, casts_again, takes_complex
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
@@ -40,8 +41,14 @@ def keep_linear_algebra(context: Context) -> None:
 
 def _is_of_tensor(context: Context, made: Made) -> bool:
     """True for torch's functions, and for the methods of what is certainly a tensor: models have an `inverse`, too."""
-    is_method = made.operation is not None and made.operation.kind == "method"
-    return not is_method or context.precisions.of(made.operands[0].node).is_tensor
+    if made.operation is None or made.operation.kind != "method":
+        return True
+    receiver = made.operands[0].node
+    if not context.values.of(receiver).is_open:
+        return context.precisions.of(receiver).is_tensor
+    variable = context.facts.names.variable_at(receiver)
+    others = [load for load in variable.loads if load is not receiver] if variable is not None else []
+    return any(shows_tensor(context.facts, load) for load in others)  # beside this very call
 
 
 def _isolate(context: Context, made: Made) -> None:
