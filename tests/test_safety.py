@@ -183,6 +183,10 @@ def body(line: str, **parts: str) -> str:
         ),
         ("q = h / (h.mean() + 1e-12)", "q = h / (h.mean().float() + 1e-12)"),
         ("i = h.new_tensor(range(9)).long()", "i = h.float().new_tensor(range(9)).long()"),
+        (
+            "t = h if mask else h.argmax(1)\ni = t.new_tensor(range(9)).long()",
+            "t = h if mask else h.argmax(1)\ni = t.float().new_tensor(range(9)).long()",
+        ),
         ("i = torch.arange(9).type_as(h).to(torch.long)", "i = torch.arange(9).type_as(h.float()).to(torch.long)"),
     ],
 )

@@ -258,13 +258,16 @@ def _has_no_dimensions(operation: Operation, given: list[Value], is_plain: bool)
 def _dtypes(
     operation: Operation, inputs: list[frozenset[Dtype]], autocast: bool, zero_dim: tuple[int, ...]
 ) -> frozenset[Dtype]:
-    """What an operation returns: where it raises for half, what it does of float32, as the script has it outside of
-    autocast and as it is repaired to.
+    """What an operation returns. Where it raises for half, what it does of float32, as the script has it outside of
+    autocast and as it is repaired to. Where it raises for whatever is known, something else is given to it when it
+    runs: what it does of float32.
     """
     found = operation.dtype(inputs, autocast, zero_dim)
     if found or operation.result == "nothing":
         return found
-    return operation.dtype([one - {HALF} | {SINGLE} if HALF in one else one for one in inputs], False, zero_dim)
+    repaired = [one - {HALF} | {SINGLE} if HALF in one else one for one in inputs]
+    floats = [frozenset((SINGLE,)) for _ in inputs]
+    return operation.dtype(repaired, False, zero_dim) or operation.dtype(floats, autocast, zero_dim)
 
 
 def _constant(node: cst.BaseExpression) -> Value:

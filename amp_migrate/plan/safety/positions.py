@@ -23,7 +23,9 @@ def keep_positions(context: Context) -> None:
     for made in list(context.results()):
         for typed in context.steps.of(made.operands[0]).made if _casts_to_integers(made) else ():
             for model in _typed_after(context, typed):
-                if context.precisions.of(model.node).may_be_half:
+                value = context.values.of(model.node)
+                is_tensor = Dtype.NUMBER not in value.dtypes and not value.is_container
+                if is_tensor and value.may_be_half:
                     context.safety.keep_float32(model.node)
 
 
