@@ -30,6 +30,10 @@ class Hierarchy:
         """The class and all that it inherits from inside the unit."""
         return self._families[owner]
 
+    def line(self, owner: Class) -> list[Class]:
+        """The same, in the order in which a method is looked for."""
+        return self._lines[owner]
+
     def derived(self, owner: Class) -> list[Class]:
         """The class and all that inherit from it inside the unit."""
         return self._derived[owner]

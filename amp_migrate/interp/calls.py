@@ -105,8 +105,7 @@ class Calls:
         family = [one for one in objects.makers if objects.root_class(one) is root] or [root]
         found: dict[Function, None] = {}
         for owner in family:
-            lines = [owner, *(one for one in objects.ancestors(owner) if one is not owner)]
-            forward = next((one.methods["forward"] for one in lines if "forward" in one.methods), None)
+            forward = objects.method_of(owner, "forward")
             if forward is None:
                 return []
             found[forward] = None
@@ -246,45 +245,16 @@ class Calls:
 
     def _of_containers(self, node: cst.Call, place: Place) -> Step | None:
         """What is read of a container by a call: `outputs.get("mask")`, `zip(masks, depths)`."""
-        name, keys = called_name(node), place.keys
+        name, dotted = called_name(node), self.facts.names.dotted(node.func) or ""
         args = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
-
-        def step(value: cst.BaseExpression, part: Keys) -> Step:
-            return Step((Place(value, part, place.frames),))
-
-        if isinstance(node.func, cst.Attribute) and not self._is_of_torch(node):
-            receiver = node.func.value
-            if name in ("get", "setdefault", "pop"):
-                key = constant_key(args[0]) if args and name != "pop" else ANY
-                return either([step(receiver, (key, *keys)), *(step(default, keys) for default in args[1:])])
-            if name in ("values", "copy"):
-                return step(receiver, of_any(keys) if name == "values" else keys)
-            if name == "items":
-                is_value = len(keys) > 1 and may_be_same(keys[1], 1)
-                return step(receiver, (ANY, *keys[2:])) if is_value else Step(is_constant=True)
-        if (self.facts.names.dotted(node.func) or "").startswith("torch.nn.parallel.") and args:
+        read = None
+        if isinstance(node.func, cst.Attribute) and not dotted.startswith("torch."):
+            read = _read_by_method(node.func.value, name, args, place)
+        if read is None and dotted.startswith("torch.nn.parallel.") and args:
             return self._in_parallel(name, args, place)
-        if name in _SAME_ELEMENTS and (isinstance(node.func, cst.Name) or name in _OF_MODULES):
-            found = []
-            for given in node.args:
-                if given.keyword is None:
-                    found.append(step(given.value, of_any(keys)))
-                elif name in ("dict", "OrderedDict") and keys and may_be_same(given.keyword.value, keys[0]):
-                    found.append(step(given.value, keys[1:]))
-            return either(found)
-        if name == "next" and args:
-            return step(args[0], (ANY, *keys))
-        if name == "enumerate" and args and len(keys) > 1:
-            return step(args[0], (ANY, *keys[2:])) if may_be_same(keys[1], 1) else Step(is_constant=True)
-        if name == "zip" and args and len(keys) > 1:
-            chosen = [arg for index, arg in enumerate(args) if may_be_same(keys[1], index)]
-            return either([step(arg, (ANY, *keys[2:])) for arg in chosen])
-        field = keys[0] if keys else None
-        named = [arg.value for arg in node.args if isinstance(field, Field) and _is_named(arg, field.name)]
-        return either([step(value, keys[1:]) for value in named]) if named else None
-
-    def _is_of_torch(self, node: cst.Call) -> bool:
-        return (self.facts.names.dotted(node.func) or "").startswith("torch.")
+        if read is None and name in _SAME_ELEMENTS and (isinstance(node.func, cst.Name) or name in _OF_MODULES):
+            read = _same_elements(node, place)
+        return read or _read_in_turn(name, args, place) or _read_of_fields(node, place)
 
     def _in_parallel(self, name: str, args: list[cst.BaseExpression], place: Place) -> Step | None:
         if name == "gather":
@@ -306,6 +276,57 @@ class Calls:
                 values = self.facts.objects.values_of(node)
                 node = next((one for one in values if isinstance(one, cst.Call)), node)
         return node
+
+
+def _part(value: cst.BaseExpression, keys: Keys, place: Place) -> Step:
+    return Step((Place(value, keys, place.frames),))
+
+
+def _read_by_method(
+    receiver: cst.BaseExpression, name: str, args: list[cst.BaseExpression], place: Place
+) -> Step | None:
+    """`outputs.get("mask")`, `outputs.values()`."""
+    keys = place.keys
+    if name in ("get", "setdefault", "pop"):
+        key = constant_key(args[0]) if args and name != "pop" else ANY
+        return either([_part(receiver, (key, *keys), place), *(_part(one, keys, place) for one in args[1:])])
+    if name in ("values", "copy"):
+        return _part(receiver, of_any(keys) if name == "values" else keys, place)
+    if name == "items":
+        is_value = len(keys) > 1 and may_be_same(keys[1], 1)
+        return _part(receiver, (ANY, *keys[2:]), place) if is_value else CONSTANT
+    return None
+
+
+def _same_elements(node: cst.Call, place: Place) -> Step:
+    """`list(masks)`, `dict(mask=mask)`."""
+    keys, found = place.keys, []
+    for given in node.args:
+        if given.keyword is None:
+            found.append(_part(given.value, of_any(keys), place))
+        elif called_name(node) in ("dict", "OrderedDict") and keys and may_be_same(given.keyword.value, keys[0]):
+            found.append(_part(given.value, keys[1:], place))
+    return either(found)
+
+
+def _read_in_turn(name: str, args: list[cst.BaseExpression], place: Place) -> Step | None:
+    """`next(masks)`, and the elements that `enumerate(masks)` and `zip(masks, depths)` give."""
+    keys = place.keys
+    if name == "next" and args:
+        return _part(args[0], (ANY, *keys), place)
+    if name == "enumerate" and args and len(keys) > 1:
+        return _part(args[0], (ANY, *keys[2:]), place) if may_be_same(keys[1], 1) else CONSTANT
+    if name == "zip" and args and len(keys) > 1:
+        chosen = [arg for index, arg in enumerate(args) if may_be_same(keys[1], index)]
+        return either([_part(arg, (ANY, *keys[2:]), place) for arg in chosen])
+    return None
+
+
+def _read_of_fields(node: cst.Call, place: Place) -> Step | None:
+    """X of `Output(mask=X).mask`."""
+    field = place.keys[0] if place.keys else None
+    named = [arg.value for arg in node.args if isinstance(field, Field) and _is_named(arg, field.name)]
+    return either([_part(value, place.keys[1:], place) for value in named]) if named else None
 
 
 def _is_text(node: cst.BaseExpression) -> bool:

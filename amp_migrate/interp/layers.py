@@ -40,9 +40,9 @@ class Layers:
 
     def _of_class(self, owner: Class) -> tuple[Operation | None, ...] | None:
         """What an instance of a class does that has its forward from a layer of torch."""
-        lines = [owner, *self.facts.objects.ancestors(owner)]
-        if any("forward" in one.methods for one in lines):
+        if self.facts.objects.method_of(owner, "forward") is not None:
             return None
+        lines = self.facts.objects.line(owner)
         return next(((row,) for one in lines for row in self._bases(one)), None)
 
     def _inherited(self, node: cst.BaseExpression) -> list[tuple[Operation | None, ...]]:

@@ -14,9 +14,11 @@ _MOST = 3000  # places on one search
 _DEEPEST = 6  # keys, of containers in containers
 
 Passes = Callable[[Operation], bool]
+Stops = Callable[[Made], bool]
 
 
-def _never(made: Made) -> bool:
+def never(made: Made) -> bool:
+    """For a search that no result stops."""
     return False
 
 
@@ -38,7 +40,7 @@ class Trace:
         return (*self.ends, *self.passed)
 
 
-def trace(steps: Steps, value: Place, passes: Passes, stops: Callable[[Made], bool] = _never) -> Trace:
+def trace(steps: Steps, value: Place, passes: Passes, stops: Stops = never) -> Trace:
     """The ways back from a value, each to the first operation that does not pass, or to a result that stops it. What is
     written into it in place counts as well. A way that leads out of sight ends there, and the others go on.
     """

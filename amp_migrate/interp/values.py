@@ -76,6 +76,11 @@ class Value:
         return HALF in self.dtypes
 
     @property
+    def is_tensor(self) -> bool:
+        """Certainly: no number and no container. Of a dtype that is not known yet it says nothing."""
+        return Dtype.NUMBER not in self.dtypes and not self.is_container
+
+    @property
     def is_half(self) -> bool:
         """Certainly."""
         return self.dtypes == {HALF}
@@ -283,7 +288,7 @@ def _output(made: Made, first: Value) -> Value:
     if not isinstance(made.output, int) or not outputs or made.output >= len(outputs):
         return first
     rule = outputs[made.output]
-    return first if rule == "result" else Value(frozenset((Dtype(rule),)))
+    return first if operation is None or rule == "result" else Value(operation.other_output(rule))
 
 
 def values_as_written(facts: Facts) -> Values:

@@ -64,11 +64,6 @@ class Operation:
         """Whether one input alone decides the dtype of the result."""
         return self.result in TAKE_ONE
 
-    @property
-    def takes_any(self) -> bool:
-        """Whether what is given may be anything: data of Python, an array."""
-        return self.by_argument
-
     def other_output(self, output: str) -> frozenset[Dtype]:
         """The dtype of an output that does not follow the rule."""
         return SETS.get(output) or frozenset((Dtype(output),))

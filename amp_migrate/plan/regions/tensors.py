@@ -11,9 +11,6 @@ from amp_migrate.interp.uses import shows_tensor
 from amp_migrate.models import Operation, names, traits
 from amp_migrate.models.dtypes import INTEGER
 from amp_migrate.models.queries import in_float32, is_exact, only_moves
-from amp_migrate.models.table import rows
-
-TENSOR_METHODS = frozenset(row.bare for row in rows() if row.name.startswith("torch.Tensor."))
 
 
 class Tensors:

@@ -20,7 +20,7 @@ from amp_migrate.plan.safety.passing import moves
 
 def keep_areas(context: Context) -> None:
     """Float32 for one side of each area; the other is promoted."""
-    for made in list(context.results()):
+    for made in context.results:
         if (
             len(made.operands) == 2
             and made.is_a("product of numbers")

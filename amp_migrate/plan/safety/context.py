@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.interp.place import Place
-from amp_migrate.interp.search import Passes, Trace, trace
+from amp_migrate.interp.search import Passes, Stops, Trace, never, trace
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import Values
@@ -48,23 +49,19 @@ class Context:
         """What an expression is the result of, where it is one of an operation of torch."""
         return self.steps.of(Place(node)).made if isinstance(node, _OPERATIONS) else ()
 
-    def results(self) -> Iterator[Made]:
+    @cached_property
+    def results(self) -> tuple[Made, ...]:
         """Every result of an operation on something, under autocast."""
-        for statement in list(self.reach.statements):
-            for part in self.facts.tree.expressions(statement):
-                yield from (one for one in self.made(part) if one.operands)
+        parts = [part for one in self.reach.statements for part in self.facts.tree.expressions(one)]
+        return tuple(made for part in parts for made in self.made(part) if made.operands)
 
     def runs(self, node: cst.CSTNode) -> bool:
         """True for what runs under autocast."""
         return self.facts.tree.statement_of(node) in self.reach.statements
 
-    def trace(self, value: Place, passes: Passes, stops: Callable[[Made], bool] | None = None) -> Trace:
+    def trace(self, value: Place, passes: Passes, stops: Stops = never) -> Trace:
         """What a value comes from."""
-        return trace(self.steps, value, passes) if stops is None else trace(self.steps, value, passes, stops)
-
-    def is_a(self, trait: str, made: Made) -> bool:
-        """True for the result of one operation with a trait of `models/traits.json`."""
-        return made.is_a(trait)
+        return trace(self.steps, value, passes, stops)
 
     def is_product(self, made: Made) -> bool:
         """True for a product of two tensors that autocast runs in half."""

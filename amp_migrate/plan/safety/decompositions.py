@@ -11,28 +11,25 @@ what its product with the truth differs from the identity, half rounds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.interp.step import Made
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.isolated_products import IsolatedProducts
 from amp_migrate.plan.safety.passing import keeps_float32
-from amp_migrate.plan.safety.precision import Precision
-from amp_migrate.plan.safety.products import isolate
 
 # A factor is turned (`v @ reflection`), then multiplied with another, then applied.
 _MOST_PRODUCTS = 3
 
 
-def isolate_products_beside_decompositions(context: Context) -> None:
-    """An island without autocast for each of them."""
-    results = list(context.results())
-    decompositions = [one for one in results if context.is_a("decomposition", one)]
-    products = [one for one in results if context.is_product(one)] if decompositions else []
+def _beside_decompositions(context: Context) -> Iterator[Made]:
+    decompositions = [one for one in context.results if one.is_a("decomposition")]
+    products = [one for one in context.results if context.is_product(one)] if decompositions else []
     taken = {end.node for one in decompositions for end in context.trace(one.operands[0], keeps_float32).ends}
     beside = taken | _made_of(context, decompositions, products)
-    for product in products:
-        if product.node in beside and context.precisions.of(product.node) is Precision.HALF:
-            isolate(context, product, "stands beside a decomposition")
+    yield from (one for one in products if one.node in beside)
 
 
 def _made_of(context: Context, decompositions: list[Made], products: list[Made]) -> set[cst.BaseExpression]:
@@ -44,3 +41,6 @@ def _made_of(context: Context, decompositions: list[Made], products: list[Made])
         made = {one.node for one in products if any(end.node in made for end in ends[one])}
         found |= made
     return found
+
+
+BESIDE_DECOMPOSITIONS = IsolatedProducts(_beside_decompositions, "stands beside a decomposition")

@@ -51,42 +51,42 @@ def keep_exact_products(context: Context) -> None:
 
 def angles(context: Context) -> Iterator[Place]:
     """X of `acos(X)` and `sqrt(1 - X**2)`: from 0.9998 on a cosine is one in half, where both have no derivative."""
-    for made in context.results():
-        if context.is_a("arc", made):
+    for made in context.results:
+        if made.is_a("arc"):
             yield made.operands[0]
-        elif context.is_a("root", made):
+        elif made.is_a("root"):
             for difference in context.trace(made.operands[0], bounds).ends:
                 yield from _squared_below_one(context, difference)
 
 
 def _squared_below_one(context: Context, made: Made) -> Iterator[Place]:
     """X of `1 - X * X` and `1 - X.pow(2)`."""
-    if len(made.operands) != 2 or not context.is_a("difference", made) or literal_value(made.operands[0].node) != 1:
+    if len(made.operands) != 2 or not made.is_a("difference") or literal_value(made.operands[0].node) != 1:
         return
     for square in context.trace(made.operands[1], bounds).ends:
-        if context.is_a("square", square):
+        if square.is_a("square"):
             yield square.operands[0]
 
 
 def waves(context: Context) -> Iterator[Place]:
     """X of `sin(X)`: from 256 on half numbers are a quarter of a radian apart."""
-    yield from (made.operands[0] for made in context.results() if context.is_a("wave", made))
+    yield from (made.operands[0] for made in context.results if made.is_a("wave"))
 
 
 def lengths_beside(context: Context) -> Iterator[Place]:
     """Both sides of `x @ y.t() / outer(x.norm(dim=1), y.norm(dim=1))`: vectors of length 256 have infinite products."""
-    for made in context.results():
-        if context.is_a("quotient", made) and len(made.operands) == 2:
+    for made in context.results:
+        if made.is_a("quotient") and len(made.operands) == 2:
             divisors = context.trace(made.operands[1], bounds_and_epsilons).ends
             if divisors and all(_is_product_of_norms(context, one) for one in divisors):
                 yield from made.operands
 
 
 def _is_product_of_norms(context: Context, made: Made) -> bool:
-    if len(made.operands) != 2 or not (context.is_product(made) or context.is_a("product of numbers", made)):
+    if len(made.operands) != 2 or not (context.is_product(made) or made.is_a("product of numbers")):
         return False
     norms = [context.trace(one, bounds).ends for one in made.operands]
-    return all(ends and all(context.is_a("norm", one) for one in ends) for ends in norms)
+    return all(ends and all(one.is_a("norm") for one in ends) for ends in norms)
 
 
 def statistics(context: Context) -> Iterator[Place]:

@@ -29,6 +29,6 @@ def keep_losses(context: Context, backwards: Iterable[Backward]) -> None:
 def _averaged(context: Context, loss: Place) -> Iterator[Place]:
     """X of the `X.mean()` that a loss is, or is a sum or a multiple of; of the mean of a mean what that averages."""
     for made in context.trace(loss, computes_linearly).ends:
-        if context.is_a("mean", made):
+        if made.is_a("mean"):
             operand = made.operands[0]
             yield from _averaged(context, operand) if context.values.at(operand).is_zero_dim else (operand,)

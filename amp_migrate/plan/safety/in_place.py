@@ -17,7 +17,7 @@ from amp_migrate.plan.safety.repairs import Cast
 
 def match_products_in_place(context: Context) -> None:
     """The dtype of what is added to in place, for the two last tensors: `d.addmm_(1, -2, x, y)`."""
-    for made in list(context.results()):
+    for made in context.results:
         if made.operation is not None and product_in_place(made.operation) and len(made.operands) > 2:
             changed, *_, one, other = (given.node for given in made.operands)
             _match(context, changed, [one, other])

@@ -50,7 +50,7 @@ def writes_by_index(
             target = statement.node.targets[0].target
             if isinstance(target, cst.Subscript) and _is_by_tensor(context, target):
                 yield target.value, statement.node.value, None
-    for made in context.results():
+    for made in context.results:
         row = made.operation
         if row is not None and writes(row) and method(row.bare) is not None and isinstance(made.node, cst.Call):
             source = _source(made, row)

@@ -10,22 +10,25 @@ thin-plate spline of 20 points places a pixel of 100 to a pixel and a half.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from amp_migrate.interp.step import Made
 from amp_migrate.models import Operation
 from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.isolated_products import IsolatedProducts
 from amp_migrate.plan.safety.passing import moves
-from amp_migrate.plan.safety.precision import Precision
-from amp_migrate.plan.safety.products import isolate
 
 
-def isolate_products_with_inverses(context: Context) -> None:
-    """An island without autocast for each of them."""
-    for product in [one for one in context.results() if context.is_product(one)]:
+def _with_inverses(context: Context) -> Iterator[Made]:
+    for product in filter(context.is_product, context.results):
         ends = [end for operand in product.operands for end in context.trace(operand, _is_on_the_way).ends]
-        if any(context.is_a("inverse", end) for end in ends):
-            if context.precisions.of(product.node) is Precision.HALF:
-                isolate(context, product, "products with an inverse nearly cancel")
+        if any(end.is_a("inverse") for end in ends):
+            yield product
 
 
 def _is_on_the_way(row: Operation) -> bool:
     return moves(row) or (row.product and in_half(row))
+
+
+WITH_INVERSES = IsolatedProducts(_with_inverses, "products with an inverse nearly cancel")

@@ -62,7 +62,7 @@ def isolate_products(context: Context, *rows: IsolatedProducts) -> None:
 
 def squares(context: Context) -> Iterator[Made]:
     """Products of a matrix with its own transpose, also those that torch takes itself: `torch.cov(x)`."""
-    for made in context.results():
+    for made in context.results:
         is_inside = made.operation is not None and half_inside(made.operation)
         if is_inside or _is_square(context, made, factors(context, made)):
             yield made
@@ -118,7 +118,7 @@ def _is_unit(context: Context, made: Made) -> bool:
 
 def distances(context: Context) -> Iterator[Made]:
     """The products of `2 * x @ y`, `-2 * torch.mm(x, y)` and `torch.addmm(z, x, y, alpha=-2)`."""
-    for made in context.results():
+    for made in context.results:
         for product in _doubled(context, made):
             if not all(_is_bounded(context, one) for one in factors(context, product)):
                 yield product
@@ -152,7 +152,7 @@ def _is_two(node: cst.BaseExpression) -> bool:
 
 def cast_by_hand(context: Context) -> Iterator[Made]:
     """Products with an operand that was cast to float32; the others were float32, or it had raised."""
-    for made in context.results():
+    for made in context.results:
         if factors(context, made) and any(_is_cast_by_hand(context, one) for one in tensors(made)):
             yield made
 

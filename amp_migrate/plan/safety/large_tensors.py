@@ -32,7 +32,7 @@ def is_large(context: Context, node: cst.BaseExpression) -> bool:
 
 def keep_moved_numbers(context: Context) -> None:
     """Float32 for the tensors whose type one of a large number takes. Raises Refusal where they have no name."""
-    for made in list(context.results()):
+    for made in context.results:
         model = context.typed_as(made)
         value = context.values.at(model) if model is not None else None
         if model is None or value is None or value.is_open or not value.may_be_half:

@@ -20,12 +20,13 @@ from amp_migrate.interp.uses import shows_tensor
 from amp_migrate.models.queries import breaks_in_half, casts_again, takes_complex
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
+from amp_migrate.plan.safety.products import isolate_alone
 from amp_migrate.rules.safety import LINEAR_ALGEBRA
 
 
 def keep_linear_algebra(context: Context) -> None:
     """Float32 for the matrices and signals of operations without a half kernel. Raises Refusal."""
-    for made in list(context.results()):
+    for made in context.results:
         row = made.operation
         if row is None or not breaks_in_half(row) or not _is_of_tensor(context, made):
             continue
@@ -36,7 +37,7 @@ def keep_linear_algebra(context: Context) -> None:
             if kind.may_be_half or kind is Precision.UNKNOWN:
                 context.safety.keep_float32(operand)
         if casts_again(row):
-            _isolate(context, made)
+            isolate_alone(context, made, "takes matrix products of its own")
 
 
 def _is_of_tensor(context: Context, made: Made) -> bool:
@@ -49,16 +50,6 @@ def _is_of_tensor(context: Context, made: Made) -> bool:
     variable = context.facts.names.variable_at(receiver)
     others = [load for load in variable.loads if load is not receiver] if variable is not None else []
     return any(shows_tensor(context.facts, load) for load in others)  # beside this very call
-
-
-def _isolate(context: Context, made: Made) -> None:
-    statement = context.facts.tree.statement_of(made.node)
-    if statement in context.safety.islands:
-        return
-    if not context.can_be_island(statement, made.node):
-        message = f"{context.facts.text(made.node)} takes matrix products of its own, beside what needs autocast"
-        raise Refusal(LINEAR_ALGEBRA, made.node, message)
-    context.safety.isolate(statement)
 
 
 def _check_is_real(context: Context, call: cst.BaseExpression, operand: cst.BaseExpression) -> None:

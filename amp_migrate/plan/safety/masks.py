@@ -33,7 +33,7 @@ _ARITHMETIC = ("sum of two", "difference", "product of numbers")
 
 def keep_masks(context: Context) -> None:
     """Float32 for what a large constant is written into, or computed with. Raises Refusal."""
-    for made in list(context.results()):
+    for made in context.results:
         if made.is_a("choice") and len(made.operands) == 3:
             _where(context, made)
         elif made.is_a("fill") or made.is_a("bound"):

@@ -20,12 +20,11 @@ _INTEGER = frozenset((Dtype.INTEGER,))
 
 def keep_positions(context: Context) -> None:
     """Float32 for the tensors after which numbers are typed that become integers at once."""
-    for made in list(context.results()):
+    for made in context.results:
         for typed in context.steps.of(made.operands[0]).made if _casts_to_integers(made) else ():
             for model in _typed_after(context, typed):
                 value = context.values.of(model.node)
-                is_tensor = Dtype.NUMBER not in value.dtypes and not value.is_container
-                if is_tensor and value.may_be_half:
+                if value.is_tensor and value.may_be_half:
                     context.safety.keep_float32(model.node)
 
 

@@ -20,7 +20,7 @@ _FEW = 4  # 2 * p * q / (p + q) is a probability still
 
 def keep_probabilities(context: Context) -> None:
     """Float32 for the arguments of the sigmoids whose results a logarithm takes."""
-    for made in list(context.results()):
+    for made in context.results:
         if made.is_a("logarithm"):
             for end in context.trace(made.operands[0], _passes, lambda one: _is_scaled(context, one)).ends:
                 if end.is_a("sigmoid"):

@@ -10,7 +10,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, PRODUCT_IN_HALF
+from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, LINEAR_ALGEBRA, PRODUCT_IN_HALF
 
 
 def factors(context: Context, made: Made) -> tuple[Place, ...]:
@@ -63,6 +63,17 @@ def isolate(context: Context, product: Made, why: str) -> None:
             _keep(context, tensors(one))
         elif any(row is not None and row.policy == "single" for row in one.operations):
             _keep(context, [given for given in one.operands if _is_cast_by_autocast(context, given)])
+
+
+def isolate_alone(context: Context, made: Made, what: str) -> None:
+    """An island without autocast for a call that would raise under it. Raises Refusal, which says `what` it does, where
+    something else in its statement needs autocast.
+    """
+    statement = context.facts.tree.statement_of(made.node)
+    if statement not in context.safety.islands and not context.can_be_island(statement, made.node):
+        text = context.facts.text(made.node)
+        raise Refusal(LINEAR_ALGEBRA, made.node, f"{text} {what}, beside what needs autocast")
+    context.safety.isolate(statement)
 
 
 def _is_cast_by_autocast(context: Context, given: Place) -> bool:

@@ -247,7 +247,7 @@ class Reach:
         family = self.facts.objects.ancestors(owner)
         for base in (base.value for one in family for base in one.node.bases):
             self._note_unread(base, base)
-        forward = next((one.methods["forward"] for one in _in_order(owner, family) if "forward" in one.methods), None)
+        forward = self.facts.objects.method_of(owner, "forward")
         if forward is None:
             return
         self._enter(forward)
@@ -450,8 +450,3 @@ def _is_enabled(arg: cst.Arg) -> bool:
 
 def _is_false(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value == "False"
-
-
-def _in_order(owner: Class, family: set[Class]) -> list[Class]:
-    """The class itself before what it inherits from."""
-    return [owner, *(one for one in family if one is not owner)]

@@ -32,7 +32,7 @@ def draw_in_float32(context: Context) -> None:
         operand = tensor_operand(context.facts, call)
         if operand is not None and context.facts.names.dotted(call.func) == _GUMBEL:
             _keep(context, operand, Precision.HALF, Precision.FLOATING, Precision.UNKNOWN)
-    for made in list(context.results()):
+    for made in context.results:
         for end in context.trace(made.operands[0], _is_not_drawn).ends if made.is_a("logarithm") else ():
             for like in _drawn_like(context, end):
                 _keep(context, like.node, Precision.HALF, Precision.FLOATING)

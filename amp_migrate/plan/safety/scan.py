@@ -9,7 +9,7 @@ from amp_migrate.plan.safety.areas import keep_areas
 from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.coordinates import keep_coordinates
-from amp_migrate.plan.safety.decompositions import isolate_products_beside_decompositions
+from amp_migrate.plan.safety.decompositions import BESIDE_DECOMPOSITIONS
 from amp_migrate.plan.safety.dtype_checks import keep_what_is_checked
 from amp_migrate.plan.safety.exact_products import keep_exact_products
 from amp_migrate.plan.safety.extensions import check_extensions
@@ -19,7 +19,7 @@ from amp_migrate.plan.safety.half_losses import keep_losses
 from amp_migrate.plan.safety.hooked import match_hooks
 from amp_migrate.plan.safety.in_place import match_products_in_place
 from amp_migrate.plan.safety.indexed import match_indexed_writes
-from amp_migrate.plan.safety.inverses import isolate_products_with_inverses
+from amp_migrate.plan.safety.inverses import WITH_INVERSES
 from amp_migrate.plan.safety.isolated_products import CAST_BY_HAND, DISTANCES, SQUARES, isolate_products
 from amp_migrate.plan.safety.large_tensors import keep_moved_numbers
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
@@ -60,8 +60,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     match_products_in_place(context)
     isolate_sparse_products(context)
     keep_exact_products(context)
-    isolate_products_with_inverses(context)
-    isolate_products_beside_decompositions(context)
+    isolate_products(context, WITH_INVERSES, BESIDE_DECOMPOSITIONS)
     keep_linear_algebra(context)
     draw_in_float32(context)
     keep_probabilities(context)

@@ -11,32 +11,25 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models.queries import multiplies_sparse
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import moves
 from amp_migrate.plan.safety.precision import Precision
-from amp_migrate.plan.safety.products import factors, is_single_alone, tensors
-from amp_migrate.rules.safety import LINEAR_ALGEBRA
+from amp_migrate.plan.safety.products import factors, is_single_alone, isolate_alone, tensors
 
 
 def isolate_sparse_products(context: Context) -> None:
     """An island without autocast for each product of a sparse matrix. Raises Refusal."""
-    for product in list(context.results()):
+    for product in context.results:
         statement = context.facts.tree.statement_of(product.node)
         if statement in context.safety.islands or not _is_of_sparse(context, product):
             continue
-        if not context.can_be_island(statement, product.node):
-            text = context.facts.text(product.node)
-            raise Refusal(
-                LINEAR_ALGEBRA, product.node, f"{text} multiplies a sparse matrix, beside what needs autocast"
-            )
         for operand in tensors(product):
             if not _stays_as_it_is(context, operand, is_first=operand == product.operands[0]):
                 context.safety.keep_float32(operand.node)
-        context.safety.isolate(statement)
+        isolate_alone(context, product, "multiplies a sparse matrix")
 
 
 def _is_of_sparse(context: Context, product: Made) -> bool:

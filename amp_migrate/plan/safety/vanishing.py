@@ -33,7 +33,7 @@ from amp_migrate.plan.safety.products import factors, is_single_alone
 
 def keep_epsilons(context: Context) -> None:
     """Float32 for what a vanishing constant is added to, under a logarithm, a root or a fraction."""
-    for made in list(context.results()):
+    for made in context.results:
         is_function = made.is_a("pole") and made.operation is not None and made.operation.kind == "function"
         for argument in _with_a_pole(context, made):
             for end in context.trace(argument, moves).ends:
