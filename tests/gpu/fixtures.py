@@ -56,4 +56,5 @@ def _judge(fixture: Fixture, pool: Pool) -> FixtureVerdict:
         )
     as_expected = found.verdict == fixture.verdict and fixture.reason in found.reason
     seconds = time.monotonic() - begin
-    return FixtureVerdict(fixture.name, found.verdict, fixture.verdict, as_expected, found.reason, seconds)
+    reason = found.reason.replace(f"{folder}{os.sep}", "")  # a path of that machine says nothing
+    return FixtureVerdict(fixture.name, found.verdict, fixture.verdict, as_expected, reason, seconds)

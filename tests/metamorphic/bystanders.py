@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 
 from tests.metamorphic.program import Program
@@ -31,7 +31,7 @@ def logging_between(program: Program, random: Random) -> bool:
 def prints_of_values(program: Program, random: Random) -> bool:
     """`print(loss is None, file=sys.stderr)` behind what binds `loss`"""
     system = fresh(program, "sys")
-    done = _behind_names(program, f"print({{0}} is None, file={system}.stderr)")
+    done = _put_behind(_assignments(program), f"print({{0}} is None, file={system}.stderr)")
     for tree in program.files.values():
         imported = "import sys" if system == "sys" else f"import sys as {system}"
         tree.body[start_of(tree) : start_of(tree)] = ast.parse(imported).body
@@ -40,24 +40,12 @@ def prints_of_values(program: Program, random: Random) -> bool:
 
 def asserts(program: Program, random: Random) -> bool:
     """`assert out is not None` behind `out = self.first(x)`"""
-    tensors = Tensors(program)
-    done = False
-    for place, index, name in _assignments(program):
-        if tensors.is_tensor(place.block[index].value, place.block[index], True):  # type: ignore[attr-defined]
-            place.block.insert(index + 1, ast.parse(f"assert {name} is not None").body[0])
-            done = True
-    return done
+    return _behind_tensors(program, "assert {0} is not None", any_dimensions=True)
 
 
 def asserts_of_shapes(program: Program, random: Random) -> bool:
     """`assert out.dim() > 0` behind `out = self.first(x)`"""
-    tensors = Tensors(program)
-    done = False
-    for place, index, name in _assignments(program):
-        if tensors.is_tensor(place.block[index].value, place.block[index], False):  # type: ignore[attr-defined]
-            place.block.insert(index + 1, ast.parse(f"assert {name}.dim() > 0, {name}.shape").body[0])
-            done = True
-    return done
+    return _behind_tensors(program, "assert {0}.dim() > 0, {0}.shape", any_dimensions=False)
 
 
 def with_docstrings(program: Program, random: Random) -> bool:
@@ -80,9 +68,19 @@ def _between(program: Program, statement: ast.stmt) -> bool:
     return True
 
 
-def _behind_names(program: Program, text: str) -> bool:
+def _behind_tensors(program: Program, text: str, *, any_dimensions: bool) -> bool:
+    tensors = Tensors(program)
+
+    def is_tensor(place: BlockPlace, index: int, name: str) -> bool:
+        statement = place.block[index]
+        return tensors.is_tensor(statement.value, statement, any_dimensions)  # type: ignore[attr-defined]
+
+    return _put_behind((one for one in _assignments(program) if is_tensor(*one)), text)
+
+
+def _put_behind(assignments: Iterable[tuple[BlockPlace, int, str]], text: str) -> bool:
     done = False
-    for place, index, name in _assignments(program):
+    for place, index, name in assignments:
         place.block.insert(index + 1, ast.parse(text.format(name)).body[0])
         done = True
     return done

@@ -59,32 +59,30 @@ def steps_by_getattr(program: Program, random: Random) -> bool:
 
 def forward_by_class(program: Program, random: Random) -> bool:
     """`Encoder.forward(self.encoder, x)` for `self.encoder(x)`, where nothing hangs on the call of the module"""
-    if _has_hooks(program):
-        return False
     done = False
-    owners = _held_by_modules(program)
-    for forward in _forwards(program):
-        for call in [one for one in ast.walk(forward) if isinstance(one, ast.Call)]:
-            if isinstance(call.func, ast.Attribute) and _is_self(call.func.value) and call.func.attr in owners:
-                name = owners[call.func.attr]
-                call.args.insert(0, call.func)
-                call.func = ast.Attribute(ast.Name(name, ast.Load()), "forward", ast.Load())
-                done = True
+    for call, module, owner in _calls_of_modules(program):
+        call.args.insert(0, module)
+        call.func = ast.Attribute(ast.Name(owner, ast.Load()), "forward", ast.Load())
+        done = True
     return done
 
 
 def forward_by_name(program: Program, random: Random) -> bool:
     """`self.encoder.forward(x)` for `self.encoder(x)`, where nothing hangs on the call of the module"""
-    if _has_hooks(program):
-        return False
     done = False
-    owners = _held_by_modules(program)
+    for call, module, _ in _calls_of_modules(program):
+        call.func = ast.Attribute(module, "forward", ast.Load())
+        done = True
+    return done
+
+
+def _calls_of_modules(program: Program) -> Iterator[tuple[ast.Call, ast.Attribute, str]]:
+    """The calls of modules in forwards, what each calls, and its class; none where something hangs on such calls."""
+    owners = {} if _has_hooks(program) else _held_by_modules(program)
     for forward in _forwards(program):
         for call in [one for one in ast.walk(forward) if isinstance(one, ast.Call)]:
             if isinstance(call.func, ast.Attribute) and _is_self(call.func.value) and call.func.attr in owners:
-                call.func = ast.Attribute(call.func, "forward", ast.Load())
-                done = True
-    return done
+                yield call, call.func, owners[call.func.attr]
 
 
 def properties(program: Program, random: Random) -> bool:

@@ -16,20 +16,12 @@ _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 
 def body_in_main(program: Program, random: Random) -> bool:
     """`def main():` around what a script does, and `if __name__ == "__main__": main()`"""
-    done = False
-    for path in program.scripts & {*program.files}:
-        if not _is_imported(program, path):
-            done = _in_main(program, program.files[path], True) or done
-    return done
+    return _scripts_in_main(program, is_asked=True)
 
 
 def body_in_a_function(program: Program, random: Random) -> bool:
     """`def main():` around what a script does, and `main()`"""
-    done = False
-    for path in program.scripts & {*program.files}:
-        if not _is_imported(program, path):
-            done = _in_main(program, program.files[path], False) or done
-    return done
+    return _scripts_in_main(program, is_asked=False)
 
 
 def classes_in_another_file(program: Program, random: Random) -> bool:
@@ -40,6 +32,14 @@ def classes_in_another_file(program: Program, random: Random) -> bool:
 def functions_in_another_file(program: Program, random: Random) -> bool:
     """`from parts import train`"""
     return _in_another_file(program, FUNCTIONS)
+
+
+def _scripts_in_main(program: Program, *, is_asked: bool) -> bool:
+    done = False
+    for path in program.scripts & {*program.files}:
+        if not _is_imported(program, path):
+            done = _in_main(program, program.files[path], is_asked) or done
+    return done
 
 
 def _in_main(program: Program, tree: ast.Module, is_asked: bool) -> bool:

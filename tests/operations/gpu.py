@@ -22,7 +22,8 @@ from amp_migrate.models.table import measured_with
 from tests.operations.answers import Answer, asked
 from tests.operations.asking import Asker
 from tests.operations.public import Public, public
-from tests.operations.questions import NO_ANSWER, NOTHING, RAISES, REFUSED, predicted
+from tests.operations.questions import NO_ANSWER, RAISES
+from tests.operations.rows import wrong
 from tests.operations.samples import Sample, Samples
 from tests.operations.workers import results
 
@@ -70,7 +71,7 @@ def compare(samples: dict[str, Samples], processes: int, device: str = "cuda") -
         row = row_of(every[name])
         assert row is not None
         questions += len(answers)
-        found = [(one, says) for one, says in compared(row, answers) if one.letter != NO_ANSWER]
+        found = [(one, says) for one, says in wrong(row, answers) if one.letter != NO_ANSWER]
         agreeing += not found
         if found:
             differences[name] = {_written(one): f"{one.letter}, the table says {says}" for one, says in found}
@@ -95,17 +96,6 @@ def row_of(operation: Public) -> Operation | None:
     if operation.kind == "layer":
         return layer(operation.name)
     return method(operation.bare) if operation.kind in ("method", "property") else function(operation.name)
-
-
-def compared(row: Operation, answers: list[Answer]) -> list[tuple[Answer, str]]:
-    """The answers that a row does not explain, with what it says."""
-    found = []
-    for one in answers:
-        says = predicted(row.result_of(one.given, one.autocast))
-        told = NOTHING if one.letter in (RAISES, REFUSED) else one.letter
-        if says != told:
-            found.append((one, says))
-    return found
 
 
 def _asked(operation: Public, samples: Samples, device: str) -> list[Answer]:
