@@ -214,3 +214,11 @@ def test_a_state_that_is_loaded_before_its_optimizer_is_made():
     source = START.replace(made, resume + "if options.resume:\n    resume()\n" + made) + STEP
     result = migrate_source((source + "torch.save({'o': optimizer.state_dict()}, 'f')\n").encode(), Options())
     assert (result.status, [one.code for one in result.findings]) == ("migrated", ["AMP413"])
+
+
+def test_the_scaler_is_loaded_after_a_load_whose_result_is_kept():
+    resume = "checkpoint = torch.load('f')\nmissing = optimizer.load_state_dict(checkpoint['o'])\n"
+    source = START + resume + STEP + "torch.save({'o': optimizer.state_dict()}, 'f')\n"
+    result = migrate_source(source.encode(), Options())
+    assert result.status == "migrated", result.findings
+    assert resume + "if checkpoint.get('scaler'):\n" in result.output.decode()

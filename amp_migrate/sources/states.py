@@ -56,7 +56,8 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
                     facts.tree.statement_of(place), receiver, key, saved_in=place
                 )  # after the last one
     for call, statement, receiver in _state_calls(facts, "load_state_dict"):
-        is_load = call.args and isinstance(statement.node, cst.Expr) and _is_bound(facts, receiver, statement)
+        has_room_after = isinstance(statement.node, (cst.Expr, cst.Assign))
+        is_load = call.args and has_room_after and _is_bound(facts, receiver, statement)
         if is_load and facts.objects.objects(receiver) & optimizers:
             checkpoint = _checkpoint(facts, call.args[0].value, trails)
             if checkpoint is not None:
