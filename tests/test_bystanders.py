@@ -104,3 +104,24 @@ def test_a_self_test_of_the_script_itself_is_its_program(tmp_path):
 def test_another_file_may_run_it_with_the_training(tmp_path):
     found = statuses(tmp_path, trainer=TRAINER, helpers=HELPERS + LIMIT, user=USER)
     assert found["trainer.py"] == "left"
+
+
+CPU_TEST = """\
+if __name__ == "__main__":
+    net = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        loss = distance(net(torch.randn(8, 4)), torch.zeros(8))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "status"),
+    [(CPU_TEST, "untouched"), (CPU_TEST.replace("Linear(4, 2)", "Linear(4, 2).cuda()"), "migrated")],
+)
+def test_a_self_test_that_trains_is_asked_for_its_own_device(tmp_path, test, status):
+    found = statuses(tmp_path, main=MAIN, helpers=HELPERS + test)
+    assert found == {"main.py": "migrated", "helpers.py": status}

@@ -45,6 +45,9 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     if not devices.is_gpu:
         unseen = made_out_of_sight(facts, optimizers, losses, devices)
         return found, [unseen or Refusal(NO_GPU, losses[0].call, "nothing here shows a GPU")]
+    on_cpu = devices.on_cpu()
+    if on_cpu is not None:
+        return found, [Refusal(NO_GPU, on_cpu.call, "this self-test moves nothing to a GPU")]
     chosen = chosen_precision(facts)
     if chosen is not None:
         return found, [

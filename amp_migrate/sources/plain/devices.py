@@ -90,6 +90,20 @@ class Devices:
         calls = self.facts.tree.every(cst.Call)
         return any(True for call, statement in calls for _ in self._move(call, statement))
 
+    def on_cpu(self) -> Loss | None:
+        """A loss of a self-test that moves nothing to a GPU: it is a program of its own, whatever the others do."""
+        for test in self.facts.self_tests:
+            losses = [loss for loss in self.losses if loss.statement.inside(test)]
+            if losses and not any(self._is_run_by(test, move.statement) for move in self._moves()):
+                return losses[0]
+        return None
+
+    def _is_run_by(self, test: Statement, statement: Statement) -> bool:
+        sites = (site for inner in test.descendants() for site in self.facts.calls.in_statement(inner))
+        return statement.inside(test) or any(
+            statement.function in self.facts.calls.reachable(site.callee) for site in sites
+        )
+
     def conditions(self) -> list[Condition]:
         """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
         return [dataclasses.replace(condition, moves=self._of_models) for condition in self._decided()]
