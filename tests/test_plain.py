@@ -222,3 +222,12 @@ def test_the_scaler_is_loaded_after_a_load_whose_result_is_kept():
     result = migrate_source(source.encode(), Options())
     assert result.status == "migrated", result.findings
     assert resume + "if checkpoint.get('scaler'):\n" in result.output.decode()
+
+
+@pytest.mark.parametrize(
+    ("line", "status"), [("", "migrated"), ("GradScaler(enabled=False)\n", "untouched"), ("@autocast()\n", "untouched")]
+)
+def test_an_import_of_native_amp_that_nothing_uses_decides_nothing(line, status):
+    start = START.replace("torch\n", "torch\nfrom torch.cuda.amp import autocast, GradScaler\n", 1)
+    source = start + line + "def forward(x):\n    return model(x)\n" + STEP.replace("model(x)", "forward(x)")
+    assert migrate_source(source.encode(), Options()).status == status

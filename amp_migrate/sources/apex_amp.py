@@ -141,7 +141,7 @@ class _Reader:
 
     def _native_amp(self) -> Refusal | None:
         """Native AMP beside apex: the file is migrated already, or supports both (rule J4)."""
-        for part in native_amp(self.facts, and_imports=False):
+        for part in native_amp(self.facts):
             return Refusal(NATIVE_BESIDE_APEX, part, f"{self.facts.text(part)} is native AMP already, beside apex's")
         return None
 

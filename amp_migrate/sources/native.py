@@ -14,12 +14,12 @@ _WORDS = re.compile(r"\bamp\b|autocast|GradScaler")  # one of them stands in eve
 _NAMES = ("torch.autocast", "torch.GradScaler")
 
 
-def native_amp(facts: Facts, *, and_imports: bool) -> Iterator[cst.Name | cst.Attribute]:
-    """Where something of native AMP is used; with the imports of it, which nobody may use."""
+def native_amp(facts: Facts) -> Iterator[cst.Name | cst.Attribute]:
+    """Where something of native AMP is used: an import that nothing uses decides nothing."""
     if not facts.says(_WORDS):
         return
     for statement in facts.tree.all_statements():
-        if isinstance(statement.node, (cst.Import, cst.ImportFrom)) and not and_imports:
+        if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
             continue
         for part in facts.tree.expressions(statement):
             if isinstance(part, (cst.Name, cst.Attribute)) and any(map(_is_native, facts.objects.import_paths(part))):

@@ -15,7 +15,10 @@ IMPORTS_APEX = re.compile(
 
 _BACKWARD = re.compile(rb"\.backward\s*\(")
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
-_NATIVE = re.compile(rb"^[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|GradScaler\()", re.MULTILINE)
+_NATIVE = re.compile(  # an import alone decides nothing
+    rb"^(?![ \t]*(?:from|import)\b)[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|(?:GradScaler|autocast)\()",
+    re.MULTILINE,
+)
 _DEFINED = re.compile(rb"^(?:class|def)[ \t]+(\w+)", re.MULTILINE)
 _FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
 HALF_MODEL = re.compile(rb"\.half\(\)|\bnetwork_to_half\b|\bFP16(?:Model|_Module)\b")

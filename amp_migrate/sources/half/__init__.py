@@ -57,7 +57,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         except Refusal as refusal:
             return found, [refusal]
         return found, []
-    if any(native_amp(facts, and_imports=True)):
+    if any(native_amp(facts)):
         return found, []
     own = OwnTrainer(facts)
     if own.is_found:

@@ -37,7 +37,7 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     """
     found = Recognition(PLAIN, evaluates=False, is_proven=False, is_scaled=False)
     losses = find_losses(facts)
-    if not losses or any(native_amp(facts, and_imports=True)):
+    if not losses or any(native_amp(facts)):
         return found, []
     optimizers = Optimizers(facts)
     devices = Devices(facts, optimizers, losses)
