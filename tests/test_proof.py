@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from pathlib import Path
 
@@ -193,6 +194,15 @@ def _kinds_of_words(before: str, after: str) -> set[str]:
 def test_other_words_for_another_program(before: str, after: str):
     sides = [_with_first(text, one) for text, one in ((_BEFORE, before), (_AFTER, after))]
     assert _kinds({"train.py": sides[0]}, {"train.py": sides[1]}) == {"not the same program"}
+
+
+@pytest.mark.parametrize(("limit", "wrong"), [("clip={}", set()), ("max_norm=2 * {}", {"not the same program"})])
+def test_a_clip_by_keyword(limit: str, wrong: set[str]):
+    folder = Path(__file__).parent.parent / "fixtures/fp16_utils/clip_master_grads"
+    before, after = ((folder / name).read_text() for name in ("before.py", "after.py"))
+    by_keyword = re.sub(r"(clip_master_grads)\((.+?)\)", lambda call: f"{call[1]}({limit.format(call[2])})", before)
+    assert by_keyword != before
+    assert _kinds({"train.py": by_keyword}, {"train.py": after}) == wrong
 
 
 def _with_first(text: str, statements: str) -> str:

@@ -411,7 +411,8 @@ class Eraser:
                     return at(node, method(self.expr(node.args[0]), "backward"))
                 if known in ("clip_master_grads", "clip_fp32_grads"):
                     clip = name("torch.nn.utils.clip_grad_norm_")
-                    return at(node, call(clip, self._params(func.value), *map(self.expr, node.args)))
+                    given = [*node.args, *(one.value for one in node.keywords)]
+                    return at(node, call(clip, self._params(func.value), *map(self.expr, given)))
                 if known == "zero_grad":
                     known, node = "", changed(node, keywords=[changed(one, arg="set_to_none") for one in node.keywords])
             elif func.attr in SCALES and self._is_amp(func.value):
