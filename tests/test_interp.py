@@ -59,6 +59,9 @@ class Net(nn.Module):
         self.fc = nn.Linear(4, 4)
         self.container = nn.Sequential(*layers, nn.ReLU(), nn.Linear(4, 4))
         self.normed = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
+        self.empty = nn.Sequential()
+        self.grown = nn.Sequential()
+        self.grown.add_module("norm", nn.LayerNorm(4))
         self.weight = nn.Parameter(torch.zeros(4))
         self.register_buffer("low", torch.tensor(-1e9))
         self.act = torch.relu
@@ -129,6 +132,8 @@ EXPECTED = {
     # a layer, a container, a function that is stored
     "self.normed(x)": "single",
     "self.container(x)": "half",
+    "self.empty(h)": "half",
+    "self.empty(s)": "single",
     "self.act(h)": "half",
     "self.weight": "single",
     "self.low": "single",
@@ -193,8 +198,9 @@ def test_a_value_may_be_one_or_the_other(expression, dtypes):
     assert {one.value for one in _value(expression).dtypes} == dtypes
 
 
-def test_what_is_not_in_sight_may_be_half():
-    value = _value("unknown(h)")
+@pytest.mark.parametrize("expression", ["unknown(h)", "self.grown(h)"])
+def test_what_is_not_in_sight_may_be_half(expression):
+    value = _value(expression)
     assert value.is_open and value.may_be_half and not value.is_half
 
 

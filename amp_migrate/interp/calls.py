@@ -224,7 +224,8 @@ class Calls:
             return None
         operands = self._operands(node, None, place.frames)
         output = place.keys[0] if place.keys else None
-        return Step(made=tuple(Made(node, one, operands, output, is_plain=True) for one in layers))
+        same = () if all(layers) else operands[:1]
+        return Step(same, tuple(Made(node, one, operands, output, is_plain=True) for one in layers if one))
 
     # -- Python and NumPy -------------------------------------------------------------------------------
 

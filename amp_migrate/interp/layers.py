@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.module_lists import taken_out
-from amp_migrate.facts.tree import Class
+from amp_migrate.facts.tree import Class, called_name
 from amp_migrate.models import Operation, traits
 
 _CALLABLE = (cst.Name, cst.Attribute, cst.Subscript)
+_ADDING = traits.named("adding a module")
 
 
 class Layers:
@@ -20,7 +23,9 @@ class Layers:
         self.facts = facts
 
     def called(self, func: cst.BaseExpression) -> list[tuple[Operation | None, ...]]:
-        """The operations of each module that a called expression may mean; none where it may mean something else."""
+        """The operations of each module that a called expression may mean; none where it may mean something else. An
+        empty container has none: it returns what it is given.
+        """
         if isinstance(func, cst.Call):
             classes = self.facts.objects.classes_made(func)
             layers = [self._of_class(one) for one in classes] or [self._of_maker(func)]
@@ -70,7 +75,14 @@ class Layers:
         for arg in maker.args:
             inner = self._of_maker(arg.value) if not arg.star and isinstance(arg.value, cst.Call) else None
             found += inner if inner is not None else (None,)
-        return tuple(found)
+        return (*found, None) if maker in self._added_to else tuple(found)
+
+    @cached_property
+    def _added_to(self) -> set[object]:
+        """What makes the containers into which later calls put layers: `head.add_module("fc", nn.Linear(8, 2))`."""
+        calls = (call.func for call, _ in self.facts.tree.every(cst.Call) if called_name(call) in _ADDING)
+        holders = (func.value for func in calls if isinstance(func, cst.Attribute))
+        return {one.origin for holder in holders for one in self.facts.objects.objects(holder)}
 
     def _bare(self, maker: cst.Call) -> cst.Call:
         """The layer of `weight_norm(nn.Conv1d(...))`, which returns what the layer does."""
