@@ -19,6 +19,7 @@ from tests.plain_scan import facts_of
 SCRIPT = """\
 import functools
 import math
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -129,6 +130,12 @@ EXPECTED = {
     "h.view_as(h)": "half",
     "h[...]": "half",
     "h.clone()": "half",
+    # an array of NumPy
+    "torch.from_numpy(np.eye(3).astype(np.float32))": "single",
+    "torch.from_numpy(np.eye(3).flatten().astype('float32')).view(1, 9)": "single",
+    "torch.from_numpy(np.zeros(3, dtype=np.float64))": "double",
+    "torch.from_numpy(np.float32(margin))": "single",
+    "torch.from_numpy(margin.astype(np.int64))": "integer",
     # a layer, a container, a function that is stored
     "self.normed(x)": "single",
     "self.container(x)": "half",
@@ -196,6 +203,10 @@ def test_the_dtype_of_a_value_under_autocast(expression, dtype):
 )
 def test_a_value_may_be_one_or_the_other(expression, dtypes):
     assert {one.value for one in _value(expression).dtypes} == dtypes
+
+
+def test_an_array_may_be_of_any_dtype():
+    assert {one.value for one in _value("torch.from_numpy(np.eye(3))").dtypes} > {"half", "single", "double"}
 
 
 @pytest.mark.parametrize("expression", ["unknown(h)", "self.grown(h)"])

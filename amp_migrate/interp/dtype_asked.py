@@ -1,6 +1,7 @@
 """The dtype that a call names for its result.
 
 x.to(torch.float32)    x.type_as(y)    x.to(y.dtype)    torch.zeros(n, dtype=torch.half)    x.type("torch.HalfTensor")
+torch.from_numpy(a.astype(np.float32))
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from amp_migrate.facts.tree import argument_value, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Frames, Place
 from amp_migrate.models import Dtype
-from amp_migrate.models.dtype_names import dtype_named
+from amp_migrate.models.dtype_names import dtype_named, dtype_of_array
 
 _OF_DATA = ("torch.tensor", "torch.as_tensor")
 _GUESSED = re.compile(r"device|cuda|gpu|cpu|rank")
@@ -29,6 +30,8 @@ def dtype_asked(facts: Facts, call: cst.Call, frames: Frames) -> frozenset[Dtype
         return _meant(facts, given, frames) or _ANY_FLOAT
     if isinstance(call.func, cst.Attribute) and facts.names.dotted(call.func) in _OF_DATA and call.args:
         return _of_data(call.args[0].value)
+    if facts.names.dotted(call.func) == "torch.from_numpy" and call.args:
+        return _of_array(facts, call.args[0].value)
     if called_name(call) == "type_as" and call.args:
         return Place(call.args[0].value, (), frames)
     row = models.method(called_name(call)) if isinstance(call.func, cst.Attribute) else None
@@ -48,6 +51,24 @@ def _of_data(node: cst.BaseExpression) -> frozenset[Dtype] | None:
     value = literal_value(node)
     kinds = {float: Dtype.SINGLE, int: Dtype.INTEGER, bool: Dtype.BOOLEAN}
     return frozenset((kinds[type(value)],)) if type(value) in kinds else None
+
+
+def _of_array(facts: Facts, node: cst.BaseExpression) -> frozenset[Dtype] | None:
+    """The dtypes that NumPy has been asked for, where every value of the array says one."""
+    values = facts.objects.values_of(node) if isinstance(node, (cst.Name, cst.Attribute)) else [node]
+    found = {_of_one_array(facts, one) for one in values}
+    return frozenset(one for one in found if one is not None) if found and None not in found else None
+
+
+def _of_one_array(facts: Facts, node: cst.BaseExpression) -> Dtype | None:
+    if not isinstance(node, cst.Call):
+        return None
+    converts = isinstance(node.func, cst.Attribute) and called_name(node) == "astype"
+    given = argument_value(node, "dtype", 0 if converts else None)
+    text = literal_value(given) if given is not None else UNKNOWN
+    if isinstance(text, str):
+        return dtype_of_array(text)
+    return dtype_of_array(facts.names.dotted(given if given is not None else node.func) or "builtins.")
 
 
 def _is_device(facts: Facts, node: cst.BaseExpression) -> bool:

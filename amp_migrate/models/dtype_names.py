@@ -1,4 +1,4 @@
-"""The names of dtypes: of torch.dtype, of tensor types, and of both as text."""
+"""The names of dtypes: of torch.dtype, of tensor types, of NumPy, and of these as text."""
 
 from __future__ import annotations
 
@@ -20,3 +20,11 @@ def dtype_named(name: str) -> Dtype | None:
     """SINGLE for `torch.float32`, `torch.cuda.FloatTensor`; None for what is no dtype, such as a device."""
     space, _, last = name.rpartition(".")
     return _BY_NAME.get(last) if space in ("torch", "torch.cuda") else None
+
+
+def dtype_of_array(name: str) -> Dtype | None:
+    """SINGLE for `numpy.float32` and for the text "float32"; Python's `float` is DOUBLE, as for NumPy."""
+    space, _, last = name.rpartition(".")
+    if space not in ("", "numpy"):
+        return None
+    return Dtype.DOUBLE if last in ("float", "float_") else _BY_NAME.get("float" if last == "single" else last)
