@@ -58,6 +58,31 @@ def test_an_object_is_followed_to_where_it_was_made(code):
     assert not any(text.startswith("Other()") for text in made), made
 
 
+@pytest.mark.parametrize(
+    ("code", "same"),
+    [
+        ("def make(net):\n    return SGD(net)\none, other = make(1), make(2)\nask(one, other)", False),
+        ("def make(net):\n    return SGD(net)\none = make(1)\nother = one\nmake(2)\nask(one, other)", True),
+        ("def make(net):\n    o = SGD(net)\n    ask(o)\n    return o\none = make(1)\nmake(2)\nask(one)", True),
+        (
+            "def inner(net):\n    return SGD(net)\ndef make(net):\n    o = inner(net)\n    return o\n"
+            "one, other = make(1), make(2)\nask(one, other)",
+            False,
+        ),
+        (
+            "class T:\n    def make(self, net):\n        return SGD(net)\n    def __init__(self, a, b):\n"
+            "        self.a = self.make(a)\n        self.b = self.make(b)\n        ask(self.a, self.b)",
+            False,
+        ),
+    ],
+)
+def test_what_a_function_makes_for_two_callers_is_two_objects(code, same):
+    facts = facts_of(code)
+    one, other = (facts.objects.objects(node) for node in asked(facts))
+    assert bool(one & other) == same
+    assert {found.origin for found in one} == {found.origin for found in other}
+
+
 def unit_of(**codes: str) -> Facts:
     """The facts of several modules, by name."""
     return Facts(

@@ -231,3 +231,55 @@ def test_an_import_of_native_amp_that_nothing_uses_decides_nothing(line, status)
     start = START.replace("torch\n", "torch\nfrom torch.cuda.amp import autocast, GradScaler\n", 1)
     source = start + line + "def forward(x):\n    return model(x)\n" + STEP.replace("model(x)", "forward(x)")
     assert migrate_source(source.encode(), Options()).status == status
+
+
+PLAYERS = """\
+import torch
+from torch import nn
+from torch.nn.utils import clip_grad_norm_
+
+
+class Player:
+    def __init__(self, net):
+        self.opt = torch.optim.Adam(net.parameters(), 0.1)
+
+
+gen, dis = nn.Linear(4, 6).cuda(), nn.Linear(6, 1).cuda()
+{make}
+for _ in range(3):
+    {dis}.zero_grad()
+    fake = gen(torch.randn(8, 4).cuda())
+    loss = dis(fake.detach()).mean()
+    loss.backward()
+    clip_grad_norm_(dis.parameters(), 1.0)
+    {dis}.step()
+    {gen}.zero_grad()
+    loss = -dis(fake).mean()
+    loss.backward()
+    clip_grad_norm_(gen.parameters(), 1.0)
+    {gen}.step()
+"""
+MADE_IN_ONE_PLACE = [
+    ("g, d = Player(gen), Player(dis)", "g.opt", "d.opt"),
+    ("opts = {n: torch.optim.Adam(m.parameters()) for n, m in (('g', gen), ('d', dis))}", "opts['g']", "opts['d']"),
+    ("opt_g, opt_d = [torch.optim.Adam(m.parameters()) for m in (gen, dis)]", "opt_g", "opt_d"),
+]
+
+
+@pytest.mark.parametrize(("make", "gen", "dis"), MADE_IN_ONE_PLACE)
+def test_what_is_unscaled_is_what_is_stepped_next(make, gen, dis):
+    result = migrate_source(PLAYERS.format(make=make, gen=gen, dis=dis).encode(), Options())
+    assert result.status == "migrated", result.findings
+    lines = result.output.decode().splitlines()
+    unscaled = [line.rpartition("unscale_")[2] for line in lines if "unscale_(" in line]
+    assert unscaled == [f"({dis})", f"({gen})"]
+
+
+@pytest.mark.parametrize(("make", "gen", "dis"), MADE_IN_ONE_PLACE)
+def test_optimizers_of_one_place_that_step_together_are_not_told_apart(make, gen, dis):
+    source = PLAYERS.format(make=make, gen=gen, dis=dis)
+    together = source.replace(f"    {dis}.step()\n", "").replace(
+        f"    {gen}.step()", f"    {dis}.step()\n    {gen}.step()"
+    )
+    result = migrate_source(together.encode(), Options())
+    assert (result.status, {one.code for one in result.findings}) == ("left", {"AMP904"})

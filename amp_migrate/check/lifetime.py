@@ -93,7 +93,7 @@ def _outliving_optimizer(facts: Facts, scalers: Scalers, creation: cst.Call, loo
         return one.kind == "parameter" and isinstance(one.origin, Variable) and one.origin.scope.owner is loop.function
 
     def steps(statement: Statement, event: Event) -> bool:
-        return runs_inside(statement) and Object("call", creation) in event.scaler
+        return runs_inside(statement) and not event.scaler.isdisjoint(facts.objects.objects(creation))
 
     for statement, event in scalers.of_kind("step"):
         objects = scalers.objects_of(event.optimizer) if event.optimizer is not None else frozenset()
@@ -111,7 +111,8 @@ def _optimizer_saved(facts: Facts, scalers: Scalers, call: cst.Call) -> str | No
     if not (isinstance(parent, cst.DictElement) or is_keyword or is_item):
         return None
     objects = facts.objects.objects(call.func.value)
-    made_here = frozenset(Object("call", creation) for creation in scalers.creations if _sees(facts, call, creation))
+    seen = [creation for creation in scalers.creations if _sees(facts, call, creation)]
+    made_here = frozenset(one for creation in seen for one in facts.objects.objects(creation))
     for _, event in scalers.of_kind("step"):
         known = scalers.objects_of(event.optimizer) if event.optimizer is not None else frozenset()
         if objects and objects <= known and event.scaler <= made_here:

@@ -52,7 +52,7 @@ class Scalers:
         self.whole = whole
         self.creations = [node for node in _creations(facts) if whole or not _is_disabled(node)]
         self.created_at = {facts.tree.statement_of(node) for node in self.creations}
-        self.objects: ObjectSet = frozenset(Object("call", node) for node in self.creations)
+        self.objects: ObjectSet = frozenset(one for node in self.creations for one in facts.objects.objects(node))
         if not whole:
             self.objects |= frozenset(_scalers_by_use(facts))
         self._optimizers: dict[str, ObjectSet] = {}
@@ -92,7 +92,7 @@ class Scalers:
     @cached_property
     def never_updated(self) -> bool:
         """True where nothing updates the scalers, and nobody else can: they are made here, and go nowhere."""
-        made = frozenset(Object("call", node) for node in self.creations)
+        made = frozenset(one for node in self.creations for one in self.facts.objects.objects(node))
         used = [event.scaler for _, event in self.of_kind("backward", "step")]
         return not any(self.of_kind("update", "unseen")) and all(scaler <= made for scaler in used)
 

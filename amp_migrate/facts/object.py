@@ -12,16 +12,18 @@ class Object:
     """An object by its origin.
 
     `kind` is one of import, call, parameter, instance, definition, display, field, name, value; `origin` the
-    node, variable, class or dotted name behind it. A field has the object that holds it in `holder`.
+    node, variable, class or dotted name behind it. A field has the object that holds it in `holder`. What a function
+    makes and hands to several callers is another object for each: `calls` are the calls that it came through.
     """
 
     kind: str
     origin: object
     holder: Object | None = None
+    calls: tuple[object, ...] = ()
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)  # sets of objects ask for it all the time
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.kind, self.origin, self.holder)))
+        object.__setattr__(self, "_hash", hash((self.kind, self.origin, self.holder, self.calls)))
 
     def __hash__(self) -> int:
         return self._hash

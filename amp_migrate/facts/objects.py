@@ -13,6 +13,8 @@ from amp_migrate.facts.stores import Store
 from amp_migrate.facts.tree import Class, Function
 from amp_migrate.facts.variables import Variable
 
+_COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
+
 
 class Objects(PointsTo):
     """Points-to questions about the files of a unit."""
@@ -79,6 +81,38 @@ class Objects(PointsTo):
         """The root class of the instance that a call makes, where nothing else of that family is made in the unit."""
         roots = {self.root_class(one) for one in self.classes_made(call)}
         return roots.pop() if len(roots) == 1 and all(len(self.family_makers[root]) == 1 for root in roots) else None
+
+    def is_made_repeatedly(self, one: Object) -> bool:
+        """True where one expression makes several objects that are all this one: in a loop, in a comprehension, in a
+        class of several instances.
+        """
+        origin = one.source.origin
+        if isinstance(origin, Class):
+            return len(self.family_makers.get(origin, [])) > 1
+        calls = [call for call in one.source.calls if isinstance(call, cst.Call)]
+        place = origin if isinstance(origin, cst.Call) else None
+        seen: set[Function] = set()
+        while place is not None:
+            function = self.tree.function_of(place)
+            if self._is_in_loop(place) or function in seen:
+                return True
+            seen.add(function)
+            callers = [call for call, _ in self.possible_callers(function)] if not function.is_module else []
+            ways = [call for call in callers if call in calls] or callers
+            if len(ways) > 1:
+                return True
+            place = ways[0] if ways else None
+        return False
+
+    def _is_in_loop(self, node: cst.Call) -> bool:
+        if any(outer.is_loop for outer in self.tree.statement_of(node).path()):
+            return True
+        part: cst.CSTNode | None = node
+        while part is not None and not isinstance(part, cst.BaseSmallStatement):
+            if isinstance(part, _COMPREHENSIONS):
+                return True
+            part = self.tree.parents.get(part)
+        return False
 
     @cached_property
     def makers(self) -> dict[Class, list[cst.Call]]:

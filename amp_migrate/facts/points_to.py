@@ -11,6 +11,7 @@ are ignored, so the answer holds every object that the expression can mean, and 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -31,6 +32,8 @@ from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.models.traits import named
 
 _DEEPEST = 5
+_MOST_CALLERS = 6  # of a function, whose results are told apart
+_MOST_CALLS = 2
 
 # Calls that return the module that they are given, wrapped or moved, or an optimizer around an optimizer.
 WRAPPERS = frozenset(
@@ -319,13 +322,13 @@ class PointsTo(Callables):
         if made := self.classes_made(node):
             return frozenset({Object("instance", self.root_class(one)) for one in made})
         if self.looked_up_in(node):
-            return frozenset({Object("call", node)})  # what comes of it differs from call to call
+            return self._made_at(node)  # what comes of it differs from call to call
         if functions := self._functions_run(node):
             returned = frozenset(Object("instance", self.root_class(one)) for one in self.classes_among(node))
             for function in functions:
                 for value in self._stores.returned(function):
                     returned |= self._returned(node, function, value)
-            return returned
+            return self._made_by(node, returned)
         given = self._initialized(node)
         if given is not None and given[1] is None:
             return self.objects(given[0])
@@ -340,7 +343,42 @@ class PointsTo(Callables):
         if first is not None and self.names.dotted(func) == "importlib.import_module":
             if isinstance(first.value, cst.SimpleString):
                 return self._of_import(str(first.value.evaluated_value))
-        return frozenset({Object("call", node)})
+        return self._made_at(node)
+
+    def _made_at(self, node: cst.Call) -> ObjectSet:
+        """What a call makes: another object for each call of the function around it, where several are known."""
+        return frozenset(self._for_each_caller(Object("call", node), node))
+
+    def _made_by(self, node: cst.Call, returned: ObjectSet) -> ObjectSet:
+        """What one call of a function returns: of what the function makes, that which it made for this call."""
+        found: set[Object] = set()
+        for one in returned:
+            made_for = one.calls[-1] if one.calls else None
+            if made_for is node:
+                found.update(self._for_each_caller(one, node))
+            elif made_for is None or not self._run_the_same(made_for, node):
+                found.add(one)
+        return frozenset(found)
+
+    def _for_each_caller(self, one: Object, place: cst.Call) -> Iterator[Object]:
+        """What is made at a place, for each call that leads there: up to where several lead to one function."""
+        seen: set[Function] = set()
+        calls = [place]
+        while len(calls) == 1:
+            function = self.tree.function_of(calls[0])
+            if function in seen or function.is_module:
+                break
+            seen.add(function)
+            calls = [call for call, _ in self.possible_callers(function)]
+        if not 2 <= len(calls) <= _MOST_CALLERS or len(one.calls) >= _MOST_CALLS:
+            yield one
+            return
+        for call in calls:
+            yield dataclasses.replace(one, calls=(*one.calls, call))
+
+    def _run_the_same(self, one: object, other: cst.Call) -> bool:
+        """Whether two calls run the same function."""
+        return isinstance(one, cst.Call) and not set(self._functions_run(one)).isdisjoint(self._functions_run(other))
 
     def _out_of_queue(self, call: cst.Call) -> ObjectSet:
         """What `waiting.get()` hands out, as far as it is put in by the unit."""

@@ -135,7 +135,7 @@ class Calls:
     def given(self, frame: Frame, param: cst.Param, keys: Keys, frames: Frames) -> Step:
         """What a call gives for a parameter, its default if it gives nothing."""
         call = frame.call
-        if call is None or any(arg.star for arg in call.args):
+        if call is None or any(arg.star == "*" for arg in call.args):
             return LOST
         if frame.skipped or frame.added:
             places = [one for one in frame.function.parameters if one.name.value != frame.function.receiver]
@@ -145,7 +145,9 @@ class Calls:
             given = self.facts.objects.argument(call, frame.function, param)
         if given is not None:
             return Step((Place(given.value, keys, frames),))
-        return Step((Place(param.default, keys, ()),)) if param.default is not None else LOST
+        if param.default is None or any(arg.star for arg in call.args):
+            return LOST
+        return Step((Place(param.default, keys, ()),))
 
     # -- operations of torch ----------------------------------------------------------------------------
 

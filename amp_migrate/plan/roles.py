@@ -9,7 +9,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet
-from amp_migrate.facts.tree import Class, Function, walk
+from amp_migrate.facts.tree import Class, Function
+from amp_migrate.plan.given_models import GivenModels
 from amp_migrate.plan.loose_tensors import loose_tensors
 from amp_migrate.plan.model import Recognition
 from amp_migrate.vocabulary import is_no_forward
@@ -19,6 +20,7 @@ _NOT_FORWARD_PREFIXES = tuple(
     "restore resume reset copy parse_".split()
 )
 
+_OF_TORCH = ("torch.optim.", "torch.nn.")
 
 # What makes a network, or a layer of one.
 _NETWORKS = re.compile(r"torch\.nn\.(?!Parameter)[A-Z]\w*(?<!Loss)|torchvision\.models\..*|timm\.create_model")
@@ -31,6 +33,7 @@ class Roles:
 
     def __init__(self, facts: Facts, found: Recognition) -> None:
         self.facts = facts
+        self.models_given = facts.analysis(GivenModels).of
         self._set_up = self._contents(node for setup in found.setups for node in setup.optimizers)
         self.optimizers = self._set_up | self._contents(
             node for backward in found.backwards for node in backward.optimizers
@@ -113,7 +116,7 @@ class Roles:
     def holders(self, model: cst.BaseExpression) -> ObjectSet | None:
         """The optimizers that are built from parameters of a model, and no others; None where that cannot be said."""
         wanted = self.facts.objects.objects(model)
-        given = {one: list(self.models_given(one)) for one in self.optimizers}
+        given = {one: self.models_given(one) for one in self.optimizers}
         if not all(nodes or self._loose_of(one) for one, nodes in given.items()):
             return None
         found = {one for one, nodes in given.items() if any(self.facts.objects.may_be(node, wanted) for node in nodes)}
@@ -126,23 +129,27 @@ class Roles:
         """The optimizers of tensors that belong to no module, and no others; None where that cannot be said."""
         wanted = loose_tensors(self.facts, tensors)
         of_each = {one: self._loose_of(one) for one in self.optimizers}
-        if not wanted or not all(loose or any(self.models_given(one)) for one, loose in of_each.items()):
+        if not wanted or not all(loose or self.models_given(one) for one, loose in of_each.items()):
             return None
         return frozenset(one for one, loose in of_each.items() if loose & wanted) or None
 
     def _loose_of(self, optimizer: Object) -> ObjectSet:
         """Nothing where an optimizer has parameters of modules."""
         call = optimizer.origin
-        is_loose = isinstance(call, cst.Call) and bool(call.args) and not any(self.models_given(optimizer))
+        is_loose = isinstance(call, cst.Call) and bool(call.args) and not self.models_given(optimizer)
         return loose_tensors(self.facts, call.args[0].value) if is_loose and isinstance(call, cst.Call) else frozenset()
 
     def _is_part(self, node: cst.BaseExpression, wholes: ObjectSet) -> bool:
-        """True where the call that makes one of the models is given another one: `Net(backbone)`."""
+        """True where a call that makes one of the models is given another one, or is out of sight: `Net(backbone)`."""
         objects = self.facts.objects.objects(node)
-        made = [one.origin for one in wholes if isinstance(one.origin, cst.Call)]
-        return len(made) < len(wholes) or any(
-            self.facts.objects.may_be(arg.value, objects) for call in made for arg in call.args
-        )
+        makers = [self._makers(one) for one in wholes]
+        given = [arg.value for calls in makers for call in calls for arg in call.args]
+        return not all(makers) or any(self.facts.objects.may_be(one, objects) for one in given)
+
+    def _makers(self, model: Object) -> list[cst.Call]:
+        if isinstance(model.origin, Class):
+            return self.facts.objects.family_makers.get(model.origin, [])
+        return [model.origin] if isinstance(model.origin, cst.Call) else []
 
     def _contents(self, nodes: Iterable[cst.BaseExpression]) -> ObjectSet:
         """The objects of expressions; a list stands for its elements as well."""
@@ -150,9 +157,15 @@ class Roles:
         for node in nodes:
             objects = self.facts.objects.objects(node)
             found |= {one for one in objects if one.kind != "display"}
-            if any(one.kind == "display" for one in objects) or _is_plural(node):
+            if any(one.kind == "display" for one in objects) or (_is_plural(node) and not self._are_single(objects)):
                 found |= self.facts.objects.elements(node)
         return frozenset(found)
+
+    def _are_single(self, objects: ObjectSet) -> bool:
+        """True for what classes of torch have made, whatever it is called: `opt_dis = Adam(dis.parameters())`."""
+        makers = [one.origin.func for one in objects if isinstance(one.origin, cst.Call)]
+        names = [self.facts.names.dotted(maker) or "" for maker in makers]
+        return len(names) == len(objects) > 0 and all(name.startswith(_OF_TORCH) for name in names)
 
     def _trained(self) -> Iterator[cst.BaseExpression]:
         """X in `SGD(list(model.parameters()) + list(X.parameters()))`: apex patched torch for all of them."""
@@ -170,25 +183,6 @@ class Roles:
             return False
         bases = [base.value for owner in self.facts.objects.ancestors(one.origin) for base in owner.node.bases]
         return any((self.facts.names.dotted(base) or "").startswith("torch.nn.") for base in bases)
-
-    def models_given(self, optimizer: Object) -> Iterator[cst.BaseExpression]:
-        """The models whose parameters the call that builds an optimizer is given."""
-        waiting = [arg.value for arg in optimizer.origin.args] if isinstance(optimizer.origin, cst.Call) else []
-        seen: set[cst.BaseExpression] = set()
-        while waiting:
-            node = waiting.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            for part in walk(node):
-                if isinstance(part, cst.Name):
-                    waiting += self.facts.objects.values_of(part)
-                elif (
-                    isinstance(part, cst.Call)
-                    and isinstance(part.func, cst.Attribute)
-                    and part.func.attr.value in ("parameters", "named_parameters")
-                ):
-                    yield part.func.value
 
     def _namesakes(self, models: list[cst.BaseExpression]) -> ObjectSet:
         """Parameters of functions that nothing in the file calls, named like a model: scripts and trainers

@@ -15,7 +15,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_bound_clip, is_clip
-from amp_migrate.facts.object import Object, ObjectSet
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.presence import asks_whether_there_is
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in
 from amp_migrate.findings import Refusal
@@ -242,7 +242,7 @@ class _Collector:
             is_of_apex = "apex" in (self.facts.names.dotted(part.func) or "")
             is_harmless = is_of_apex or is_cleared(self.facts, self.roles, statement)
             return GradientUse(statement, "backward", part, part, None) if not is_harmless else None
-        if Object("call", part) in self.roles.optimizers:
+        if self.facts.objects.objects(part) & self.roles.optimizers:
             return None  # builds the optimizer
         if self._is_optimizers_own(part, name):
             return None

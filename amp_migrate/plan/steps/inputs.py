@@ -5,7 +5,6 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import called_name
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
@@ -32,7 +31,7 @@ def _is_collected(facts: Facts, roles: Roles, load: cst.BaseExpression) -> bool:
     while node is not None and not isinstance(node, cst.BaseSmallStatement):
         parent = facts.tree.parents.get(node)
         if isinstance(node, cst.Call) and (
-            Object("call", node) in roles.optimizers or called_name(node) in _COLLECTING
+            facts.objects.objects(node) & roles.optimizers or called_name(node) in _COLLECTING
         ):
             return True
         if isinstance(node, _DISPLAYS) and isinstance(parent, (cst.Assign, cst.AugAssign, cst.Return)):

@@ -243,7 +243,7 @@ class UnscalePlanner:
         if per_loop:
             access = next(use.access for use in uses if use.access is not None)
             return Unscale(candidate, access.optimizer)
-        for step in self.graph.steps_of(members):
+        for step in self._next_steps(candidate, members):
             if step.statement.function is candidate.function:
                 loop = self._loop_of(step, candidate)
                 optimizer = step.optimizer if loop is not None else self._named_at(candidate, step.optimizer)
@@ -266,6 +266,28 @@ class UnscalePlanner:
             return Unscale(candidate, held[0], path=held[1])
         message = "the optimizer is not known by name where its gradients are used"
         raise Refusal(GRADIENTS_IN_USE, candidate.node, message, case="unnamed")
+
+    def _next_steps(self, candidate: Statement, members: ObjectSet) -> list[Step]:
+        """The steps of an optimizer, those first that take the gradients of a place. Raises Refusal where these may be
+        of several optimizers that come from one place: `for net in nets: optimizers.append(Adam(net.parameters()))`.
+        """
+        steps = self.graph.steps_of(members)
+        points, is_backward = self.graph.entries(candidate), self.graph.is_backward(members)
+        following = [
+            step
+            for step in steps
+            if self.graph.path_exists(points, lambda point, at=step.statement: point.statement is at, is_backward)  # type: ignore[misc]
+        ]
+        meant = {self.facts.identity.key(step.optimizer) or self.facts.text(step.optimizer) for step in following}
+        if len(meant) > 1 and self._may_be_several(members):
+            texts = " and ".join(dict.fromkeys(f"{self.facts.text(step.optimizer)}.step()" for step in following))
+            message = f"{texts} may step optimizers that are made in one place: which of them holds these is not known"
+            raise Refusal(GRADIENTS_IN_USE, candidate.node, message, case="unnamed")
+        return [*following, *(step for step in steps if step not in following)]
+
+    def _may_be_several(self, members: ObjectSet) -> bool:
+        """True where one expression of the script makes several of the optimizers, as far as is known."""
+        return len(members) > 1 or any(map(self.facts.objects.is_made_repeatedly, members))
 
     def _named_at(self, candidate: Statement, optimizer: cst.BaseExpression) -> cst.BaseExpression | None:
         """What a step calls its optimizer; where a place comes before that name, what it stands for: `self.optimizer`

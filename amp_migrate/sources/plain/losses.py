@@ -19,7 +19,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, Slice, backward_slice, own_reads, path_of, reads
-from amp_migrate.facts.object import ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, children, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
@@ -140,12 +140,9 @@ def _fed(facts: Facts, optimizers: Optimizers, one: Loss) -> list[cst.BaseExpres
     return fed or list(named.values())
 
 
-def _may_hold(facts: Facts, optimizers: Optimizers, optimizer: object, run: ObjectSet) -> bool:
+def _may_hold(facts: Facts, optimizers: Optimizers, optimizer: Object, run: ObjectSet) -> bool:
     """True unless all models whose parameters an optimizer holds are known and none of them runs."""
-    origin = getattr(optimizer, "origin", None)
-    if not isinstance(origin, cst.Call):
-        return True
-    models = optimizers.models_of(origin)
+    models = optimizers.models_in(optimizer)
     return not models or any(facts.objects.may_be(whole(model), run) for model in models)
 
 

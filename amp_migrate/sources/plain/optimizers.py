@@ -12,6 +12,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Statement, called_name, walk
+from amp_migrate.plan.given_models import GivenModels
 from amp_migrate.sources.plain.own_optimizers import has_param_groups
 
 # Classes of other packages by their names: timm's AdamP, transformers' AdamW, BertAdam, Ranger ...
@@ -34,6 +35,7 @@ class Optimizers:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self._given = facts.analysis(GivenModels)
         self._building: Answers[cst.Call, bool] = Answers(False)
         self.steps: list[tuple[cst.Call, Statement]] = []
         self.unknown: list[cst.Call] = []
@@ -84,25 +86,8 @@ class Optimizers:
         found: list[cst.BaseExpression] = []
         if isinstance(call.func, cst.Attribute) and self._is_factory_out_of_sight(call):
             found.append(call.func.value)
-        waiting: list[cst.BaseExpression] = [arg.value for arg in call.args]
-        seen: set[cst.BaseExpression] = set()
-        while waiting:
-            node = waiting.pop(0)
-            if node in seen:
-                continue
-            seen.add(node)
-            for part in walk(node):
-                if isinstance(part, cst.Name):
-                    waiting += [*self.facts.objects.values_of(part), *self._collected(part)]
-                elif isinstance(part, cst.Attribute) and not self._is_called(part):
-                    # self.parameters = list(self.net.parameters())
-                    waiting += [*self.facts.objects.values_of(part), *self._appended_to(part)]
-                elif (
-                    isinstance(part, cst.Call)
-                    and called_name(part) in ("parameters", "named_parameters")
-                    and isinstance(part.func, cst.Attribute)
-                ):
-                    found.append(part.func.value)
+        models, seen = self._given.behind([arg.value for arg in call.args])
+        found += models
         if found:
             return found
         # `model.get_1x_lr_params()`, `group_weights(model)`, `get_optimizer(args, model)`
@@ -111,10 +96,6 @@ class Optimizers:
         given += [one.func.value for one in calls if isinstance(one.func, cst.Attribute)]
         found = [node for node in given if self.facts.objects.objects(node) & self._with_parameters]
         return found or (self._put_in_training_mode if len(self.built) == 1 else [])
-
-    def _is_called(self, part: cst.Attribute) -> bool:
-        call = self.facts.tree.parents.get(part)
-        return isinstance(call, cst.Call) and call.func is part
 
     @cached_property
     def _put_in_training_mode(self) -> list[cst.BaseExpression]:
@@ -139,40 +120,17 @@ class Optimizers:
                     found |= self.facts.objects.objects(call.func.value)
         return frozenset(found)
 
-    def _collected(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
-        """What a loop or `params += ...` binds, and what `params.append(...)` adds to a list."""
-        variable = self.facts.names.variable_at(name)
-        for binding in variable.bindings if variable is not None else ():
-            if binding.value is not None and (binding.kind in ("for", "augment") or binding.selector):
-                yield binding.value
-        for load in variable.loads if variable is not None else ():
-            method = self.facts.tree.parents.get(load)
-            call = self.facts.tree.parents.get(method) if isinstance(method, cst.Attribute) else None
-            if isinstance(call, cst.Call) and call.func is method and called_name(call) in ("append", "extend"):
-                yield from (arg.value for arg in call.args)
-
-    def _appended_to(self, attribute: cst.Attribute) -> Iterator[cst.BaseExpression]:
-        """What `self.params.append(p)` adds to the list that an attribute holds."""
-        for call in self._appends.get(attribute.attr.value, ()):
-            assert isinstance(call.func, cst.Attribute)
-            if self.facts.objects.objects(call.func.value) & self.facts.objects.objects(attribute):
-                yield from (arg.value for arg in call.args)
-
-    @cached_property
-    def _appends(self) -> dict[str, list[cst.Call]]:
-        """The calls that add something to the list that an attribute holds, by its name."""
-        found: dict[str, list[cst.Call]] = {}
-        for call, _ in self.facts.tree.every(cst.Call):
-            if called_name(call) in ("append", "extend") and isinstance(call.func, cst.Attribute):
-                if isinstance(call.func.value, cst.Attribute):
-                    found.setdefault(call.func.value.attr.value, []).append(call)
-        return found
-
     def _constructions(self) -> Iterator[cst.Call]:
         for call, _ in self.facts.tree.every(cst.Call):
             if any(one.origin is call or one.kind == "instance" for one in self.facts.objects.objects(call)):
                 if self._builds(call):
                     yield call
+
+    def models_in(self, optimizer: Object) -> list[cst.BaseExpression]:
+        """The same for an optimizer; of a function that builds several, what this one was given."""
+        if not isinstance(optimizer.origin, cst.Call):
+            return []
+        return self._given.of(optimizer) or self.models_of(optimizer.origin)
 
     def _is_optimizer(self, one: Object) -> bool:
         if one.kind == "instance" and isinstance(one.origin, Class):

@@ -1,0 +1,137 @@
+"""The models whose parameters a call is given that builds an optimizer.
+
+    Adam(model.parameters())           params += list(m.parameters()); Adam(params)           self.groups.append(...)
+
+A function that builds optimizers for several callers builds each of what that caller gives it:
+
+    def make(nets): return Adam(chain(*(net.parameters() for net in nets)))
+    opt_g, opt_d = make([generator]), make([critic])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.object import Object
+from amp_migrate.facts.tree import Function, called_name, walk
+from amp_migrate.interp.place import Frame, Frames, Place
+from amp_migrate.interp.steps import Steps
+from amp_migrate.models.traits import named
+
+_Runs = dict[Function, cst.Call]
+
+
+class GivenModels:
+    """Answers for the calls of a unit."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def of(self, optimizer: Object) -> list[cst.BaseExpression]:
+        """X in `SGD(X.parameters())`, for the call that made an optimizer, as its own caller names X; nothing where no
+        such X is in sight.
+        """
+        if not isinstance(optimizer.origin, cst.Call):
+            return []
+        runs = self._runs(optimizer)
+        frames = tuple(Frame(function, call) for function, call in reversed(runs.items()))
+        found, _ = self.behind([arg.value for arg in optimizer.origin.args], runs)
+        return [given for node in found for given in self._as_given(node, frames)]
+
+    def behind(
+        self, nodes: list[cst.BaseExpression], runs: _Runs | None = None
+    ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+        """X of every `X.parameters()` that goes into some expressions, and all expressions on the way: names, lists
+        and attributes, and the arguments of calls; of functions in `runs` those of that call alone.
+        """
+        found: list[cst.BaseExpression] = []
+        waiting = list(nodes)
+        seen: dict[cst.BaseExpression, None] = {}
+        while waiting:
+            node = waiting.pop(0)
+            if node in seen:
+                continue
+            seen[node] = None
+            for part in walk(node):
+                if isinstance(part, cst.Name):
+                    waiting += self._values(part, runs or {})
+                elif isinstance(part, cst.Attribute) and not self._is_called(part):
+                    # self.parameters = list(self.net.parameters())
+                    waiting += [*self.facts.objects.values_of(part), *self._appended_to(part)]
+                elif isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
+                    if called_name(part) in named("parameters"):
+                        found.append(part.func.value)
+        return found, list(seen)
+
+    def _runs(self, optimizer: Object) -> _Runs:
+        """The functions that an optimizer came through, innermost first, each with its call."""
+        calls = [call for call in optimizer.calls if isinstance(call, cst.Call)]
+        return {function: call for call in calls for function in self.facts.objects.candidates(call)}
+
+    def _values(self, name: cst.Name, runs: _Runs) -> list[cst.BaseExpression]:
+        variable = self.facts.names.variable_at(name)
+        params = [one.node for one in variable.bindings if one.kind == "param"] if variable is not None else []
+        owner = variable.scope.owner if variable is not None else None
+        if variable is None or len(params) != len(variable.bindings) or owner not in runs:
+            return [*self.facts.objects.values_of(name), *self._collected(name)]
+        (param,) = params
+        assert isinstance(owner, Function) and isinstance(param, cst.Param)
+        arg = self.facts.objects.argument(runs[owner], owner, param)
+        return [arg.value] if arg is not None else [param.default] if param.default is not None else []
+
+    def _as_given(self, node: cst.BaseExpression, frames: Frames) -> list[cst.BaseExpression]:
+        """What an expression of a function means for the calls that led there; itself, where that is not in sight."""
+        if not any(frame.function is self.facts.tree.function_of(node) for frame in frames):
+            return [node]
+        steps = self.facts.analysis(Steps)
+        found: list[cst.BaseExpression] = []
+        waiting = [Place(node, (), frames)]
+        seen: set[Place] = set()
+        while waiting:
+            place = waiting.pop()
+            if not place.frames and not place.keys:
+                found.append(place.node)
+            elif place not in seen:
+                seen.add(place)
+                step = steps.of(place)
+                if step.is_lost or step.made or not step.same:
+                    return [node]
+                waiting += step.same
+        return found
+
+    def _is_called(self, part: cst.Attribute) -> bool:
+        call = self.facts.tree.parents.get(part)
+        return isinstance(call, cst.Call) and call.func is part
+
+    def _collected(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
+        """What a loop or `params += ...` binds, and what `params.append(...)` adds to a list."""
+        variable = self.facts.names.variable_at(name)
+        for binding in variable.bindings if variable is not None else ():
+            if binding.value is not None and (binding.kind in ("for", "augment") or binding.selector):
+                yield binding.value
+        for load in variable.loads if variable is not None else ():
+            method = self.facts.tree.parents.get(load)
+            call = self.facts.tree.parents.get(method) if isinstance(method, cst.Attribute) else None
+            if isinstance(call, cst.Call) and call.func is method and called_name(call) in ("append", "extend"):
+                yield from (arg.value for arg in call.args)
+
+    def _appended_to(self, attribute: cst.Attribute) -> Iterator[cst.BaseExpression]:
+        """What `self.params.append(p)` adds to the list that an attribute holds."""
+        for call in self._appends.get(attribute.attr.value, ()):
+            assert isinstance(call.func, cst.Attribute)
+            if self.facts.objects.objects(call.func.value) & self.facts.objects.objects(attribute):
+                yield from (arg.value for arg in call.args)
+
+    @cached_property
+    def _appends(self) -> dict[str, list[cst.Call]]:
+        """The calls that add something to the list that an attribute holds, by its name."""
+        found: dict[str, list[cst.Call]] = {}
+        for call, _ in self.facts.tree.every(cst.Call):
+            if called_name(call) in ("append", "extend") and isinstance(call.func, cst.Attribute):
+                if isinstance(call.func.value, cst.Attribute):
+                    found.setdefault(call.func.value.attr.value, []).append(call)
+        return found
