@@ -59,6 +59,30 @@ def test_an_object_is_followed_to_where_it_was_made(code):
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        "return net",
+        "return net.cuda()",
+        "net = net.cuda()\n    if many:\n        net = DataParallel(net)\n    return net",
+        "moved = net.cuda()\n    return moved",
+    ],
+)
+def test_a_function_returns_what_this_call_gives_it(body):
+    facts = facts_of(f"def move(net):\n    {body}\none, other = move(Net()), move(Net())\nask(one, other)")
+    one, other = (facts.objects.objects(node) for node in asked(facts))
+    assert one and other and not one & other
+
+
+def test_what_a_function_makes_of_nothing_is_no_argument():
+    facts = facts_of(
+        "shared = Net()\ndef pick(net):\n    if bad:\n        net = shared\n    return net\n"
+        "one, other = pick(Net()), pick(shared)\nask(one, other)"
+    )
+    one, other = (facts.objects.objects(node) for node in asked(facts))
+    assert one & other
+
+
+@pytest.mark.parametrize(
     ("code", "same"),
     [
         ("def make(net):\n    return SGD(net)\none, other = make(1), make(2)\nask(one, other)", False),

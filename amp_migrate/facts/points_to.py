@@ -27,7 +27,7 @@ from amp_migrate.facts.names import Names
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.queues import are_queues, taken_from
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
-from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name
+from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name, names_in, walk
 from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.models.traits import named
 
@@ -441,14 +441,35 @@ class PointsTo(Callables):
         return found
 
     def _returned(self, call: cst.Call, function: Function, value: cst.BaseExpression) -> ObjectSet:
-        """What one call returns: for a parameter that comes back as it was, the argument of this very call."""
-        variable = self.names.variable_at(value) if isinstance(value, cst.Name) else None
-        if variable is not None and [binding.kind for binding in variable.bindings] == ["param"]:
-            param = variable.bindings[0].node
-            arg = self.argument(call, function, param) if isinstance(param, cst.Param) else None
-            if arg is not None:
-                return self.objects(arg.value)
-        return self.objects(value)
+        """What one call returns: for a parameter that comes back, wrapped or not, the argument of this very call."""
+        found = self.objects(value)
+        for param in self._params_behind(value):
+            arg = self.argument(call, function, param)
+            if arg is None:
+                continue
+            others = (self.argument(one, function, param) for one, _ in self.possible_callers(function))
+            given = frozenset(one for other in others if other is not None for one in self.objects(other.value))
+            if given <= found:
+                found = (found - given) | self.objects(arg.value)
+        return found
+
+    def _params_behind(self, value: cst.BaseExpression) -> Iterator[cst.Param]:
+        """The parameters that go into an expression, also under other names, and that nothing else is bound to."""
+        waiting = [value]
+        seen: set[Variable] = set()
+        while waiting:
+            names = [part for part in walk(waiting.pop()) if isinstance(part, cst.Name)]
+            for variable in map(self.names.variable_at, names):
+                if variable is None or variable in seen:
+                    continue
+                seen.add(variable)
+                param = _only_wrapped(variable)
+                if param is not None:
+                    yield param
+                elif isinstance(variable.scope.owner, Function) and not variable.scope.owner.is_module:
+                    waiting += [
+                        one.value for one in variable.bindings if one.kind == "assign" and one.value is not None
+                    ]
 
     def _initialized(self, node: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression | None] | None:
         """Models and optimizers of an `amp.initialize`: it returns the very objects that it is given."""
@@ -565,6 +586,18 @@ class PointsTo(Callables):
                     elif any(given.star for given in call.args):
                         values += self._starred_values(call, function, binding.node) or []
         return values
+
+
+def _only_wrapped(variable: Variable) -> cst.Param | None:
+    """The parameter behind a name that is bound to nothing else but what is made of it: `net = DataParallel(net)`."""
+    params = [binding.node for binding in variable.bindings if binding.kind == "param"]
+    others = [binding for binding in variable.bindings if binding.kind != "param"]
+    if len(params) != 1 or not isinstance(params[0], cst.Param):
+        return None
+    for binding in others:
+        if binding.kind != "assign" or binding.value is None or variable.name not in names_in(binding.value):
+            return None
+    return params[0]
 
 
 def _items(node: object, field: str) -> Iterator[cst.BaseExpression]:
