@@ -31,6 +31,13 @@ class Frame:
     call: cst.Call | None
     skipped: int = 0
     added: int = 0
+    _hash: int = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.function, self.call, self.skipped, self.added)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 Frames = tuple[Frame, ...]
@@ -47,6 +54,13 @@ class Place:
     node: cst.BaseExpression
     keys: Keys = ()
     frames: Frames = ()
+    _hash: int = dataclasses.field(init=False, repr=False, compare=False)  # tables of places ask for it all the time
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.node, self.keys, self.frames)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 def of_any(keys: Keys) -> Keys:

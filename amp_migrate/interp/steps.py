@@ -16,6 +16,7 @@ import libcst as cst
 from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY, Key, Put, constant_key, key_of, may_be_same, puts
+from amp_migrate.facts.object import Object
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
@@ -125,13 +126,19 @@ class Steps:
             return LOST
         bindings = reaching(variable, self.facts.tree.statement_of(node))
         steps = [self._binding(variable, one, place) for one in bindings] or [LOST]
-        written = [] if place.keys else [put for put in self._puts if self._is_into(put, variable)]
+        written = [] if place.keys else self._written_into.get(variable, [])
         into = tuple(self._elsewhere(put.value, put.selector, place.frames) for put in written)
         return either([*steps, self._put(node, place), Step(written=into)])
 
-    def _is_into(self, put: Put, variable: Variable) -> bool:
-        """True for `p[mask] = q`, of the tensor itself."""
-        return isinstance(put.base, cst.Name) and not put.merges and self.facts.names.variable_at(put.base) is variable
+    @cached_property
+    def _written_into(self) -> dict[Variable, list[Put]]:
+        """What is written in place into a tensor, by the variable that holds it: `p[mask] = q`."""
+        found: dict[Variable, list[Put]] = {}
+        for put in self._puts:
+            variable = self.facts.names.variable_at(put.base) if isinstance(put.base, cst.Name) else None
+            if variable is not None and not put.merges:
+                found.setdefault(variable, []).append(put)
+        return found
 
     def _binding(self, variable: Variable, binding: Binding, place: Place) -> Step:
         keys, frames = place.keys, place.frames
@@ -228,20 +235,28 @@ class Steps:
     def _puts(self) -> list[Put]:
         return puts(self.facts.tree)
 
+    @cached_property
+    def _put_into(self) -> dict[Object, list[tuple[int, Put]]]:
+        """The same by the objects that the containers may be, each with its place among all."""
+        found: dict[Object, list[tuple[int, Put]]] = {}
+        for number, put in enumerate(self._puts):
+            for one in self.facts.objects.objects(put.base):
+                found.setdefault(one, []).append((number, put))
+        return found
+
     def _put(self, node: cst.BaseExpression, place: Place) -> Step:
         """What other statements put into the container that an expression means."""
         keys = place.keys
         if not keys or isinstance(keys[0], Field):
             return Step()
         found = []
-        mine = self.facts.objects.objects(node)
-        for put in self._puts:
+        into = (put for one in self.facts.objects.objects(node) for put in self._put_into.get(one, ()))
+        for _, put in sorted(dict(into).items()):
             if put.base is node or not (put.merges or may_be_same(put.key, keys[0])):
                 continue
-            if mine & self.facts.objects.objects(put.base):
-                inside = of_any(keys) if isinstance(keys[0], int) else keys
-                part = inside if put.merges else (*put.selector, *keys[1:])
-                found.append(self._elsewhere(put.value, part, place.frames))
+            inside = of_any(keys) if isinstance(keys[0], int) else keys
+            part = inside if put.merges else (*put.selector, *keys[1:])
+            found.append(self._elsewhere(put.value, part, place.frames))
         return Step(written=tuple(found)) if found and self._is_tensor(node) else Step(tuple(found))
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:

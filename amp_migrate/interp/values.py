@@ -171,7 +171,7 @@ class Values:
         found = _constant(place.node) if step.is_constant else _NOTHING
         for one in step.same:
             found |= self._known[one]
-        if isinstance(place.node, _DISPLAYS) and not place.keys:
+        if type(place.node) in _DISPLAYS and not place.keys:
             found = dataclasses.replace(found, is_container=True)
         for made in step.made:
             found |= self._made(made, place.frames)
@@ -181,13 +181,13 @@ class Values:
 
     def _made(self, made: Made, frames: Frames) -> Value:
         given = [self._known[one] for one in made.operands]
-        if isinstance(made.node, _OPERATORS) and all(one.dtypes == _NUMBER for one in given):
+        if type(made.node) in _OPERATORS and all(one.dtypes == _NUMBER for one in given):
             return Value(_NUMBER)
         if made.cast is not None:
             dtypes = self._known[made.cast].dtypes if isinstance(made.cast, Place) else made.cast
             return Value(dtypes, bool(given) and given[0].is_zero_dim)
         operations = made.operations
-        if isinstance(made.node, cst.BinaryOperation) and given[0].dtypes == _NUMBER:
+        if type(made.node) is cst.BinaryOperation and given[0].dtypes == _NUMBER:
             operations, given = _reflected(operations), given[::-1]
         autocast = self._is_autocast(made.node, frames)
         for operation in operations:
@@ -221,9 +221,9 @@ class Values:
         return Value(FLOATING, is_open=True) if is_tensor else found
 
 
-# Of Python: what they make of numbers is a number.
-_OPERATORS = (cst.BinaryOperation, cst.UnaryOperation, cst.Name)
-_DISPLAYS = (cst.List, cst.ListComp, cst.Tuple, cst.Set, cst.Dict, cst.DictComp, cst.GeneratorExp)
+# Of Python: what they make of numbers is a number. (Asked for by type: LibCST's classes are abstract, and slow to ask.)
+_OPERATORS = frozenset((cst.BinaryOperation, cst.UnaryOperation, cst.Name))
+_DISPLAYS = frozenset((cst.List, cst.ListComp, cst.Tuple, cst.Set, cst.Dict, cst.DictComp, cst.GeneratorExp))
 _NUMBER = frozenset((Dtype.NUMBER,))
 
 
