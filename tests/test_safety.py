@@ -323,9 +323,17 @@ def test_parts_of_the_model_are_reached():
     assert "s.float().masked_fill(mask, -1e9)" in migrated(code)
 
 
-def test_a_summed_loss_is_noted():
-    found = planned(facts_of(script("pass", loss="F.mse_loss(output, y, reduction='sum')")))
-    assert [one.code for one in found.findings] == ["AMP187"]
+@pytest.mark.parametrize(
+    ("loss", "codes"),
+    [
+        ("F.mse_loss(output, y, reduction='sum')", ["AMP187"]),
+        ("(y * F.log_softmax(output, 1)).sum()", ["AMP187"]),
+        ("(-y * F.log_softmax(output, 1)).mean(0).sum()", []),
+    ],
+)
+def test_a_summed_loss_is_noted(loss, codes):
+    found = planned(facts_of(script("pass", loss=loss)))
+    assert [one.code for one in found.findings] == codes
 
 
 def test_local_modules_that_are_not_at_hand_are_named():

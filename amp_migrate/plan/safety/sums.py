@@ -17,6 +17,7 @@ from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Finding
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
+from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models import traits
 from amp_migrate.plan.model import Backward
@@ -35,9 +36,15 @@ def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> 
                 yield facts.finding(one, SUMMED_LOSS, f"{facts.text(one.func)} sums over the batch")
     steps = facts.analysis(Steps)
     for backward in backwards:
-        if any(made.is_a("sum") for made in trace(steps, Place(backward.loss), moves).ends):
+        if any(_is_sum(steps, made) for made in trace(steps, Place(backward.loss), moves).ends):
             text = facts.text(backward.loss)
             yield facts.finding(backward.call, SUMMED_LOSS, f"{text} is a sum over the batch")
+
+
+def _is_sum(steps: Steps, made: Made) -> bool:
+    """False for `(targets * logits).mean(0).sum()`, which sums averages over the batch."""
+    summed = trace(steps, made.operands[0], moves).ends if made.is_a("sum") and made.operands else ()
+    return made.is_a("sum") and not any(one.is_a("mean") for one in summed)
 
 
 def _is_averaged(facts: Facts, call: cst.Call) -> bool:
