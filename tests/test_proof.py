@@ -261,6 +261,43 @@ def test_a_helper_lost_that_a_test_script_calls():
     assert "name" not in _kinds({**before, "test.py": "import torch\n"}, {"train.py": _AFTER})
 
 
+def test_an_import_before_the_statement_that_makes_it_global():
+    before = textwrap.dedent("""
+        class Trainer:
+            def __init__(self, model, optimizer, fp16):
+                self.model, self.optimizer, self.fp16 = model, optimizer, fp16
+
+            def setup(self):
+                if self.fp16:
+                    from apex import amp
+                    global amp
+                    self.model, self.optimizer = amp.initialize(self.model, self.optimizer, opt_level="O1")
+
+            def step(self, loss):
+                if self.fp16:
+                    with amp.scale_loss(loss, self.optimizer) as scaled:
+                        scaled.backward()
+                else:
+                    loss.backward()
+                self.optimizer.step()
+    """)
+    after = textwrap.dedent("""
+        import torch
+        class Trainer:
+            def __init__(self, model, optimizer, fp16):
+                self.model, self.optimizer, self.fp16 = model, optimizer, fp16
+
+            def setup(self):
+                self.scaler = torch.amp.GradScaler("cuda", enabled=bool(self.fp16))
+
+            def step(self, loss):
+                self.scaler.scale(loss).backward()
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+    """)
+    assert _kinds({"train.py": before}, {"train.py": after}) == set()
+
+
 def test_a_module_whose_name_is_no_utf_8():
     before = _changed(_BEFORE, "def train(", "def reduced(x):\n    return x\n\n\ndef train(")
     name = "caf\udce9.py"

@@ -488,8 +488,12 @@ class _Binder:
                 self._give(one.asname or one.name, f"{base}.{one.name}" if base else one.name)
 
     def _Global(self, node: ast.Global) -> None:
+        """An import may stand before it: `from apex import amp`, then `global amp`."""
+        home = self.file.functions[""]
         for name in node.names:
-            self.scope.elsewhere[name] = self.file.functions[""]
+            self.scope.elsewhere[name] = home
+            if self.scope is not home and self.scope.bound.get(name):
+                home.bound[name] += self.scope.bound.pop(name)
 
     def _Nonlocal(self, node: ast.Nonlocal) -> None:
         for name in node.names:
