@@ -303,3 +303,27 @@ def test_a_lost_import_of_apex_is_named(tmp_path):
     assert b"do:  restore the import" in said
     (tmp_path / "train.py").write_bytes(SCRIPT.replace(b"from apex import amp\n", b"from utils import *\n"))
     assert b"binds `amp`" not in run("train.py", cwd=tmp_path).stderr
+
+
+def test_an_import_of_apex_in_another_function_is_none(tmp_path):
+    script = """\
+import torch
+
+net = torch.nn.Linear(3, 3).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def setup():
+    from apex import amp
+    return amp.initialize(net, optimizer, opt_level="O1")
+
+
+net, optimizer = setup()
+loss = net(torch.randn(2, 3).cuda()).sum()
+with amp.scale_loss(loss, optimizer) as scaled:
+    scaled.backward()
+optimizer.step()
+"""
+    (tmp_path / "train.py").write_text(script)
+    said = run("train.py", cwd=tmp_path).stderr
+    assert b"train.py:14: AMP908 nothing in this file binds `amp` of amp.scale_loss(loss, optimizer)" in said

@@ -11,6 +11,7 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.training_plan import Scaler
+from amp_migrate.plan.unbound import not_bound
 from amp_migrate.rules.apex import CAST_FUNCTION, REJECTED_ARGUMENT, UNKNOWN_AMP_USE
 from amp_migrate.rules.plain import UNKNOWN_OPTIMIZER
 from amp_migrate.rules.regions import MODEL_IN_THREAD
@@ -65,6 +66,10 @@ def _check_is_whole(facts: Facts, found: Recognition) -> None:
         message = f"losses are scaled here, but {_setup(found)} is elsewhere"
         raise Refusal(BELONGS_TOGETHER, found.backwards[0].loss, message, case="elsewhere")
     if trains and not found.backwards:
+        scaled = (call for call, _ in facts.tree.every(cst.Call) if called_name(call) == "scale_loss")
+        refusal = next(filter(None, (not_bound(facts, call, call) for call in scaled)), None)
+        if refusal is not None:
+            raise refusal
         plain = next((call for call, _ in facts.tree.every(cst.Call) if called_name(call) == "backward"), None)
         if plain is not None:
             message = f"{_setup(found)} is here, and {facts.text(plain)} is not scaled"

@@ -20,6 +20,7 @@ from amp_migrate.plan.regions.carried_over import only_hands_on
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.given_before import all_reads
 from amp_migrate.plan.regions.tensors import Tensors
+from amp_migrate.plan.unbound import not_bound
 from amp_migrate.rules.regions import UNKNOWN_FORWARD
 
 
@@ -53,10 +54,9 @@ class BehindLoss:
         variable = self.facts.names.variable_at(loss) if isinstance(loss, cst.Name) else None
         bindings = variable.bindings if variable is not None else []
         for made in (one.value for one in bindings if isinstance(one.value, cst.Call)):
-            name = self.facts.names.unbound_root(made.func)
-            if name is not None:
-                message = f"nothing in this file binds `{name}` of {self.facts.text(made)}"
-                return Refusal(UNKNOWN_FORWARD, loss, message, case="unbound")
+            refusal = not_bound(self.facts, made, loss)
+            if refusal is not None:
+                return refusal
         return Refusal(UNKNOWN_FORWARD, loss, f"the forward behind {self.facts.text(loss)} is not in this file")
 
     def _slice(self, at: Statement, wanted: list[Path], *, by_name: bool) -> bool:
