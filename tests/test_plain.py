@@ -121,6 +121,75 @@ LEFT_ALONE = {
 }
 
 
+# The gradient of a penalty is taken where the critic runs for the loss: in what is called, not where it is called.
+PENALIZED = """\
+import torch
+from torch import autograd, nn, optim
+
+
+def penalty(critic, x):
+    x = x.requires_grad_()
+    gradient = autograd.grad(critic(x).sum(), x, create_graph=True)[0]
+    return gradient.pow(2).sum()
+
+
+class Losses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.critic = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.critic(x).mean() + penalty(self.critic, x)
+
+
+def losses_of(model, x):
+    return model(x).mean() + penalty(model, x)
+
+
+"""
+OF_LOSSES = """\
+model = Losses().cuda()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(8, 4).cuda()
+loss = model(x)
+loss.backward()
+optimizer.step()
+"""
+BY_METHOD = PENALIZED.replace(
+    "penalty(self.critic, x)\n", "self.of(x)\n\n    def of(self, x):\n        return penalty(self.critic, x)\n"
+)
+PENALTIES_INSIDE = {
+    "a forward": PENALIZED + OF_LOSSES,
+    "a forward of its base": PENALIZED
+    + "class Mine(Losses):\n    pass\n\n\n"
+    + OF_LOSSES.replace("Losses()", "Mine()"),
+    "a method of a forward": BY_METHOD + OF_LOSSES,
+    "in parallel": PENALIZED + OF_LOSSES.replace("Losses().cuda()", "nn.DataParallel(Losses().cuda())"),
+    "forward by name": PENALIZED + OF_LOSSES.replace("model(x)", "model.forward(x)"),
+    "on a field": PENALIZED
+    + "class Run:\n    def __init__(self):\n        self.model = Losses().cuda()\n"
+    + "        self.optimizer = optim.SGD(self.model.parameters(), lr=0.1)\n\n"
+    + "    def step(self, x):\n        loss = self.model(x)\n        loss.backward()\n        self.optimizer.step()\n\n"
+    + "Run().step(torch.randn(8, 4).cuda())\n",
+    "a helper": PENALIZED + OF_LOSSES.replace("Losses()", "nn.Linear(4, 1)").replace("model(x)", "losses_of(model, x)"),
+}
+
+
+@pytest.mark.parametrize("source", PENALTIES_INSIDE.values(), ids=PENALTIES_INSIDE)
+def test_a_penalty_inside_what_is_called_for_the_loss(source):
+    result = migrate_source(source.encode(), Options())
+    assert (result.status, [finding.code for finding in result.findings]) == ("left", ["AMP968"])
+
+
+@pytest.mark.parametrize("name", ["Losses", "Both"])
+def test_only_the_forward_with_a_penalty_stays_out(name):
+    source = PENALIZED + OF_LOSSES.replace("model = Losses()", "body = nn.Linear(4, 4).cuda()\nmodel = Losses()")
+    source = source.replace("optim.SGD(model.parameters()", "optim.SGD([*model.parameters(), *body.parameters()]")
+    source = source.replace("loss = model(x)", "h = body(x)\nloss = model(h)").replace("Losses", name)
+    output = migrate_source(source.encode(), Options()).output.decode()
+    assert "with torch.cuda.amp.autocast():\n    h = body(x)\nloss = model(h.float())\nscaler" in output
+
+
 @pytest.mark.parametrize("code, source", LEFT_ALONE.values(), ids=LEFT_ALONE)
 def test_left_alone_by_name(code, source):
     result = migrate_source(source.encode(), Options())

@@ -62,6 +62,11 @@ GRADIENT_PENALTY = Rule(
             "the gradients of its gradients belong in float32: its code has to be read for the forward that it uses",
             "give the file that defines it, too; or keep this training in float32",
         ),
+        "inside": Case(
+            "every forward takes gradients itself",
+            "gradients are taken outside of autocast, and no forward is left for it",
+            "take the gradients outside of what runs the model for the loss, then run again",
+        ),
     },
 )
 LOSS_ON_CPU = Rule(

@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, reads
 from amp_migrate.facts.tree import Function, Statement, argument_value, called_name
+from amp_migrate.interp.calls import Calls
 from amp_migrate.plan.steps.events import Events
 
 
@@ -37,10 +38,14 @@ class Barriers:
             if isinstance(part, cst.Call):
                 if called_name(part) == "backward" or is_autograd_grad(self.facts, part):
                     return True
-                function = self.facts.objects.called_function(part)
-                if self._trains_elsewhere(part) if function is None else self.function_blocks(function):
+                if self.call_blocks(part):
                     return True
         return False
+
+    def call_blocks(self, call: cst.Call) -> bool:
+        """True for a call that may run such a statement: of a function, or of a module whose forward does."""
+        run = [frame.function for frame in self.facts.analysis(Calls).entered(call)]
+        return any(map(self.function_blocks, run)) if run else self._trains_elsewhere(call)
 
     def _trains_elsewhere(self, call: cst.Call) -> bool:
         """True for a function of another file that makes a backward or a step, and for a method of an imported class

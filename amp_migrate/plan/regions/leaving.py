@@ -23,7 +23,8 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.findings import Refusal
-from amp_migrate.interp.place import Place
+from amp_migrate.interp.calls import Calls
+from amp_migrate.interp.place import Frame, Place
 from amp_migrate.models.queries import breaks_in_half
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_parts import aliases, elements
@@ -56,8 +57,9 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                     continue
                 beside: Sequence[cst.BaseExpression] = use.beside
                 taker = _taker(facts, tensors, use.node)
-                if taker is None:
-                    beside, taker = _taken_inside(facts, tensors, regions, use.node, frozenset())
+                if taker is None or not _takes_tensors(facts, taker):
+                    loads, inside = _taken_inside(facts, tensors, regions, use.node, frozenset())
+                    beside, taker = (loads, inside) if inside is not None else (beside, taker)
                 if taker is None:
                     continue
                 is_tensor = any(map(tensors.shows_tensor, beside))
@@ -164,26 +166,32 @@ def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNo
 def _taken_inside(
     facts: Facts, tensors: Tensors, regions: list[Region], use: cst.BaseExpression, callers: frozenset[Function]
 ) -> tuple[Sequence[cst.BaseExpression], cst.CSTNode | None]:
-    """The call of a model that takes a value in the function that is given it, outside of all regions, with the uses
-    of the value there.
+    """The call of a model that takes a value in the function or forward that is given it, outside of all regions, with
+    the uses of the value there.
     """
     argument = facts.tree.parents.get(after_moves(facts, use))
     call = facts.tree.parents.get(argument) if isinstance(argument, cst.Arg) else None
-    function = facts.objects.called_function(call) if isinstance(call, cst.Call) else None
-    if not isinstance(call, cst.Call) or function is None or function in callers:
-        return [], None
-    params = [param for param, arg in facts.objects.arguments(call, function) if arg is argument]
-    variables = [facts.names.variable_at(param.name) for param in params]
-    loads = [load for variable in variables if variable is not None for load in variable.loads]
-    for load in loads:
-        statement = facts.tree.statement_of(load)
-        if not any(region.covers(statement) for region in regions):
-            taker = _taker(facts, tensors, load)
-            if not isinstance(taker, cst.Call) or not _is_module(facts, taker):
-                _, taker = _taken_inside(facts, tensors, regions, load, callers | {function})
-            if taker is not None:
-                return loads, taker
+    for frame in facts.analysis(Calls).entered(call) if isinstance(call, cst.Call) else ():
+        if frame.function in callers or frame.added or frame.skipped:
+            continue
+        loads = [*_loads_given(facts, frame, argument)]
+        for load in loads:
+            if not any(region.covers(facts.tree.statement_of(load)) for region in regions):
+                taker = _taker(facts, tensors, load)
+                if not isinstance(taker, cst.Call) or not _is_module(facts, taker):
+                    _, taker = _taken_inside(facts, tensors, regions, load, callers | {frame.function})
+                if taker is not None:
+                    return loads, taker
     return [], None
+
+
+def _loads_given(facts: Facts, frame: Frame, argument: cst.CSTNode | None) -> Iterator[cst.Name]:
+    """The loads of the parameter that an argument is given for."""
+    assert frame.call is not None
+    for param, arg in facts.objects.arguments(frame.call, frame.function):
+        variable = facts.names.variable_at(param.name) if arg is argument else None
+        if variable is not None:
+            yield from variable.loads
 
 
 def _is_measure(facts: Facts, call: cst.Call) -> bool:

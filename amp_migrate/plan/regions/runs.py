@@ -91,8 +91,7 @@ class Runs:
         if statement.blocks or not self.barriers.blocks(statement):
             return
         for call in self.facts.tree.calls(statement):
-            function = self.facts.objects.called_function(call)
-            if self.forwards.is_forward(call) and (function is None or not self.barriers.function_blocks(function)):
+            if self.forwards.is_forward(call) and not self.barriers.call_blocks(call):
                 message = f"{self.facts.text(call.func)} runs in the same statement as what must stay out of autocast"
                 raise Inseparable(call, message, _differentiated(statement), _NAMES_OF_LOSSES)
 

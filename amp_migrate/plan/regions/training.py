@@ -39,9 +39,9 @@ class _Finder:
         self.found = found
         self.forwards = forwards
         self.penalties = Penalties(facts, forwards)
-        barriers = Barriers(facts, events)
-        self.behind = BehindLoss(facts, found, forwards, barriers)
-        self.runs = Runs(facts, found, forwards, barriers, self.behind.needed, self._penalised)
+        self.barriers = Barriers(facts, events)
+        self.behind = BehindLoss(facts, found, forwards, self.barriers)
+        self.runs = Runs(facts, found, forwards, self.barriers, self.behind.needed, self._penalised)
 
     def find(self) -> list[Region]:
         for backward in self.found.backwards:
@@ -58,14 +58,19 @@ class _Finder:
 
     def _check_anything_is_left(self, regions: list[Region]) -> None:
         """A scaler without any autocast would be for nothing."""
-        forwards = [one for function in self.behind.needed for one in self._penalised(function)]
         inside = (inner for region in regions for one in region.statements() for inner in one.descendants())
-        if any(map(self.forwards.runs_model, forwards)) and not any(map(self.forwards.runs_model, inside)):
-            first = min(forwards, key=lambda one: one.order)
-            text = self.facts.text(first.node)
-            raise Refusal(
-                GRADIENT_PENALTY, first.node, f"{text} is for a penalty as well, and nothing else for autocast"
-            )
+        if any(map(self.forwards.runs_model, inside)):
+            return
+        penalised = [one for function in self.behind.needed for one in self._penalised(function)]
+        barred = [one for statements in self.behind.needed.values() for one in statements if self.barriers.blocks(one)]
+        for forwards, why, case in (
+            (penalised, "is for a penalty as well", ""),
+            (barred, "takes gradients as well", "inside"),
+        ):
+            if any(map(self.forwards.runs_model, forwards)):
+                first = min(forwards, key=lambda one: one.order)
+                message = f"{self.facts.text(first.node)} {why}, and nothing else is left for autocast"
+                raise Refusal(GRADIENT_PENALTY, first.node, message, case=case)
 
     def _penalised(self, function: Function) -> frozenset[Statement]:
         """What stays in float32 for a penalty of its gradient; O1 had no such place."""
