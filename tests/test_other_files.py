@@ -243,6 +243,32 @@ def test_gradients_are_unscaled_before_a_function_that_calls_one_that_looks_at_t
     assert (b"scaler.unscale_(optimizer)\n        report(model" in result.output) == unscales
 
 
+LOOKS = "def report(parameters):\n    print(max(p.grad.abs().max().item() for p in parameters))\n"
+COUNTS = "def report(parameters):\n    print(sum(p.numel() for p in parameters))\n"
+
+
+@pytest.mark.parametrize(("reports", "unscales"), [(LOOKS, True), (COUNTS, False)])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "model.parameters()",
+        "list(model.parameters())",
+        "[*model.parameters()]",
+        "[p for p in model.parameters() if p.requires_grad]",
+        "list(model.parameters()) + list(optimizer.extra)",
+        "weights",
+    ],
+)
+def test_gradients_are_unscaled_for_a_function_of_another_file_that_looks_at_those_of_parameters(
+    tmp_path, reports, unscales, given
+):
+    script = HIDDEN.replace("report(model, optimizer)", f"report({given})")
+    script = script.replace("    for x, y in loader", "    weights = list(model.parameters())\n    for x, y in loader")
+    result = _migrated_with(tmp_path, reports, script)
+    assert result.status == "migrated"
+    assert (b"scaler.unscale_(optimizer)\n        report(" in result.output) == unscales
+
+
 @pytest.mark.parametrize(("reports", "unscales"), [(PLAIN_BACKWARD, True), (SCHEDULES, False)])
 def test_a_plain_backward_in_a_function_of_another_file_gets_gradients_unscaled(tmp_path, reports, unscales):
     result = _migrated_with(tmp_path, reports)
@@ -374,3 +400,46 @@ def test_a_part_that_only_counts_is_no_optimizer(tmp_path, step, expected):
         "    def step(self):\n        self.phases[0].step()\n"
     )
     assert Helpers().train(f"{tmp_path}/schedule.Cycle.step") is expected
+
+
+BY_INSTANCE = """import torch
+from model import Net
+
+net = Net().cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(3, 8, 4):
+    net.train_step(net, optimizer, x.cuda())
+"""
+METHOD = """from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.fc(x)
+
+    @staticmethod
+    def train_step(model, optimizer, x):
+        loss = model(x).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+METHODS = {
+    "static": METHOD,
+    "of the class": METHOD.replace("static", "class").replace("train_step(model", "train_step(cls, model"),
+}
+
+
+@pytest.mark.parametrize("model", METHODS.values(), ids=METHODS)
+def test_a_method_without_an_instance_gets_the_scaler_where_an_instance_calls_it(tmp_path, model):
+    (tmp_path / "model.py").write_text(model)
+    (tmp_path / "train.py").write_text(BY_INSTANCE)
+    results = migrate_project(str(tmp_path))
+    assert {one.status for one in results} == {"migrated"}
+    assert b"net.train_step(net, optimizer, scaler, x.cuda())" in next(
+        one.output for one in results if one.path.endswith("train.py")
+    )

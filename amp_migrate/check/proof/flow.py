@@ -67,7 +67,8 @@ class Flow:
         if scope.file.dotted(func) is not None:
             return []
         found = self.methods.get(func.attr if isinstance(func, ast.Attribute) else "__call__", [])
-        fitting = list(islice((one for one in found if fits(call, one, is_bound=True)), _MOST_NAMESAKES + 1))
+        fit = (one for one in found if fits(call, one, is_bound=is_bound(scope, func, one)))
+        fitting = list(islice(fit, _MOST_NAMESAKES + 1))
         return fitting if len(fitting) <= _MOST_NAMESAKES else []
 
     def meant(self, scope: Scope, func: ast.expr, hops: int = 0) -> list[Scope]:

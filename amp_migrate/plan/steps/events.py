@@ -17,7 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_bound_clip, is_clip
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.presence import asks_whether_there_is
-from amp_migrate.facts.tree import Function, Statement, called_name, names_in
+from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.models.traits import named
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
@@ -346,12 +346,7 @@ class _Collector:
 
     def _may_look(self, call: cst.Call, name: str, statement: Statement, imported: list[str]) -> bool:
         """The same before its file is asked whether it spares gradients."""
-        given_parameters = any(
-            isinstance(arg.value, cst.Call)
-            and isinstance(arg.value.func, cst.Attribute)
-            and arg.value.func.attr.value in _PARAMETER_METHODS
-            for arg in call.args
-        )
+        given_parameters = any(self._has_parameters(arg.value) for arg in call.args)
         if given_parameters:
             return name not in _BUILTINS
         known = any(self.facts.elsewhere.use_gradients(dotted) for dotted in imported)
@@ -362,6 +357,17 @@ class _Collector:
         touched += [arg.value for made in self._made_by(call) for arg in made.args] if known else []
         return any(self.roles.is_model(node) or self.roles.optimizers_at(node) for node in touched) or (
             any(isinstance(arg.value, cst.Name) and arg.value.value == "self" for arg in call.args)
+        )
+
+    def _has_parameters(self, node: cst.BaseExpression) -> bool:
+        """True for `model.parameters()`, and for what is made with it: `[*a.parameters(), *b.parameters()]`."""
+        made = [node, *self.facts.objects.values_of(node)] if isinstance(node, cst.Name) else [node]
+        return any(
+            isinstance(part, cst.Call)
+            and isinstance(part.func, cst.Attribute)
+            and part.func.attr.value in _PARAMETER_METHODS
+            for one in made
+            for part in walk(one)
         )
 
     def _imported_methods(self, call: cst.Call) -> list[str]:
