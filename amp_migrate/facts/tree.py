@@ -148,6 +148,19 @@ class Function:
         """True where the first parameter is the instance (or the class)."""
         return self.owner is not None and not self.is_static
 
+    @cached_property
+    def instance(self) -> str | None:
+        """What a method calls its instance: `self`. None for functions, and for methods of the class."""
+        return None if self.has_decorator("classmethod") else self.receiver
+
+    @property
+    def method(self) -> Function | None:
+        """The method with an instance that it is, or is defined in."""
+        current: Function | None = self
+        while current is not None and current.instance is None:
+            current = current.parent
+        return current
+
     @property
     def receiver(self) -> str | None:
         """What a method calls its instance (or its class): `self`. None for functions."""

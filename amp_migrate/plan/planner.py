@@ -138,7 +138,7 @@ class _Planner:
             load.format_test = format_test(self.facts, load)
         tests = self._remaining_tests(collapses)
         trainers = [one.statement.function for one in self.found.backwards] if self.found.casts_models else []
-        methods = [one for one in dict.fromkeys(trainers) if one.is_method and one.parameters]
+        methods = [one for one in dict.fromkeys(trainers) if one.instance is not None]
         text = EnabledText(self.facts, self.visible, enabling, methods)
         dtype = self.options.dtype
         scalers_of = Scalers(

@@ -74,7 +74,7 @@ class Binder:
         """On what sets mixed precision up, or what the users are methods of, as far as the settings are known there; a
         network that makes its own optimizer comes second.
         """
-        owners = [self.home.owner if self.home.is_method else None, self.instances.owner(self.users)]
+        owners = [self.home.owner if self.home.instance is not None else None, self.instances.owner(self.users)]
         places = reversed(owners) if self.home.is_of_network else owners
         found = [one for owner in places if (one := self.instances.attribute(owner)) is not None]
         return next((one for one in found if self._can_be_created(one)), found[-1] if found else None)
@@ -133,7 +133,7 @@ class Binder:
 
     def _with_helpers(self) -> Binding | None:
         """On the instances that build the optimizer, where a schedule of theirs steps it."""
-        return self.instances.attribute(self.home.owner, with_helpers=True) if self.home.is_method else None
+        return self.instances.attribute(self.home.owner, with_helpers=True) if self.home.instance is not None else None
 
     def _constructed(self) -> Binding | None:
         """In the constructor of what trains, where its instances are made within sight of the scaler."""

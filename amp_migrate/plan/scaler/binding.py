@@ -101,12 +101,8 @@ class Binding:
         """The instance in a function: one that uses it already, or any method of the class."""
         if function in self.receivers:
             return self.receivers[function]
-        method: Function | None = function
-        while method is not None and not method.is_method:
-            method = method.parent
-        if method is not None and method.owner in self.family and method.parameters:
-            return method.parameters[0].name.value
-        return None
+        method = function.method
+        return method.instance if method is not None and method.owner in self.family else None
 
 
 Users = dict[Function, list[Statement]]

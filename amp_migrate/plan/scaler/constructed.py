@@ -19,7 +19,7 @@ from amp_migrate.facts.tree import Class, Function, Statement, lowest_block
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Binding, Creation
 from amp_migrate.plan.scaler.carried import Carrier
-from amp_migrate.plan.scaler.constructors import Constructors, method_of, methods_of
+from amp_migrate.plan.scaler.constructors import Constructors, methods_of
 from amp_migrate.plan.scaler.creation import Creations
 from amp_migrate.plan.scaler.passing import Passing, Sees
 from amp_migrate.plan.scaler.settable import takes_attributes
@@ -112,7 +112,7 @@ class Constructed:
         return sorted(found, key=self.facts.tree.functions.index)
 
     def _is_of(self, user: Function, owner: Class) -> bool:
-        method = method_of(user)
+        method = user.method
         return method is not None and method.owner is owner
 
     def _takes_up(self, init: Function) -> tuple[Statement, Carrier] | None:

@@ -88,12 +88,4 @@ class Constructors:
 
 def methods_of(functions: Iterable[Function]) -> list[Function]:
     """The methods that some functions are, or are defined in."""
-    return [method for function in functions if (method := method_of(function)) is not None]
-
-
-def method_of(function: Function) -> Function | None:
-    """The method that a function is, or is defined in."""
-    current: Function | None = function
-    while current is not None and not current.is_method:
-        current = current.parent
-    return current
+    return [method for function in functions if (method := function.method) is not None]

@@ -11,7 +11,7 @@ from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Binding, Creation
 from amp_migrate.plan.scaler.carried import Carrier
-from amp_migrate.plan.scaler.constructors import Constructors, method_of, methods_of
+from amp_migrate.plan.scaler.constructors import Constructors, methods_of
 from amp_migrate.plan.scaler.creation import Creations
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.scaler.passing import Passing
@@ -44,9 +44,7 @@ class Instances:
         """The class of the methods that use it, or what their classes have in common; None where some user is no
         method. A function that only saves or loads its state is given it.
         """
-        methods = [
-            method_of(user) for user in users if user.is_method or not self.passing.optional.only_keeps_state(user)
-        ]
+        methods = [user.method for user in users if user.is_method or not self.passing.optional.only_keeps_state(user)]
         owners = [method.owner if method is not None else None for method in methods]
         above = [self.facts.objects.ancestors(owner) if owner is not None else set() for owner in owners]
         return max(
@@ -118,7 +116,7 @@ class Instances:
     def _may_be_given_another(self, user: Function, receiver: str) -> bool:
         """True for `train(model, trainer)` that files outside of the unit use: nobody knows what trainer they have."""
         function = self.passing.threadable(user)
-        if method_of(user) is not None or not self.facts.is_used_outside(function):
+        if user.method is not None or not self.facts.is_used_outside(function):
             return False
         return any(param.name.value == receiver.partition(".")[0] for param in function.parameters)
 
@@ -140,7 +138,7 @@ class Instances:
         relatives is no such helper, since a call may run another method than is known.
         """
         assert method.owner is not None
-        callers = [method_of(site.caller) for site in self.facts.calls.callers(method)]
+        callers = [site.caller.method for site in self.facts.calls.callers(method)]
         own = all(one is not None and one.owner in self._line_of(owner) for one in callers)
         return own and len(self._line_of(method.owner)) == 1
 
@@ -151,9 +149,9 @@ class Instances:
     def _receiver(self, function: Function, owner: Class) -> str | None:
         """An expression for the instance in a function: `self`, or `self.GAN` in another class."""
         root, line = self.facts.objects.root_class(owner), self._line_of(owner)
-        method = method_of(function)
-        if method is not None and method.owner in line and method.parameters:
-            return method.parameters[0].name.value
+        method = function.method
+        if method is not None and method.owner in line:
+            return method.instance
         if any(self.facts.objects.root_class(cls) is root and cls not in line for cls in self.facts.tree.classes):
             return None  # instances are known by their root: it might be one of another class
         for candidate in function.body.statements:

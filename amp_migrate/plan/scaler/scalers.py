@@ -21,7 +21,6 @@ from amp_migrate.plan.scaler.asked_models import AskedModels
 from amp_migrate.plan.scaler.binder import Binder
 from amp_migrate.plan.scaler.binding import Binding, Creation
 from amp_migrate.plan.scaler.carried import Hung
-from amp_migrate.plan.scaler.constructors import method_of
 from amp_migrate.plan.scaler.enabling import Enabling
 from amp_migrate.plan.scaler.loss_scales import one_loss_scale
 from amp_migrate.plan.scaler.visible import Visible
@@ -144,7 +143,7 @@ class Scalers:
     def _is_kept_for(self, init: Function, updating: set[Function]) -> bool:
         """True for the constructor of what updates the scaler in its methods."""
         below = self.facts.objects.derived(init.owner) if init.owner is not None else ()
-        methods = map(method_of, updating)
+        methods = (one.method for one in updating)
         return any(method is not None and method.owner in below for method in methods)
 
     def _knows_settings(self, function: Function, scale: LossScale) -> bool:

@@ -131,12 +131,10 @@ class Visible:
                 if self.facts.identity.variable_key(variable) == key and self._bound_before(variable, function, at):
                     yield variable.name
             current = current.parent
-        if function.is_method and function.owner is not None and function.parameters:
-            receiver = function.parameters[0].name.value
-            if function.name != "__init__":
-                for name, attribute in self._attributes:
-                    if self.facts.identity.key(attribute) == key and self._same_class(attribute, function):
-                        yield f"{receiver}.{name}"
+        if function.instance is not None and function.name != "__init__":
+            for name, attribute in self._attributes:
+                if self.facts.identity.key(attribute) == key and self._same_class(attribute, function):
+                    yield f"{function.instance}.{name}"
 
     def _from_key(self, key: Key, function: Function, at: Statement | None) -> str | None:
         """A name for the value itself, or for what it is an attribute of: `self.args.amp`."""
@@ -154,13 +152,10 @@ class Visible:
         return f"{base}{field}" if field.startswith("[") else f"{base}.{field}"
 
     def _receiver(self, key: Key, function: Function) -> str | None:
-        method: Function | None = function
-        while method is not None and not method.is_method:
-            method = method.parent
-        if method is None or method.owner is None or not method.parameters:
+        method = function.method
+        if method is None or method.owner is None:
             return None
-        same = self.facts.objects.root_class(method.owner) is key[1]
-        return method.parameters[0].name.value if same else None
+        return method.instance if self.facts.objects.root_class(method.owner) is key[1] else None
 
     def _is_set(self, name: str, function: Function, at: Statement | None) -> bool:
         """True where an attribute of `self` certainly has its value: set before `at` where the function sets it, and
