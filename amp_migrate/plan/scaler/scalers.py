@@ -141,10 +141,9 @@ class Scalers:
         )
 
     def _is_kept_for(self, init: Function, updating: set[Function]) -> bool:
-        """True for the constructor of what updates the scaler in its methods."""
+        """True for the constructor of what updates the scaler in its methods, with an instance or without."""
         below = self.facts.objects.derived(init.owner) if init.owner is not None else ()
-        methods = (one.method for one in updating)
-        return any(method is not None and method.owner in below for method in methods)
+        return any((one.method or one).owner in below for one in updating)
 
     def _knows_settings(self, function: Function, scale: LossScale) -> bool:
         """True where a function can write what is only known when the script runs."""
