@@ -516,8 +516,8 @@ def test_an_output_that_cannot_be_read():
     assert "not the same program" in _kinds({"train.py": _BEFORE}, {"train.py": f"{_AFTER}:\n"})
 
 
-# The names of Apex, and what torch's operations do: data, which no plan made.
-_SHARED = ("amp_migrate.check.proof.", "amp_migrate.apex_exports.", "amp_migrate.models")
+# The names of Apex, what torch's operations do, and how Python reads a file: nothing that a plan made.
+_SHARED = ("amp_migrate.check.proof.", "amp_migrate.apex_exports.", "amp_migrate.models", "amp_migrate.files.syntax.")
 
 
 def test_it_shares_nothing_but_data_with_what_plans_and_writes():

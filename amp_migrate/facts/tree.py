@@ -560,11 +560,6 @@ def _own_parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield child
 
 
-def bare(node: cst.BaseExpression) -> cst.BaseExpression:
-    """An expression without parentheses around the whole of it: `a + b` of `(a + b).backward()`."""
-    return node.with_changes(lpar=[], rpar=[]) if node.lpar and not isinstance(node, cst.Tuple) else node
-
-
 def lowest_block(statements: list[Statement]) -> Block:
     """The innermost block of a function that holds all of the statements."""
     trails = [statement.path() for statement in statements]

@@ -15,6 +15,7 @@ import libcst as cst
 from amp_migrate.files.nesting import deepest
 from amp_migrate.findings import Finding
 from amp_migrate.module_text import KEPT_MODULES, module_text
+from amp_migrate.plain_attributes import with_plain_attributes
 from amp_migrate.rules.files import NOT_REPRODUCIBLE, UNDECODABLE, UNPARSABLE
 
 _ALONE = re.compile(rb"\r(?!\n)")
@@ -37,6 +38,7 @@ def parse(source: bytes) -> cst.Module:
     _check_syntax(source, text)
     try:
         module = cst.parse_module(source)
+        module = with_plain_attributes(module) if b"getattr" in source else module
         output = module_text(module).bytes
     except (cst.ParserSyntaxError, SyntaxError, UnicodeError) as error:
         message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)

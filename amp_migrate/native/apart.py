@@ -18,13 +18,14 @@ from collections.abc import Collection
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import bare, walk
+from amp_migrate.facts.tree import walk
 from amp_migrate.findings import Inseparable
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Step
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models.queries import is_pure
 from amp_migrate.native.edits import Edits
+from amp_migrate.plain_attributes import bare
 
 _SIMPLE = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Expr, cst.Return)
 _THROUGH = (cst.Call, cst.Arg, cst.Attribute, cst.BinaryOperation, cst.UnaryOperation)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import bare
 from amp_migrate.native.creations import CreationWriter
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.nodes import alone
@@ -17,6 +16,7 @@ from amp_migrate.native.spelling import Spellings
 from amp_migrate.native.states import StateWriter
 from amp_migrate.native.step_calls import StepWriter
 from amp_migrate.native.writer import Writer
+from amp_migrate.plain_attributes import bare
 from amp_migrate.plan.model import Backward, ScaledBlock, Setup
 from amp_migrate.plan.shared_backwards import SharedBackward
 from amp_migrate.plan.training_plan import AutocastRegion, TrainingPlan

@@ -6,6 +6,7 @@ import libcst as cst
 
 from amp_migrate.facts.tree import walk
 from amp_migrate.native.edits import Edits
+from amp_migrate.plain_attributes import parentheses
 
 
 class Rewriter(cst.CSTTransformer):
@@ -35,6 +36,5 @@ def _with_parentheses_of(old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseE
     """Keep the parentheses around an expression, since they may hold its line breaks."""
     if any(part is old for part in walk(new)):
         return new  # they are in it
-    lpar = getattr(old, "lpar", ())
-    rpar = getattr(old, "rpar", ())
+    lpar, rpar = parentheses(old) if isinstance(old, cst.BaseExpression) else ((), ())
     return new.with_changes(lpar=lpar, rpar=rpar) if lpar and not new.lpar else new

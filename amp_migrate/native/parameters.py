@@ -6,6 +6,7 @@ import libcst as cst
 
 from amp_migrate.native.nodes import alone, over_parameters
 from amp_migrate.native.writer import Writer
+from amp_migrate.plain_attributes import bare
 from amp_migrate.plan.model import ParameterAccess
 
 
@@ -25,7 +26,7 @@ class ParameterWriter(Writer):
             assert node is not None
             self.edits.replace(node, text)
             if text.startswith("(") and self._is_only_argument(node):
-                self.edits.transform(node, lambda new: new.with_changes(lpar=[], rpar=[]))
+                self.edits.transform(node, bare)  # type: ignore[arg-type]
 
     def _parameters_text(self, access: ParameterAccess) -> str:
         function = access.statement.function

@@ -9,6 +9,7 @@ import libcst as cst
 
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.native.writer import Writer
+from amp_migrate.plain_attributes import bare, parentheses
 from amp_migrate.plan.model import FormatTest
 
 _Item = TypeVar("_Item", bound=cst.CSTNode)
@@ -156,5 +157,5 @@ def _inserted(items: Sequence[_Item], index: int, added: _Item) -> list[_Item]:
 def _and(node: cst.CSTNode, text: str) -> cst.CSTNode:
     """One more operand of a conjunction, inside of its parentheses."""
     assert isinstance(node, cst.BaseExpression)
-    bare = node.with_changes(lpar=[], rpar=[])
-    return cst.BooleanOperation(bare, cst.And(), cst.parse_expression(text), lpar=node.lpar, rpar=node.rpar)
+    lpar, rpar = parentheses(node)
+    return cst.BooleanOperation(bare(node), cst.And(), cst.parse_expression(text), lpar=lpar, rpar=rpar)

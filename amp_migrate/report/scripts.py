@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from amp_migrate.files.syntax import parsed
+
 
 def is_run(source: bytes) -> bool:
     """True for a file that trains when it is run: it asks for its `__name__`, or has a backward of the module."""
     try:
-        module = ast.parse(source)
+        module = parsed(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any(_asks_for_its_name(node) or _is_backward(node) for node in _of_module(module))
@@ -30,4 +32,4 @@ def _asks_for_its_name(node: ast.AST) -> bool:
 
 
 def _is_backward(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
+    return isinstance(node, ast.Attribute) and node.attr == "backward"

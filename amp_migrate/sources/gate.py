@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from amp_migrate.files.syntax import parsed
 from amp_migrate.sources.screen import (
     NATIVE_NAMES,
     may_hold_apex_amp,
@@ -43,13 +44,13 @@ def holds_native_amp(source: bytes) -> bool:
 def _holds(source: bytes, wanted: Callable[[ast.AST], bool]) -> bool:
     """True, too, for what does not parse: it is reported later."""
     try:
-        return any(map(wanted, ast.walk(ast.parse(source))))
+        return any(map(wanted, ast.walk(parsed(source))))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
 
 
 def _is_backward(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
+    return isinstance(node, ast.Attribute) and node.attr == "backward"
 
 
 def _is_import_of_apex(node: ast.AST) -> bool:

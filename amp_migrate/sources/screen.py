@@ -13,7 +13,7 @@ IMPORTS_APEX = re.compile(
     rb"|import_module\((?:(?!import_module)[^)])*apex"
 )
 
-_BACKWARD = re.compile(rb"\.backward\s*\(")
+_BACKWARD = re.compile(rb"\.backward\b|[\"']backward[\"']")
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
 _NATIVE = re.compile(  # an import alone decides nothing
     rb"^(?![ \t]*(?:from|import)\b)[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|(?:GradScaler|autocast)\()",
@@ -25,7 +25,7 @@ HALF_MODEL = re.compile(rb"\.half\(\)|\bnetwork_to_half\b|\bFP16(?:Model|_Module
 NATIVE_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _NATIVE_AMP = re.compile(rb"\b(?:%s)\b" % "|".join(NATIVE_NAMES).encode())
 _TRAINING = re.compile(
-    rb"\.backward\s*\(|\.step\s*\(|\.fit\s*\(|\boptim|\bTrainer\b|\bTrainingArguments\b|\bapex\b|\b(?:%s)\b"
+    rb"\.backward\b|[\"'](?:backward|step)[\"']|\.step\b|\.fit\s*\(|\boptim|\bTrainer\b|\bTrainingArguments\b|\bapex\b|\b(?:%s)\b"
     % "|".join(NATIVE_NAMES).encode()
 )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from amp_migrate.files.bindings import imported, stars_of
 from amp_migrate.files.imports import canonical, module_name
+from amp_migrate.files.syntax import parsed
 from amp_migrate.units.definition import Definition
 from amp_migrate.units.reader import Names, read_definition
 from amp_migrate.units.tie import Tie
@@ -40,7 +41,7 @@ def summarise(file: Path, source: bytes, tie: Tie) -> Summary:
 
     Raises SyntaxError, ValueError and RecursionError for what `ast` does not take.
     """
-    tree = ast.parse(source)
+    tree = parsed(source)
     statements = list(_top_level(tree.body))
     imports: _Imports = {}
     for node in (*statements, *_global_imports(tree, source)):

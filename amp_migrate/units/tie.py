@@ -81,7 +81,7 @@ _OPTIMIZERS = re.compile(
 # The optimizer, for every other source form.
 TRAINING = Tie(
     title="an optimizer",
-    words=re.compile(rb"\.backward\s*\(|\boptim|(?:Adam|SGD|Optimizer|Optim)\w*\s*\("),
+    words=re.compile(rb"\.backward\b|[\"']backward[\"']|\boptim|(?:Adam|SGD|Optimizer|Optim)\w*\s*\("),
     origins=_OPTIMIZERS,
     joining=_OPTIMIZERS,
     itself=_OPTIMIZERS,

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from amp_migrate import Result
+from amp_migrate.files.syntax import parsed
 from amp_migrate.findings import Finding
 from tests.metamorphic.reach import Reach
 from tests.metamorphic.scopes import FUNCTIONS
@@ -80,7 +81,7 @@ def _trees(sources: Iterable[bytes]) -> list[ast.Module]:
     found = []
     for source in sources:
         try:
-            found.append(ast.parse(source))
+            found.append(parsed(source))
         except SyntaxError:
             continue
     return found

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 from amp_migrate.check.proof.nodes import children, handler, walk
+from amp_migrate.files.syntax import parsed
 
 Def = (ast.FunctionDef, ast.AsyncFunctionDef)
 BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__spec__", "__path__", "__class__"}
@@ -123,7 +123,7 @@ class File:
     def tree(self) -> ast.Module | None:
         """The syntax, all names bound; None where Python cannot parse it."""
         try:
-            tree = _parsed(self.source)
+            tree = parsed(self.source)
             _Binder(self).module(tree)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
@@ -191,13 +191,6 @@ class File:
                 return file.of_star(name)
         outside = [star for star, file in files if file is None]
         return f"{(outside or self.stars)[-1]}.{name}"
-
-
-@lru_cache(maxsize=1024)  # most files are the same in the programs that are compared
-def _parsed(source: bytes) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of invalid escapes: not our business
-        return ast.parse(source)
 
 
 class Program:

@@ -28,6 +28,7 @@ from amp_migrate.facts.conditions import Formula, negated, negation, source_key
 from amp_migrate.facts.paths import written_by
 from amp_migrate.facts.tree import Block, Class, Statement, called_name, names_in
 from amp_migrate.findings import Finding, Refusal
+from amp_migrate.plain_attributes import bare
 from amp_migrate.plan.model import Lowering
 from amp_migrate.plan.purity import only_looks, only_says
 from amp_migrate.rules.fp16_utils import LEARNING_RATE_GOES, UNKNOWN_FP16_USE
@@ -295,8 +296,7 @@ class Arms:
         for call in self._plain_backwards(plain):
             assert isinstance(call.func, cst.Attribute)
             loss = call.func.value
-            bare = loss.with_changes(lpar=[], rpar=[]) if not isinstance(loss, cst.Tuple) else loss
-            texts = [self.facts.text(bare), *(_argument(self.facts, arg) for arg in call.args)]
+            texts = [self.facts.text(bare(loss)), *(_argument(self.facts, arg) for arg in call.args)]
             self.lowering.replaced[call] = f"{optimizer}.backward({', '.join(texts)})"
 
     def _receiver_nearby(self, statement: Statement) -> str:
