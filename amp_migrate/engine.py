@@ -24,6 +24,7 @@ from amp_migrate.native.cleanup import emit_cleanup
 from amp_migrate.native.edits import Edits
 from amp_migrate.native.emit import emit
 from amp_migrate.native.lower import lines_before, lower
+from amp_migrate.native.named_methods import NamedMethod, in_place, named_methods
 from amp_migrate.native.spelling import Spellings
 from amp_migrate.native.torch_import import add_torch_import
 from amp_migrate.options import Options
@@ -86,7 +87,12 @@ def migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> O
 def _migrate(files: Sequence[Input], options: Options, elsewhere: Elsewhere) -> Outcome:
     read = read_unit(files)
     parsed = [SourceFile(parse(file.source), file.path, file.name) for file in read.files]
-    outcome = _Migration(Facts(parsed, elsewhere), read.files, options).run()
+    facts = Facts(parsed, elsewhere)
+    methods = named_methods(facts)
+    outcome = _Migration(facts, read.files, options, methods).run()
+    anew = [one for one in methods if one.is_called_anew(outcome.results)]
+    if outcome.refusal is None and len(anew) < len(methods):
+        outcome = _Migration(facts, read.files, options, anew).run()
     return dataclasses.replace(outcome, results=read.as_written(outcome.results))
 
 
@@ -128,11 +134,14 @@ def modernise_and_check(
 
 
 class _Migration:
-    def __init__(self, facts: Facts, files: Sequence[Input], options: Options) -> None:
+    def __init__(
+        self, facts: Facts, files: Sequence[Input], options: Options, methods: Sequence[NamedMethod] = ()
+    ) -> None:
         self.facts = facts
         self.written = facts  # what stands in the files, where `facts` become those of the plain program
         self.files = files
         self.options = options
+        self.methods = methods
         self.found: Sequence[cst.CSTNode] = ()
         self.sites: Counter[str] = Counter()
         self.form = ""
@@ -142,6 +151,8 @@ class _Migration:
     def run(self) -> Outcome:
         """The outcome. What we write and cannot be read is a bug of ours."""
         try:
+            if self.methods:
+                self.facts = self.written = self._parsed_again(in_place(self.methods))
             outcome = self._run_whole()
         except Unparsable as error:
             outcome = self._broken(f"the output does not parse: {error.finding.message}")

@@ -15,6 +15,11 @@ _ABOUT_THE_FORM = re.compile(r"apex|\bamp\b|fp16|half|mixed|precision|loss.?scal
 _NAMES_OF_THE_FORM = re.compile(r"apex|amp\.\w|FP16_Optimizer|network_to_half", re.IGNORECASE)
 
 
+def comment_behind(line: cst.CSTNode) -> cst.Comment | None:
+    """The comment that stands on the line of simple statements."""
+    return line.trailing_whitespace.comment if isinstance(line, cst.SimpleStatementLine) else None
+
+
 def leading(line: Line) -> list[cst.EmptyLine]:
     """The comments and blank lines above a line."""
     return list(line.leading_lines)
@@ -117,7 +122,7 @@ def with_header_comment(line: Line, header: cst.TrailingWhitespace | None) -> Li
     """A comment behind a header that goes moves to the first line that stays, unless that line says the same."""
     if header is None or header.comment is None:
         return line
-    own = line.trailing_whitespace.comment if isinstance(line, cst.SimpleStatementLine) else None
+    own = comment_behind(line)
     if own is not None and own.value == header.comment.value:
         return line
     if isinstance(line, cst.SimpleStatementLine) and own is None:

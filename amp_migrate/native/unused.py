@@ -12,6 +12,7 @@ from amp_migrate.facts.names import bound_name
 from amp_migrate.facts.tree import Function, Statement, walk
 from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.native.cleanup import remove_aliases, remove_items
+from amp_migrate.native.comments import comment_behind
 from amp_migrate.native.edits import Edits
 from amp_migrate.plan.purity import only_looks
 
@@ -150,7 +151,7 @@ def _only_assigns(binding: Binding) -> bool:
 
 def _can_go(statement: Statement) -> bool:
     """Nothing but the statement goes: no comment behind it, and no block that means something without it."""
-    if isinstance(statement.line, cst.SimpleStatementLine) and statement.line.trailing_whitespace.comment is not None:
+    if comment_behind(statement.line) is not None:
         return False
     owner = statement.block.owner
     if len(statement.block.statements) > 1:
