@@ -171,6 +171,8 @@ _AS_IT_SHOULD_BE = {
     "parameter": ", scaler", "inner": "pass", "before": _SGD, "outer": "scaler = GradScaler()", "loop": "pass",
     "argument": ", scaler", "saved": ', "scaler": scaler.state_dict()',
 }  # fmt: skip
+_AT_TIMES = f"scaler = GradScaler()\n        if epoch == 3: {_SGD}"
+_EVERY_TIME = f"scaler = GradScaler()\n        {_SGD}"
 _LOCAL = {"parameter": "", "inner": "scaler = GradScaler()", "outer": "pass", "argument": "", "saved": ""}
 
 
@@ -181,6 +183,8 @@ _LOCAL = {"parameter": "", "inner": "scaler = GradScaler()", "outer": "pass", "a
         ({"outer": "pass", "loop": "scaler = GradScaler()"}, [(18, "AMP412")]),
         (_LOCAL, [(5, "AMP412")]),
         ({**_LOCAL, "before": "pass", "loop": _SGD}, []),
+        ({"outer": "pass", "loop": _AT_TIMES}, [(18, "AMP412")]),
+        ({"outer": "pass", "loop": _EVERY_TIME}, []),
         ({"outer": "scaler = None", "loop": "if scaler is None: scaler = GradScaler()"}, []),
         ({"saved": ""}, [(20, "AMP413")]),
         ({"saved": ', "scaler": scaler'}, []),

@@ -75,7 +75,7 @@ def _is_kept(facts: Facts, statement: Statement) -> bool:
 
 
 def _outliving_optimizer(facts: Facts, scalers: Scalers, creation: cst.Call, loop: Statement) -> str | None:
-    """An optimizer that the scaler steps inside the loop, and that is made outside of it."""
+    """An optimizer that the scaler steps inside the loop, and that is made outside of it; some round may replace it."""
     inside = set(loop.descendants())
     called = {
         reached
@@ -97,9 +97,16 @@ def _outliving_optimizer(facts: Facts, scalers: Scalers, creation: cst.Call, loo
 
     for statement, event in scalers.of_kind("step"):
         objects = scalers.objects_of(event.optimizer) if event.optimizer is not None else frozenset()
-        if objects and all(map(outlives, objects)) and steps(statement, event):
+        anew = [one for one in objects if not outlives(one)]
+        if len(anew) < len(objects) and all(_is_made_at_times(facts, one) for one in anew) and steps(statement, event):
             return event.optimizer
     return None
+
+
+def _is_made_at_times(facts: Facts, one: Object) -> bool:
+    """True for what is made under a condition, with nothing in its place otherwise."""
+    around = facts.tree.statement_of(one.origin).path()[:-1] if isinstance(one.origin, cst.Call) else []
+    return any(isinstance(outer.node, cst.If) and outer.node.orelse is None for outer in around)
 
 
 def _optimizer_saved(facts: Facts, scalers: Scalers, call: cst.Call) -> str | None:

@@ -208,9 +208,9 @@ class Creations:
     def _builds_optimizer_each_round(self, loop: Statement) -> bool:
         """Itself, or by a function that it calls. False where only some round does: `if epoch == first:`."""
         target = names_in(loop.node.target) if isinstance(loop.node, cst.For) else set()
-        for statement in self.runs.building():
+        for statement in self.runs.building_in(loop):
             tests = [outer.node.test for outer in statement.path()[:-1] if isinstance(outer.node, cst.If)]
-            if statement.inside(loop) and not any(names_in(test) & target for test in tests):
+            if not any(names_in(test) & target for test in tests):
                 return True
         return False
 

@@ -16,7 +16,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.object import Object
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Block, Class, Function, Statement, lowest_block, targets
 from amp_migrate.plan.model import Setup
 from amp_migrate.plan.roles import Roles
@@ -54,9 +54,12 @@ class Runs:
         return parts
 
     def _builds_anew(self, setups: list[Setup], place: Statement, last: Statement) -> bool:
-        """True where the optimizer of a setup is built after the last use of the scaler before it."""
+        """True where the optimizer of a setup is built after the last use of the scaler before it, for good."""
         between = _between(last, place)
-        return any(one in between for setup in setups for one in self._building_of(setup))
+        built = {one for setup in setups for node in setup.optimizers for one in self.roles.optimizers_at(node)}
+        others = self.roles.optimizers - built
+        anew = [one for one in built if not self._replaces(one, others)]
+        return any(statement in between for statement in self._building(anew))
 
     def _goes_on(self, setups: Places, earlier: list[Statement], place: Statement, last: Statement) -> bool:
         """True where an optimizer of earlier setups is read after another one, and its name was not given away."""
@@ -94,6 +97,26 @@ class Runs:
     def building(self) -> Iterator[Statement]:
         """The statements that build an optimizer, and those that call their functions, directly or through others."""
         return self._building(self.roles.optimizers)
+
+    def building_in(self, loop: Statement) -> Iterator[Statement]:
+        """Those in a loop, without what replaces an optimizer that is made before the loop, under a condition."""
+        inside = {
+            one: [statement for statement in self._building([one]) if statement.inside(loop)]
+            for one in self.roles.optimizers
+        }
+        before = frozenset(one for one, found in inside.items() if not found)
+        for one, found in inside.items():
+            if not self._replaces(one, before):
+                yield from found
+
+    def _replaces(self, one: Object, others: ObjectSet) -> bool:
+        """True for `if step == warm_up: optimizer = SGD(...)`, where that name may have one of the others."""
+        statement = self.facts.tree.statement_of(one.origin) if isinstance(one.origin, cst.Call) else None
+        holders = [outer.node for outer in statement.path()[:-1]] if statement is not None else []
+        if statement is None or not any(isinstance(node, cst.If) and node.orelse is None for node in holders):
+            return False
+        given = (target for target in targets(statement.node) if isinstance(target, (cst.Name, cst.Attribute)))
+        return any(self.facts.objects.objects(target) & others for target in given)
 
     def _building_of(self, setup: Setup) -> Iterator[Statement]:
         """The same for the optimizers of one setup."""
