@@ -352,3 +352,86 @@ def test_optimizers_of_one_place_that_step_together_are_not_told_apart(make, gen
     )
     result = migrate_source(together.encode(), Options())
     assert (result.status, {one.code for one in result.findings}) == ("left", {"AMP904"})
+
+
+# A round of the training may replace its optimizer: the scaler is that of the whole training all the same.
+REPLACED = """\
+import torch
+from torch import nn, optim
+
+
+def {name}(net, optimizer, step):
+    optimizer.zero_grad()
+    loss = net(torch.randn(8, 6).cuda()).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    if step == 3:
+        optimizer = optim.SGD(net.parameters(), lr=0.1)
+    return optimizer
+
+
+net = nn.Linear(6, 2).cuda()
+optimizer = optim.Adam(net.parameters())
+for step in range(6):
+    optimizer = {call}(optimizer, step)
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        REPLACED.format(name="train", call="train(net, optimizer, step)").replace(")(optimizer, step)", ")"),
+        REPLACED.format(name="train", call="part").replace(
+            "    optimizer = part", "    part = partial(train, net)\n    optimizer = part"
+        )
+        + "from functools import partial\n",
+    ],
+)
+def test_an_optimizer_that_is_replaced_in_a_helper_keeps_the_scaler(source):
+    result = migrate_source(source.encode(), Options())
+    output = result.output.decode()
+    assert (result.status, output.count("GradScaler()")) == ("migrated", 1)
+    assert "optimizer = optim.Adam(net.parameters())\nscaler = torch.cuda.amp.GradScaler()\nfor step" in output
+
+
+# The argument goes to the call that gives the one before it: to the `partial`, or to the call of what that makes.
+BOUND = """\
+from functools import partial
+
+import torch
+from torch import nn, optim
+
+
+def train(net, optimizer, x):
+    loss = net(x).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+def main():
+    net = nn.Linear(6, 2).cuda()
+    optimizer = optim.Adam(net.parameters())
+    part = partial({bound})
+    for x in torch.randn(3, 8, 6).cuda():
+        part({given})
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "bound, given, expected",
+    [
+        ("train, net", "optimizer, x", "part(optimizer, scaler, x)"),
+        ("train, net, optimizer", "x", "partial(train, net, optimizer, scaler)"),
+        ("train", "net, optimizer, x", "part(net, optimizer, scaler, x)"),
+        ("train, net", "x=x, optimizer=optimizer", "part(x=x, optimizer=optimizer, scaler=scaler)"),
+        ("train, optimizer=optimizer", "net, x=x", "partial(train, optimizer=optimizer, scaler=scaler)"),
+    ],
+)
+def test_the_scaler_goes_through_a_partial(bound, given, expected):
+    result = migrate_source(BOUND.format(bound=bound, given=given).encode(), Options())
+    assert (result.status, result.findings) == ("migrated", ())
+    assert expected in result.output.decode()

@@ -57,8 +57,7 @@ class Flow:
     def certain(self, scope: Scope, call: ast.Call) -> list[Scope]:
         """The functions that a call enters by their own names; none where it is of an object that may be anything."""
         if call not in self._certain:
-            is_partial = bool(call.args) and scope.file.dotted(call.func) in _PARTIAL
-            self._certain[call] = self.meant(scope, call.args[0] if is_partial else call.func)
+            self._certain[call] = self.meant(scope, written_out(scope, call).func)
         return self._certain[call]
 
     def _namesakes(self, scope: Scope, call: ast.Call) -> list[Scope]:
@@ -150,15 +149,36 @@ class Flow:
 
     def given(self, scope: Scope, call: ast.Call, callee: Scope) -> dict[str, ast.expr]:
         """The arguments of a call by the names of the callee's parameters, as far as they are written down."""
-        is_partial = bool(call.args) and scope.file.dotted(call.func) in _PARTIAL
-        func, args = (call.args[0], call.args[1:]) if is_partial else (call.func, call.args)
-        names = [one.arg for one in parameters(callee.node)][is_bound(scope, func, callee) :]
+        whole = written_out(scope, call)
+        names = [one.arg for one in parameters(callee.node)][is_bound(scope, whole.func, callee) :]
         found: dict[str, ast.expr] = {}
-        for name, arg in zip(names, args, strict=False):
+        for name, arg in zip(names, whole.args, strict=False):
             if isinstance(arg, ast.Starred):
                 break
             found[name] = arg
-        return found | {one.arg: one.value for one in call.keywords if one.arg is not None}
+        return found | {one.arg: one.value for one in whole.keywords if one.arg is not None}
+
+
+def written_out(scope: Scope, call: ast.Call) -> ast.Call:
+    """`f(x, y)` for `part(y)` after `part = partial(f, x)`, and `f(x)` for that `partial(f, x)`; other calls as they
+    are.
+    """
+    bound = _bound_by_partial(scope, call.func)
+    if bound is not None:
+        return ast.Call(bound.args[0], [*bound.args[1:], *call.args], [*bound.keywords, *call.keywords])
+    return ast.Call(call.args[0], call.args[1:], call.keywords) if _is_partial(scope, call) else call
+
+
+def _bound_by_partial(scope: Scope, func: ast.expr) -> ast.Call | None:
+    """The `partial(f, x)` that is all that a name is given, in the same function."""
+    home = scope.binding(func.id) if isinstance(func, ast.Name) else None
+    bound = home.bound[func.id] if home is not None and isinstance(func, ast.Name) else []
+    made = bound[0] if len(bound) == 1 else None
+    return made if home is scope and isinstance(made, ast.Call) and _is_partial(scope, made) else None
+
+
+def _is_partial(scope: Scope, call: ast.Call) -> bool:
+    return bool(call.args) and scope.file.dotted(call.func) in _PARTIAL
 
 
 def is_bound(scope: Scope, func: ast.expr, callee: Scope) -> bool:

@@ -61,7 +61,7 @@ class Passing:
             needing.append(function)
             self.check_callers(function)
             for site in self.giving(function):
-                giver = self._giver(site)
+                giver = self._giver(site, self.new_parameter(function))
                 if not sees(giver):
                     self._check_has_callers(function, site)
                     waiting.append(giver)
@@ -217,7 +217,7 @@ class Passing:
     def _new_arguments(self, parameter: NewParameter, sees: Sees) -> Iterator[NewArgument]:
         partials: set[cst.Call] = set()
         for site in self.giving(parameter.function):
-            if not sees(self._giver(site)):
+            if not sees(self._giver(site, parameter)):
                 raise Refusal(
                     UNKNOWN_SCALER, site.call, f"{parameter.function.name} is called here, where there is no scaler"
                 )
@@ -265,20 +265,23 @@ class Passing:
         is_first = function.is_method and function.parameters[0] is param
         return is_first and isinstance(site.call.func, cst.Attribute) and not site.call.args
 
-    def _given_at(self, site: CallSite) -> cst.Call:
-        """The call that gets the argument: the `partial` that binds the others, where there is one."""
+    def _given_at(self, site: CallSite, parameter: NewParameter) -> cst.Call:
+        """The call that gets the argument: where there is a `partial`, the one that gives the parameter before it."""
         func = site.call.func
         bound = self.facts.objects.partial_behind(func) if isinstance(func, cst.Name) else None
-        return bound or site.call
+        before = parameter.after
+        arg = self.facts.objects.argument(site.call, parameter.function, before) if bound and before else None
+        return site.call if bound is None or arg in site.call.args else bound
 
-    def _giver(self, site: CallSite) -> Function:
-        return self.facts.tree.function_of(self._given_at(site))
+    def _giver(self, site: CallSite, parameter: NewParameter) -> Function:
+        return self.facts.tree.function_of(self._given_at(site, parameter))
 
     def _inserted_argument(self, site: CallSite, parameter: NewParameter) -> NewArgument:
         """After the argument for the parameter before it, in the same manner: by position or by name."""
+        call = self._given_at(site, parameter)
         if parameter.after is None or self._is_instance(parameter.function, parameter.after, site):
-            return NewArgument(parameter.function, site.call, site.caller, 0, False)
-        call = self._given_at(site)
+            first = 0 if call is site.call else 1  # the function itself is given to `partial` before
+            return NewArgument(parameter.function, call, self._giver(site, parameter), first, False)
         arg = self.facts.objects.argument(site.call, parameter.function, parameter.after)
         starred = next((index for index, given in enumerate(site.call.args) if given.star), None)
         if (arg is None or arg not in site.call.args) and starred is not None and call is site.call:
@@ -291,7 +294,7 @@ class Passing:
             )
         index = call.args.index(arg) + 1
         by_name = arg.keyword is not None
-        return NewArgument(parameter.function, call, self._giver(site), index, by_name)
+        return NewArgument(parameter.function, call, self._giver(site, parameter), index, by_name)
 
 
 def _takes_any(params: cst.Parameters) -> bool:

@@ -11,6 +11,7 @@ import re
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 
 MODULES = (
@@ -206,7 +207,10 @@ def is_backward(facts: Facts, call: cst.Call) -> bool:
         return False
     if "optim" in facts.text(receiver).lower():
         return True
-    return any(
-        isinstance(value, cst.Call) and form_name(facts, value.func) in OPTIMIZERS
-        for value in facts.objects.values_of(receiver)
-    )
+    return not facts.objects.objects(receiver).isdisjoint(facts.analysis(_wrapped_objects))
+
+
+def _wrapped_objects(facts: Facts) -> ObjectSet:
+    """What wrappers may hold: they are known by the optimizers that they are put around."""
+    calls = [call for call, _ in facts.tree.every(cst.Call) if form_name(facts, call.func) in OPTIMIZERS]
+    return frozenset().union(*map(facts.objects.objects, calls))
