@@ -435,3 +435,83 @@ def test_the_scaler_goes_through_a_partial(bound, given, expected):
     result = migrate_source(BOUND.format(bound=bound, given=given).encode(), Options())
     assert (result.status, result.findings) == ("migrated", ())
     assert expected in result.output.decode()
+
+
+# The generator's optimizer steps in rounds in which no gradient has reached it: the critic's loss has none for it.
+CRITIC_ALONE = """\
+import torch
+from torch import nn
+
+
+def detached(value):
+    return value.detach()
+
+
+@torch.no_grad()
+def made_by(net, x):
+    return net(x)
+
+
+def scored(net, real, fake):
+    return net(fake).mean() - net(real).mean()
+
+
+def scores(net, real, fake):
+    out = {{"real": net(real), "fake": net(fake)}}
+    out["loss"] = out["fake"].mean() - out["real"].mean()
+    return out
+
+
+class Losses:
+    def __init__(self, net):
+        self.net = net
+
+    def of(self, real, fake):
+        self.fake = fake
+        return self.net(self.fake).mean() - self.net(real).mean()
+
+
+generator, critic = nn.Linear(4, 6).cuda(), nn.Linear(6, 1).cuda()
+optimizer_g = torch.optim.RMSprop(generator.parameters(), lr=1e-3)
+optimizer_d = torch.optim.RMSprop(critic.parameters(), lr=1e-3)
+losses = Losses(critic)
+for step in range(6):
+    optimizer_g.zero_grad()
+    optimizer_d.zero_grad()
+    noise, real = torch.randn(8, 4).cuda(), torch.randn(8, 6).cuda()
+    fake = generator(noise)
+    loss_d = {loss}
+    loss_d.backward()
+    optimizer_d.step()
+    if step % 2 == 0:
+        loss_g = -critic(fake).mean()
+        loss_g.backward()
+    optimizer_g.step()
+"""
+WITHOUT_THE_GENERATOR = [
+    "critic(fake.detach()).mean() - critic(real).mean()",
+    "scored(critic, real, fake.detach())",
+    "scored(critic, real, detached(fake))",
+    "scored(critic, real, made_by(generator, noise))",
+    "scores(critic, real, fake.data)['loss']",
+    "losses.of(real, fake.detach())",
+]
+WITH_THE_GENERATOR = [
+    "critic(fake).mean() - critic(real).mean()",
+    "scored(critic, real, fake)",
+    "scored(critic, real, generator(noise))",
+    "scores(critic, real, fake)['loss']",
+    "losses.of(real, fake)",
+]
+
+
+@pytest.mark.parametrize("loss", WITHOUT_THE_GENERATOR)
+def test_a_step_that_no_gradient_reaches(loss):
+    result = migrate_source(CRITIC_ALONE.format(loss=loss).encode(), Options())
+    assert (result.status, [finding.code for finding in result.findings]) == ("left", ["AMP921"])
+
+
+@pytest.mark.parametrize("loss", WITH_THE_GENERATOR)
+def test_a_step_that_the_gradient_of_another_loss_reaches(loss):
+    result = migrate_source(CRITIC_ALONE.format(loss=loss).encode(), Options())
+    assert "AMP921" not in [finding.code for finding in result.findings]

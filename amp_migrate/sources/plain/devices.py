@@ -32,7 +32,8 @@ from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.scaler.visible import Visible
 from amp_migrate.rules.plain import NO_GPU, UNKNOWN_DEVICE
 from amp_migrate.rules.safety import LOSS_ON_CPU
-from amp_migrate.sources.plain.losses import Behind, Loss
+from amp_migrate.sources.plain.behind import Behind
+from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
 
 _PARALLEL = frozenset("DataParallel DistributedDataParallel DDP".split())
@@ -130,7 +131,7 @@ class Devices:
         """
         precisions = Precisions(self.facts, Safety())
         for loss in self.losses:
-            for call in Behind(self.facts, self.optimizers, loss).calls():
+            for call in Behind(self.facts, self.optimizers.models, loss.loss).calls():
                 if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call):
                     if precisions.of(call.func.value) is Precision.OTHER:
                         continue

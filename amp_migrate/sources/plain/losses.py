@@ -3,31 +3,23 @@
     errD = criterion(netD(fake.detach()), label)
     errD.backward()                                 gradients for netD's optimizer, none for netG's
 
-Whose gradients a backward makes decides where the scaler is updated and whether a step has any. It is followed from
-the loss back to the models that run, without what is detached or runs under `no_grad`; where the trail ends in a
-function, every optimizer counts.
+Whose gradients a backward makes decides where the scaler is updated and whether a step has any. Where the trail from a
+loss back to the models that run (`behind.py`) ends at a caller that is not known, every optimizer counts.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from collections.abc import Iterator
-from functools import cached_property
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import Path, Slice, backward_slice, own_reads, path_of, reads
 from amp_migrate.facts.object import Object, ObjectSet
-from amp_migrate.facts.tree import Function, Statement, called_name, children, walk
-from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.findings import Refusal
-from amp_migrate.models import names
-from amp_migrate.models.queries import cuts_gradient
 from amp_migrate.plan.model import Backward
-from amp_migrate.plan.regions.forwards import is_no_grad
 from amp_migrate.rules.plain import SEVERAL_LOSSES
+from amp_migrate.sources.plain.behind import Behind
 from amp_migrate.sources.plain.containment import Containment, whole
 from amp_migrate.sources.plain.optimizers import Optimizers
 
@@ -125,7 +117,7 @@ def _fed(facts: Facts, optimizers: Optimizers, one: Loss) -> list[cst.BaseExpres
 
     Where none is known to, or the trail is lost, all of them count; those that step beside the backward come alone.
     """
-    run = Behind(facts, optimizers, one).models()
+    run = Behind(facts, optimizers.models, one.loss).models()
     run = Containment(facts).with_parts(run) if run is not None else None
     steps = [step for step in optimizers.steps if step[1].function is one.statement.function] or optimizers.steps
     named: dict[ObjectSet, cst.BaseExpression] = {}
@@ -144,93 +136,3 @@ def _may_hold(facts: Facts, optimizers: Optimizers, optimizer: Object, run: Obje
     """True unless all models whose parameters an optimizer holds are known and none of them runs."""
     models = optimizers.models_in(optimizer)
     return not models or any(facts.objects.may_be(whole(model), run) for model in models)
-
-
-class Behind:
-    """The models behind a loss, inside of the function of its backward."""
-
-    def __init__(self, facts: Facts, optimizers: Optimizers, one: Loss) -> None:
-        self.facts = facts
-        self.one = one
-        self.trained = optimizers.models
-        self._model_paths = {
-            path_of(part.func)
-            for inner in one.statement.function.descendants()
-            for part in facts.tree.calls(inner)
-            if facts.objects.may_be(part.func, self.trained)
-        }
-
-    def models(self) -> ObjectSet | None:
-        """What is called on the way to the loss; None where the trail leaves the function."""
-        if self._leaves(self._slice.open_paths, self.one.statement.function):
-            return None
-        called: ObjectSet = frozenset()
-        for call in self.calls():
-            if any(one.name != "__call__" for one in self.facts.objects.candidates(call)):
-                return None
-            if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
-                called |= self.facts.objects.objects(whole(call.func))
-        return called
-
-    def calls(self) -> Iterator[cst.Call]:
-        """The calls whose results the loss is made of, those that are detached or have no graph left out."""
-        yield from _calls_with_graph(self.facts, None, self.one.loss)
-        for statement in sorted(self._slice.statements, key=lambda one: one.order):
-            if not self._has_no_graph(statement):
-                yield from _calls_with_graph(self.facts, statement, statement.node)
-
-    @cached_property
-    def _slice(self) -> Slice:
-        wanted = list(_with_graph(self.one.loss, reads(self.one.loss)))
-        return backward_slice(self.one.statement, wanted, self._ignored, reads_of=self._reads)
-
-    def _leaves(self, paths: set[Path], function: Function) -> bool:
-        """True where the loss is made of what another function or method hands over."""
-        names = {param.name.value for param in function.parameters}
-        return any(path[0] in names for path in paths)
-
-    def _ignored(self, path: Path) -> bool:
-        """Models, and `self` as such, are no values that flow."""
-        function = self.one.statement.function
-        variable = self.facts.names.visible(path[0], function)
-        if variable is None or any(binding.kind in ("import", "def", "class") for binding in variable.bindings):
-            return True
-        if function.is_method and path == (function.parameters[0].name.value,):
-            return True
-        return path in self._model_paths or bool(self.facts.objects.variable_objects(variable) & self.trained)
-
-    def _reads(self, statement: Statement) -> list[Path]:
-        return [] if self._has_no_graph(statement) else list(_with_graph(statement.node, own_reads(statement)))
-
-    def _has_no_graph(self, statement: Statement) -> bool:
-        return any(is_no_grad(self.facts, outer) for outer in statement.path())
-
-
-def _with_graph(node: cst.CSTNode, paths: Iterator[Path] | list[Path]) -> Iterator[Path]:
-    """The paths that are not only read to be detached."""
-    detached = Counter(path for part in _detached(node) for path in reads(part))
-    yield from (Counter(paths) - detached).elements() if detached else paths
-
-
-def _detached(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The outermost `x.detach()` and `x.data` below a node."""
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
-        if _cuts(current):
-            yield current
-        elif not isinstance(current, cst.BaseSuite):
-            waiting.extend(children(current))
-
-
-def _cuts(node: cst.CSTNode) -> bool:
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        is_method = all(literal_value(arg.value) is not UNKNOWN for arg in node.args)  # `net.short(x)` is a layer
-        return is_method and node.func.attr.value in names(cuts_gradient) | {"numpy"}
-    return isinstance(node, cst.Attribute) and node.attr.value == "data"
-
-
-def _calls_with_graph(facts: Facts, statement: Statement | None, node: cst.CSTNode) -> Iterator[cst.Call]:
-    detached = {part for cut in _detached(node) for part in walk(cut)}
-    parts = facts.tree.expressions(statement) if statement is not None else walk(node)
-    yield from (part for part in parts if isinstance(part, cst.Call) and part not in detached)
