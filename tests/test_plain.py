@@ -515,3 +515,13 @@ def test_a_step_that_no_gradient_reaches(loss):
 def test_a_step_that_the_gradient_of_another_loss_reaches(loss):
     result = migrate_source(CRITIC_ALONE.format(loss=loss).encode(), Options())
     assert "AMP921" not in [finding.code for finding in result.findings]
+
+
+@pytest.mark.parametrize(
+    "named", ["(loss := model(x).pow(2).mean()).backward()", "(total := model(x).pow(2).mean()).backward()"]
+)
+def test_a_loss_that_is_named_where_its_backward_is_called(named):
+    result = migrate_source((START + named + "\noptimizer.step()\n").encode(), Options())
+    name = named[1:].partition(" ")[0]
+    assert result.status == "migrated"
+    assert f"    {name} = model(x).pow(2).mean()\nscaler.scale({name}).backward()\n" in result.output.decode()

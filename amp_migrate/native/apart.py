@@ -25,6 +25,7 @@ from amp_migrate.interp.step import Step
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models.queries import is_pure
 from amp_migrate.native.edits import Edits
+from amp_migrate.native.nodes import named_in
 from amp_migrate.plain_attributes import bare
 
 _SIMPLE = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Expr, cst.Return)
@@ -39,12 +40,15 @@ def taken_apart(facts: Facts, refusal: Inseparable, ours: Collection[str]) -> tu
     if part is None or not _goes_first(facts, part):
         return None
     statement = facts.tree.statement_of(part)
-    name = _name(facts, refusal, {one.value for one in walk(statement.node) if isinstance(one, cst.Name)}, ours)
+    named, value = named_in(part)
+    name = named or _name(
+        facts, refusal, {one.value for one in walk(statement.node) if isinstance(one, cst.Name)}, ours
+    )
     rest = statement.node.deep_replace(part, cst.Name(name))
     assert isinstance(rest, cst.BaseSmallStatement)
     edits = Edits()
     edits.remove(statement)  # its comments stand above both
-    edits.insert_before(statement, _assignment(name, facts.text(bare(part))))
+    edits.insert_before(statement, _assignment(name, facts.text(bare(value))))
     edits.insert_before(statement, cst.Module([]).code_for_node(rest))
     return edits, name
 

@@ -7,7 +7,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.native.creations import CreationWriter
 from amp_migrate.native.edits import Edits, Wrap
-from amp_migrate.native.nodes import alone
+from amp_migrate.native.nodes import alone, named_in
 from amp_migrate.native.parameters import ParameterWriter
 from amp_migrate.native.repairs import RepairWriter
 from amp_migrate.native.signatures import add_arguments, add_parameters
@@ -20,6 +20,12 @@ from amp_migrate.plain_attributes import bare
 from amp_migrate.plan.model import Backward, ScaledBlock, Setup
 from amp_migrate.plan.shared_backwards import SharedBackward
 from amp_migrate.plan.training_plan import AutocastRegion, TrainingPlan
+
+
+def _hoisted(backward: Backward) -> tuple[str, cst.BaseExpression]:
+    """The name and the value of a loss that is computed before its backward: those of `(loss := f(x)).backward()`."""
+    name, value = named_in(backward.loss)
+    return name or "loss", value
 
 
 def emit(facts: Facts, plans: list[TrainingPlan], spellings: Spellings) -> Edits:
@@ -119,7 +125,7 @@ class _Emitter(Writer):
 
     def _backward(self, backward: Backward) -> None:
         """`with amp.scale_loss(loss, opt) as scaled: scaled.backward()` -> `scaler.scale(loss).backward()`"""
-        loss = "loss" if backward in self._hoisted else self.facts.text(bare(backward.loss))
+        loss = _hoisted(backward)[0] if backward in self._hoisted else self.facts.text(bare(backward.loss))
         scaled = self._scaled(loss, backward)
         block = backward.block
         if block is None:
@@ -216,7 +222,8 @@ class _Emitter(Writer):
         autocast = self.spellings.at(region.first.node).autocast(found.enabled, cached=found.cached)
         tail = None
         if region.hoisted is not None:
-            tail = f"loss = {self.facts.text(region.hoisted.loss)}"
+            name, value = _hoisted(region.hoisted)
+            tail = f"{name} = {self.facts.text(value)}"
         if region.only_hoisted:
             self.edits.insert_before(region.first, f"with {autocast}:\n    {tail}")
             return

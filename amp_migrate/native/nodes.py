@@ -29,3 +29,11 @@ def over_parameters(facts: Facts, optimizer: cst.BaseExpression, at: cst.CSTNode
     """The loops of a generator over the parameters `p` of an optimizer, with the quotes of the file around `at`."""
     quote = facts.quote(at)
     return f"for group in {facts.text(optimizer)}.param_groups for p in group[{quote}params{quote}]"
+
+
+def named_in(node: cst.BaseExpression) -> tuple[str | None, cst.BaseExpression]:
+    """The name and the value of `(loss := f(x))`; of other expressions None and themselves."""
+    match node:
+        case cst.NamedExpr(target=cst.Name(value=name), value=value):
+            return name, value
+    return None, node

@@ -39,6 +39,30 @@ def normal(statements: Sequence[ast.stmt], read: Collection[str], unread: Collec
         current = following
 
 
+def _named_first(node: ast.expr) -> tuple[ast.NamedExpr | None, ast.expr]:
+    """What an expression names before it does anything else, and the expression with that name: of
+    `(loss := f(x)).backward()` that is `loss.backward()`.
+    """
+    if isinstance(node, ast.NamedExpr):
+        return node, changed(node.target, ctx=ast.Load())
+    field = {ast.Attribute: "value", ast.Subscript: "value", ast.BinOp: "left", ast.Call: "func"}.get(type(node))
+    if field is None:
+        return None, node
+    named, rest = _named_first(getattr(node, field))
+    if named is not None:
+        return named, changed(node, **{field: rest})
+    if isinstance(node, ast.Call) and node.args and _is_path(node.func):
+        named, rest = _named_first(node.args[0])
+        return named, changed(node, args=[rest, *node.args[1:]]) if named is not None else node
+    return None, node
+
+
+def _is_path(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
 def _loads(nodes: Sequence[ast.AST]) -> Counter[str]:
     """How often each name is read in some statements."""
     return Counter([part.id for node in nodes for part in walk(node) if isinstance(part, ast.Name) and _is_load(part)])
@@ -73,6 +97,11 @@ class _Block:
         return list(statements) if _same(done, statements) else done
 
     def stmt(self, node: ast.stmt) -> list[ast.stmt]:
+        if isinstance(node, (ast.Expr, ast.Assign, ast.Return)) and node.value is not None:
+            named, rest = _named_first(node.value)
+            if named is not None:
+                target = changed(named.target, ctx=ast.Store())
+                return [at(node, ast.Assign([target], named.value)), changed(node, value=rest)]
         if isinstance(node, ast.Pass):
             return []
         if isinstance(node, ast.Expr):
