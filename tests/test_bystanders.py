@@ -125,3 +125,29 @@ if __name__ == "__main__":
 def test_a_self_test_that_trains_is_asked_for_its_own_device(tmp_path, test, status):
     found = statuses(tmp_path, main=MAIN, helpers=HELPERS + test)
     assert found == {"main.py": "migrated", "helpers.py": status}
+
+
+LIMITS = """\
+class Limits:
+    def __init__(self, nets):
+        self.all = [Limits([net]) for net in nets[1:]]
+
+    def set(self, net):
+        for p in net.parameters():
+            p.register_hook(lambda grad: grad.clamp(-1, 1))
+
+
+"""
+
+
+@pytest.mark.parametrize("extra", [LIMIT, LIMITS])
+def test_what_nobody_refers_to_is_no_part_of_a_training_that_others_run(tmp_path, extra):
+    user = USER.replace("from helpers import limit\n", "").replace("limit(net)\n", "")
+    found = statuses(tmp_path, trainer=TRAINER, helpers=HELPERS + extra, user=user)
+    assert found["trainer.py"] == "migrated"
+
+
+def test_a_class_that_others_make_may_be_a_part_of_it(tmp_path):
+    user = USER.replace("limit\n", "Limits\n").replace("limit(net)", "Limits([]).set(net)")
+    found = statuses(tmp_path, trainer=TRAINER, helpers=HELPERS + LIMITS, user=user)
+    assert found["trainer.py"] == "left"

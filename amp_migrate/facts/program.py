@@ -30,9 +30,13 @@ def self_tests(tree: Tree, names: Names, is_used: Callable[[Function], bool] = l
     return [statement for root, statement in found if root in helpers or is_used(root)]
 
 
-def never_mentioned(tree: Tree, names: Names, tests: Collection[Statement]) -> list[Statement]:
-    """The top-level definitions that nothing mentions that the files of a unit run, but for their self-tests."""
-    return _Program(tree, names, tests).never_mentioned()
+def never_mentioned(
+    tree: Tree, names: Names, tests: Collection[Statement], running: Collection[Statement] = ()
+) -> list[Statement]:
+    """The top-level definitions that nothing mentions that the files of a unit run, but for their self-tests; those
+    that are `running` somebody else runs.
+    """
+    return _Program(tree, names, tests).never_mentioned(running)
 
 
 class _Program:
@@ -43,8 +47,10 @@ class _Program:
         self._waiting: dict[str, list[Statement]] = {}  # definitions that nothing has spoken of yet
         self._looks_up = False
 
-    def never_mentioned(self) -> list[Statement]:
+    def never_mentioned(self, run_elsewhere: Collection[Statement]) -> list[Statement]:
         running = [statement for root in self.tree.roots for statement in self._at_import(root.body.statements)]
+        for statement in run_elsewhere:
+            running += self._waiting.pop(_name(statement), ())
         while running:
             statement = running.pop()
             for word in self._words(statement.node, inner=isinstance(statement.node, Definition)):
@@ -99,6 +105,11 @@ class _Program:
         if len(call.args) < 2 or isinstance(call.args[1].value, cst.SimpleString):
             return False
         return self.names.dotted(call.args[0].value) is not None
+
+
+def _name(definition: Statement) -> str:
+    assert isinstance(definition.node, Definition)
+    return definition.node.name.value
 
 
 def _imported(tree: Tree, names: Names) -> set[Function]:

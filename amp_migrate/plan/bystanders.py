@@ -17,7 +17,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.program import never_mentioned, self_tests
-from amp_migrate.facts.tree import Function
+from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.rules.scaler import UNKNOWN_SCALER
@@ -26,21 +26,50 @@ from amp_migrate.rules.scaler import UNKNOWN_SCALER
 def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused: cst.CSTNode) -> Facts | None:
     """The facts without such code, where what is `refused` is a part of it; `backwards` are all of the unit.
 
-    A function that nothing mentions may still be a part of the training where another file has the rest of it.
+    A definition that nothing mentions may still be a part of the training where another file has the rest of it: what
+    others refer to stays then.
     """
     tests = self_tests(facts.tree, facts.names, lambda root: _is_used(facts, root))
     own = {one.node for one in tests}
-    hidden = {*own, *(one.node for one in never_mentioned(facts.tree, facts.names, tests))}
+    unmentioned = [one.node for one in never_mentioned(facts.tree, facts.names, tests)]
     place = facts.tree.statement_of(refused)
-    if not facts.tree.is_within(place, hidden):
-        return None
-    found = facts.without(hidden)
-    statements = [found.tree.statement_of(call) for call in backwards]
-    holders = {one.function for one in statements if not found.tree.is_hidden(one)}
-    training = [one for one in found.tree.functions if found.calls.reaches(one, holders.__contains__)]
-    if training and not any(found.is_used_outside(one) for one in training if not one.is_module):
-        return found
+    training = [one for one in _definitions_around(facts, backwards) if not facts.tree.is_within(place, {one.node})]
+    unneeded = [one.node for one in never_mentioned(facts.tree, facts.names, tests, training)]
+    unused = [node for node in unneeded if not _is_referred_to(facts, node)]
+    for hidden in ({*own, *unmentioned}, {*own, *unused}):
+        if not facts.tree.is_within(place, hidden):
+            break
+        found = facts.without(hidden)
+        if len(hidden) == len(own) + len(unused) or _is_whole(found, backwards):
+            return found
     return facts.without(own) if facts.tree.is_within(place, own) else None
+
+
+def _definitions_around(facts: Facts, nodes: Iterable[cst.CSTNode]) -> Iterator[Statement]:
+    """The top-level functions and classes that some nodes stand in."""
+    for function in dict.fromkeys(facts.tree.function_of(node) for node in nodes):
+        outermost = function
+        while outermost.parent is not None and not outermost.parent.is_module:
+            outermost = outermost.parent
+        if not outermost.is_module:
+            owner = outermost.owner.node if outermost.owner is not None else outermost.node
+            yield facts.tree.statements[owner]
+
+
+def _is_whole(facts: Facts, backwards: Collection[cst.CSTNode]) -> bool:
+    """True where no other file runs a part of the training."""
+    statements = [facts.tree.statement_of(call) for call in backwards]
+    holders = {one.function for one in statements if not facts.tree.is_hidden(one)}
+    training = [one for one in facts.tree.functions if facts.calls.reaches(one, holders.__contains__)]
+    return bool(training) and not any(facts.is_used_outside(one) for one in training if not one.is_module)
+
+
+def _is_referred_to(facts: Facts, node: cst.CSTNode) -> bool:
+    """True for a definition that other files may use; a class is known by its methods."""
+    own = [facts.tree.function_at[node]] if node in facts.tree.function_at else []
+    methods = facts.tree.class_at[node].methods.values() if node in facts.tree.class_at else ()
+    known = [*own, *methods]
+    return not known or any(map(facts.is_used_outside, known))
 
 
 def _is_used(facts: Facts, root: Function) -> bool:
