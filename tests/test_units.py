@@ -102,6 +102,16 @@ class TestImports:
         tree({"train.py": "", "utils/__init__.py": "", "utils.py": ""})
         assert split(canonical(tree.path("train.py"), "utils.save")) == (tree.path("utils/__init__.py"), "save")
 
+    def test_what_shell_scripts_put_on_the_path_comes_before_the_folders_above(self, tree: Tree) -> None:
+        path = "ROOT=$PWD/../../src\nexport PYTHONPATH=$ROOT/data/:${ROOT}/nets:$PYTHONPATH\n"
+        tree({"src/bin/train.py": "", "src/data/__init__.py": "", "src/data/data.py": "", "src/nets/net.py": ""})
+        here = tree.path("src/bin/train.py")
+        assert canonical(here, "data.Loader") == tree.named("src/data.Loader")
+        assert canonical(here, "net.Net") == "net.Net"
+        tree({"egs/small/path.sh": path, "egs/data/list.txt": ""})
+        assert canonical(here, "data.Loader") == tree.named("src/data/data.Loader")
+        assert canonical(here, "net.Net") == tree.named("src/nets/net.Net")
+
     def test_a_local_folder_is_no_apex(self, tree: Tree) -> None:
         tree({"train.py": "", "apex/setup.py": "", "torch/__init__.py": ""})
         here = tree.path("train.py")

@@ -15,6 +15,9 @@ from pathlib import Path
 
 from amp_migrate.files.read import read_if_there
 
+_PYTHON_PATH = re.compile(rb"\bPYTHONPATH=([^\n]*)")
+_MARKS = frozenset((".git", "README.md", "README", "README.rst", "setup.py", "pyproject.toml"))  # of a project's root
+_DEEPEST = 5  # folders below the root of a repository in which scripts are looked for
 _QUOTED = re.compile(rb"""["']([^"'\n]+)["']""")
 # Packages whose names decide what we do, and a submodule that only they have: a copy in the project is still them.
 _HALLMARKS = {"apex": "amp", "torch": "nn"}
@@ -24,8 +27,9 @@ def canonical(importer: Path, dotted: str) -> str:
     """The canonical name of `dotted`, as it is written in an import of the file `importer`.
 
     Relative imports (with their leading dots) are looked up from the package; absolute ones from the script's folder,
-    then in each folder above up to the repository's root (three, outside of a repository), then in its `src`, then in
-    the folders that scripts of these folders add to `sys.path`, then those of scripts beside it that add its own.
+    then in what shell scripts put on PYTHONPATH, then in each folder above up to the repository's root (three, outside
+    of a repository), then in its `src`, then in the folders that scripts of these folders add to `sys.path`, then those
+    of scripts beside it that add its own.
     What is not found there is returned unchanged.
     """
     bare = dotted.lstrip(".")
@@ -97,7 +101,17 @@ def module_name(file: Path) -> str:
 
 def forget() -> None:
     """Look at the disk again: what was found is remembered for the life of the process."""
-    for lookup in (split, _first_names, _absolute, _followed, _roots, _names, _added_to_path, _defines):
+    for lookup in (
+        split,
+        _first_names,
+        _absolute,
+        _followed,
+        _roots,
+        _names,
+        _added_to_path,
+        _defines,
+        _words_of_python_path,
+    ):
         lookup.cache_clear()
 
 
@@ -204,7 +218,38 @@ def _roots(folder: str) -> tuple[str, ...]:
     if os.path.exists(above[0] / ".git"):
         above = above[:1]
     added = (below for one in above for below in _added_to_path(str(one)))
-    return tuple(dict.fromkeys((*map(str, above), str(above[-1] / "src"), *added, *_adding(folder))))
+    own, *others = map(str, above)
+    return tuple(
+        dict.fromkeys((own, *_on_python_path(above), *others, str(above[-1] / "src"), *added, *_adding(folder)))
+    )
+
+
+def _on_python_path(above: tuple[Path, ...]) -> Iterator[str]:
+    """The folders right below some folders that shell scripts of their repository name in PYTHONPATH:
+
+    export PYTHONPATH=$ROOT/models:$ROOT/utils:$PYTHONPATH
+    """
+    roots = [str(one) for one in above if not _MARKS.isdisjoint(_names(str(one)))]
+    words = _words_of_python_path(roots[-1]) if roots else frozenset()
+    for folder in map(str, above):
+        for name in sorted(words & _names(folder)):
+            below = _joined_path(folder, name)
+            if os.path.isdir(below):
+                yield below
+
+
+@cache
+def _words_of_python_path(root: str) -> frozenset[str]:
+    """What stands in PYTHONPATH in the shell scripts of a repository."""
+    found: set[str] = set()
+    for folder, below, names in os.walk(root):
+        is_deep = folder.count(os.sep) - root.count(os.sep) >= _DEEPEST
+        below[:] = [] if is_deep else sorted(name for name in below if not name.startswith("."))
+        for name in names:
+            if name.endswith(".sh"):
+                for line in _PYTHON_PATH.findall(read_if_there(Path(folder, name))):
+                    found.update(re.findall(r"[\w.-]+", line.decode("utf-8", "replace")))
+    return frozenset(found - {"PYTHONPATH", ".", ".."})
 
 
 def _adding(folder: str) -> Iterator[str]:
