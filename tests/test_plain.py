@@ -525,3 +525,56 @@ def test_a_loss_that_is_named_where_its_backward_is_called(named):
     name = named[1:].partition(" ")[0]
     assert result.status == "migrated"
     assert f"    {name} = model(x).pow(2).mean()\nscaler.scale({name}).backward()\n" in result.output.decode()
+
+
+# A backward that only makes layers of a shape that the data decides: nothing steps on its gradients.
+PREPARED = """\
+import torch
+from torch import nn
+
+
+class Model:
+    def __init__(self):
+        self.net = nn.LazyLinear(2).cuda()
+
+    def prepare(self, x):
+        self.loss(x).backward()
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def loss(self, x):
+        return self.net(x).pow(2).mean()
+
+    def optimize(self, x):
+        {first}loss = self.loss(x)
+        loss.backward()
+        {between}self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+def fit(model, batches):
+    for x in batches:
+        model.optimize(x.cuda())
+"""
+MAIN_OF_PREPARED = """
+
+model = Model()
+start(model, torch.randn(8, 4).cuda())
+fit(model, torch.randn(3, 8, 4))
+"""
+
+
+@pytest.mark.parametrize(
+    "first, between, codes",
+    [
+        ("self.optimizer.zero_grad()\n        ", "", []),
+        ("", "", ["AMP911"]),
+        ("if x.sum() > 0:\n            self.optimizer.zero_grad()\n        ", "", ["AMP911"]),
+        ("", "self.optimizer.zero_grad()\n        loss = self.loss(x)\n        loss.backward()\n        ", []),
+    ],
+)
+def test_a_backward_whose_gradients_no_step_takes(first, between, codes):
+    source = "from elsewhere import start\n" + PREPARED.format(first=first, between=between) + MAIN_OF_PREPARED
+    result = migrate_source(source.encode(), Options())
+    assert [finding.code for finding in result.findings] == codes
+    assert (b"self.scaler.step(self.optimizer)" in result.output) == (not codes)
+    assert b"        self.loss(x).backward()\n" in result.output

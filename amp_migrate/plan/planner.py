@@ -45,6 +45,7 @@ from amp_migrate.plan.steps.events import Events, collect_events
 from amp_migrate.plan.steps.placement import StepPlan, plan_steps
 from amp_migrate.plan.steps.second_backwards import AddsGradients, scale_second_backward
 from amp_migrate.plan.steps.skips import find_skips
+from amp_migrate.plan.steps.step_graph import Unstepped, starts_without_gradients
 from amp_migrate.plan.training_plan import Scaler, TrainingPlan
 from amp_migrate.rules.apex import UNKNOWN_AMP_USE
 from amp_migrate.rules.native import SCALER_NOT_SAVED
@@ -121,6 +122,12 @@ class _Planner:
             steps = plan_steps(self.facts, events, decide)
         except AddsGradients as refusal:
             scale_second_backward(self.facts, self.found, roles, refusal)
+            return self.plan()
+        except Unstepped as refusal:
+            if self.found.form != PLAIN or not starts_without_gradients(self.facts, events, decide):
+                raise
+            rest = [one for one in self.found.backwards if one.statement is not refusal.statement]
+            self.found.backwards = rest  # its gradients reach no step: it stays as it is
             return self.plan()
         drop_packs(self.facts, self.found)
         self._check_gradients(steps)

@@ -19,6 +19,21 @@ from amp_migrate.rules.steps import STEP_NOT_JOINED
 Test = Callable[[Point], bool]
 
 
+class Unstepped(Refusal):
+    """No step is known to follow the backward of a `statement`."""
+
+    def __init__(self, statement: Statement) -> None:
+        message = "the step that follows this backward is not known"
+        super().__init__(STEP_NOT_JOINED, statement.node, message)
+        self.statement = statement
+
+
+def starts_without_gradients(facts: Facts, events: Events, decide: Decide) -> bool:
+    """True where every training step clears what gradients other code has left before it steps."""
+    roots = list(_joining(facts, events))
+    return bool(roots) and all(StepGraph(facts, events, decide, root).starts_clean() for root in roots)
+
+
 def step_roots(facts: Facts, events: Events) -> list[Function]:
     """The functions that join backwards with steps. Raises Refusal for one without the other."""
     roots = list(_joining(facts, events))
@@ -48,7 +63,7 @@ def _check_covered(facts: Facts, events: Events, roots: list[Function]) -> None:
     covered = {reached for root in roots for reached in facts.calls.reachable(root)}
     for statement in events.backwards:
         if statement.function not in covered:
-            raise Refusal(STEP_NOT_JOINED, statement.node, "the step that follows this backward is not known")
+            raise Unstepped(statement)
     plain = {statement.function for statement, uses in events.uses.items() if any(u.kind == "backward" for u in uses)}
     for statement in list(events.steps):
         if statement.function in plain and statement.function not in covered:
@@ -173,6 +188,12 @@ class StepGraph:
         """The backwards whose loss is not scaled."""
         uses = self.events.uses.items()
         return self.points(statement for statement, found in uses if any(use.kind == "backward" for use in found))
+
+    def starts_clean(self) -> bool:
+        """True where each way from the start to a step leads through a zero_grad of its optimizer."""
+        return not any(
+            self.path_exists([self.start], self.is_step(members), self.clears(members)) for members in self.classes
+        )
 
     def steps_of(self, members: ObjectSet) -> list[Step]:
         """The steps of one of the optimizers."""
