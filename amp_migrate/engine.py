@@ -34,6 +34,7 @@ from amp_migrate.plan.folding import Cleanup
 from amp_migrate.plan.model import Lowering, Recognition
 from amp_migrate.plan.planner import make_plans
 from amp_migrate.plan.print import print_plans
+from amp_migrate.plan.steps.step_graph import Unstepped
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.plan.unused import now_unused
 from amp_migrate.plan.version_switch import plan_version_switch
@@ -147,6 +148,7 @@ class _Migration:
         self.form = ""
         self.seen: list[Seen] = []
         self.also: list[Finding] = []
+        self.plain: set[cst.CSTNode] = set()  # the statements of backwards whose gradients reach no step
 
     def run(self) -> Outcome:
         """The outcome. What we write and cannot be read is a bug of ours."""
@@ -170,10 +172,17 @@ class _Migration:
             return outcome
         seen = without_bystanders(self.written, self.found, outcome.refusal.node)
         if seen is None:
-            return outcome
+            return self._with_plain_backwards(outcome)
         self.facts = seen
         rest = self._run()
         return rest if self.sites else outcome
+
+    def _with_plain_backwards(self, outcome: Outcome) -> Outcome:
+        """The outcome, with backwards that stay as they are where nothing else prevents the migration."""
+        while isinstance(outcome.refusal, Unstepped) and outcome.refusal.may_stay:
+            self.plain.add(outcome.refusal.node)
+            outcome = self._run_apart()
+        return outcome
 
     def _run_apart(self) -> Outcome:
         """The outcome, with statements of a plain loop taken apart where nothing else prevents its migration. (Apex ran
@@ -230,6 +239,7 @@ class _Migration:
     def _recognised(self) -> tuple[Recognition, list[Refusal]]:
         """What the front ends find now; it is kept for who goes on by hand."""
         found, refusals = recognise(self.facts)
+        found.backwards = [one for one in found.backwards if one.statement.node not in self.plain]
         self.seen += seen_in(self.facts, found)
         self.also += [self.facts.finding(one.node, one.rule, one.message) for one in refusals[1:]]
         return found, refusals

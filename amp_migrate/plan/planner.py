@@ -124,11 +124,8 @@ class _Planner:
             scale_second_backward(self.facts, self.found, roles, refusal)
             return self.plan()
         except Unstepped as refusal:
-            if self.found.form != PLAIN or not starts_without_gradients(self.facts, events, decide):
-                raise
-            rest = [one for one in self.found.backwards if one.statement is not refusal.statement]
-            self.found.backwards = rest  # its gradients reach no step: it stays as it is
-            return self.plan()
+            refusal.may_stay = self.found.form == PLAIN and starts_without_gradients(self.facts, events, decide)
+            raise
         drop_packs(self.facts, self.found)
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)

@@ -20,12 +20,11 @@ Test = Callable[[Point], bool]
 
 
 class Unstepped(Refusal):
-    """No step is known to follow the backward of a `statement`."""
+    """No step is known to follow a backward. It `may_stay` as it is where its gradients reach no step."""
 
     def __init__(self, statement: Statement) -> None:
-        message = "the step that follows this backward is not known"
-        super().__init__(STEP_NOT_JOINED, statement.node, message)
-        self.statement = statement
+        super().__init__(STEP_NOT_JOINED, statement.node, "the step that follows this backward is not known")
+        self.may_stay = False
 
 
 def starts_without_gradients(facts: Facts, events: Events, decide: Decide) -> bool:
