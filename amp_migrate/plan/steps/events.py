@@ -54,10 +54,13 @@ class Step:
 
 @dataclasses.dataclass(eq=False)
 class ZeroGrad:
-    """Gradients set to zero; `objects` is None where it may be those of every optimizer."""
+    """Gradients set to zero; `objects` is None where it may be those of every optimizer. With a call `of_optimizer` all
+    of its gradients are.
+    """
 
     statement: Statement
     objects: ObjectSet | None
+    of_optimizer: bool = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -154,10 +157,11 @@ class _Collector:
             self._step(call, func, statement)
         elif func.attr.value == "zero_grad":
             objects: ObjectSet | None = self.roles.optimizers_at(func.value)
+            is_own = bool(objects)
             if not objects:
                 objects = self.roles.holders(func.value) if self.roles.is_model(func.value) else frozenset()
             if objects is None or objects:
-                self.events.zero_grads.setdefault(statement, []).append(ZeroGrad(statement, objects))
+                self.events.zero_grads.setdefault(statement, []).append(ZeroGrad(statement, objects, is_own))
 
     def _step(self, call: cst.Call, func: cst.Attribute, statement: Statement) -> None:
         objects = self.roles.optimizers_at(func.value)

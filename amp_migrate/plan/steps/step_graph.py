@@ -189,10 +189,13 @@ class StepGraph:
         return self.points(statement for statement, found in uses if any(use.kind == "backward" for use in found))
 
     def starts_clean(self) -> bool:
-        """True where each way from the start to a step leads through a zero_grad of its optimizer."""
-        return not any(
-            self.path_exists([self.start], self.is_step(members), self.clears(members)) for members in self.classes
-        )
+        """True where each way from the start to a step leads through what clears all gradients of its optimizer."""
+        for step in self.steps:
+            clears = {one.statement for one in self._clears if one.of_optimizer and one.objects == step.objects}
+            targets = self.points([step.statement])
+            if self.path_exists([self.start], targets.__contains__, lambda point, sure=clears: point.statement in sure):  # type: ignore[misc]
+                return False
+        return True
 
     def steps_of(self, members: ObjectSet) -> list[Step]:
         """The steps of one of the optimizers."""
