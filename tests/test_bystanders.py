@@ -151,3 +151,13 @@ def test_a_class_that_others_make_may_be_a_part_of_it(tmp_path):
     user = USER.replace("limit\n", "Limits\n").replace("limit(net)", "Limits([]).set(net)")
     found = statuses(tmp_path, trainer=TRAINER, helpers=HELPERS + LIMITS, user=user)
     assert found["trainer.py"] == "left"
+
+
+def test_who_calls_the_training_is_a_part_of_it(tmp_path):
+    main = "from helpers import limit\nfrom trainer import Trainer\n\n\ndef main(net, batches):\n    limit(net)\n"
+    main += "    Trainer(net).fit(batches)\n"
+    trainer = main.replace("from trainer import Trainer\n", "") + TRAINER.replace("from helpers import distance\n", "")
+    trainer = "from helpers import distance\n" + trainer
+    user = USER.replace("from helpers import limit\n", "").replace("limit(net)\n", "")
+    found = statuses(tmp_path, trainer=trainer, helpers=HELPERS + LIMIT, user=user)
+    assert found["trainer.py"] == "left"

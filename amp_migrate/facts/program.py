@@ -49,13 +49,25 @@ class _Program:
 
     def never_mentioned(self, run_elsewhere: Collection[Statement]) -> list[Statement]:
         running = [statement for root in self.tree.roots for statement in self._at_import(root.body.statements)]
-        for statement in run_elsewhere:
-            running += self._waiting.pop(_name(statement), ())
+        for name in self._with_mentioning({_name(statement) for statement in run_elsewhere}):
+            running += self._waiting.pop(name, ())
         while running:
             statement = running.pop()
             for word in self._words(statement.node, inner=isinstance(statement.node, Definition)):
                 running += self._waiting.pop(word, ())
         return [] if self._looks_up else [one for waiting in self._waiting.values() for one in waiting]
+
+    def _with_mentioning(self, names: set[str]) -> set[str]:
+        """Some definitions by their names, and those that mention them: who runs them may run these."""
+        words = {
+            name: {word for one in waiting for word in self._words(one.node, inner=True)}
+            for name, waiting in self._waiting.items()
+        }
+        self._looks_up = False  # what only waits looks nothing up
+        before = 0
+        while names and before != (before := len(names)):
+            names = names | {name for name, mentioned in words.items() if mentioned & names}
+        return names
 
     def _at_import(self, statements: list[Statement]) -> Iterator[Statement]:
         """What runs when a file is imported; definitions that only their name can bring to run wait for it."""
