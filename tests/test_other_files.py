@@ -269,6 +269,16 @@ def test_gradients_are_unscaled_for_a_function_of_another_file_that_looks_at_tho
     assert (b"scaler.unscale_(optimizer)\n        report(" in result.output) == unscales
 
 
+def test_an_optimizer_is_not_taken_for_the_parameters_that_it_was_made_of(tmp_path):
+    script = HIDDEN.replace("from reports import report\n", "from lib import show\n").replace(
+        "def train(model, optimizer, loader):\n",
+        "def train(model, loader):\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n",
+    )
+    result = _migrated_with(tmp_path, "", script.replace("report(model, optimizer)", "show(optimizer)"))
+    assert result.status == "migrated"
+    assert b"        scaler.scale(loss).backward()\n        show(optimizer)\n" in result.output
+
+
 @pytest.mark.parametrize(("reports", "unscales"), [(PLAIN_BACKWARD, True), (SCHEDULES, False)])
 def test_a_plain_backward_in_a_function_of_another_file_gets_gradients_unscaled(tmp_path, reports, unscales):
     result = _migrated_with(tmp_path, reports)

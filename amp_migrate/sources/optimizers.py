@@ -9,8 +9,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Statement, called_name, walk
-
-_PARAMETERS = frozenset("parameters named_parameters".split())
+from amp_migrate.models.traits import named
 
 
 def find_optimizers(facts: Facts) -> list[tuple[Statement, cst.Call]]:
@@ -32,7 +31,7 @@ def parameters_of(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpressio
             if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
                 waiting += facts.objects.values_of(part)
             elif isinstance(part, cst.Call):
-                if isinstance(part.func, cst.Attribute) and part.func.attr.value in _PARAMETERS:
+                if isinstance(part.func, cst.Attribute) and part.func.attr.value in named("parameters"):
                     yield part.func.value
                 function = facts.objects.called_function(part)
                 if function is not None and function.name != "__init__":

@@ -13,13 +13,13 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts.tree import called_name, walk
+from amp_migrate.models.traits import named
 from amp_migrate.plan.hooks import hooks_given, products_of
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import Cast
 
 _HARMLESS = (Precision.NUMBER, Precision.OTHER, Precision.HALF)
-_PARAMETERS = frozenset(("parameters", "named_parameters"))
 _WEIGHTS = frozenset(("weight", "bias"))
 
 
@@ -47,7 +47,7 @@ def _is_float32(context: Context, node: cst.BaseExpression) -> bool:
     variable = context.facts.names.variable_at(node)
     loops = [one.value for one in variable.bindings if one.kind == "for"] if variable is not None else []
     return any(
-        isinstance(part, cst.Call) and called_name(part) in _PARAMETERS
+        isinstance(part, cst.Call) and called_name(part) in named("parameters")
         for source in loops
         if source is not None
         for part in walk(source)

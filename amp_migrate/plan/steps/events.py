@@ -32,7 +32,6 @@ from amp_migrate.plan.steps.own_steps import is_own_step
 from amp_migrate.plan.steps.second_backwards import ScaleFree, reads_directions
 from amp_migrate.rules.steps import CLOSURE, GRADIENTS_IN_USE, STEP_NOT_JOINED, STEP_ON_SCALED, UPDATE_PLACE
 
-_PARAMETER_METHODS = frozenset("parameters named_parameters".split())
 _GRADIENT_WORDS = frozenset(
     "grad grads gradient gradients clip norm gradnorm backward hook hooks callback callbacks event".split()
 )
@@ -311,7 +310,7 @@ class _Collector:
         given = clip.args[0].value if clip.args else None
         if not isinstance(given, cst.Call) or not isinstance(given.func, cst.Attribute):
             return None
-        if given.func.attr.value not in _PARAMETER_METHODS:
+        if given.func.attr.value not in named("parameters"):
             return self.roles.holders_of_loose(given)
         return self.roles.holders(given.func.value)
 
@@ -364,12 +363,16 @@ class _Collector:
         )
 
     def _has_parameters(self, node: cst.BaseExpression) -> bool:
-        """True for `model.parameters()`, and for what is made with it: `[*a.parameters(), *b.parameters()]`."""
+        """True for `model.parameters()`, and for what is made with it: `[*a.parameters(), *b.parameters()]`; not for an
+        optimizer.
+        """
+        if self.roles.optimizers_at(node):
+            return False
         made = [node, *self.facts.objects.values_of(node)] if isinstance(node, cst.Name) else [node]
         return any(
             isinstance(part, cst.Call)
             and isinstance(part.func, cst.Attribute)
-            and part.func.attr.value in _PARAMETER_METHODS
+            and part.func.attr.value in named("parameters")
             for one in made
             for part in walk(one)
         )
