@@ -189,6 +189,8 @@ def _kinds_of_words(before: str, after: str) -> set[str]:
         ("y = g(x)\nf(x)\nuse(y)", "f(x)\nuse(g(x))"),
         ("y = x\nx = g(a)\nuse(y)", "x = g(a)\nuse(x)"),
         ("if a:\n    f(x)\ng(x)", "if a:\n    f(x)\nelse:\n    g(x)"),
+        ("f(x.g((x := h(a))))", "x = h(a)\nf(x.g(x))"),
+        ("f(a, (x := h(a)))", "x = h(a)\nf(x)"),
     ],
 )
 def test_other_words_for_another_program(before: str, after: str):

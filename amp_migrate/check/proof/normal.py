@@ -51,16 +51,19 @@ def _named_first(node: ast.expr) -> tuple[ast.NamedExpr | None, ast.expr]:
     named, rest = _named_first(getattr(node, field))
     if named is not None:
         return named, changed(node, **{field: rest})
-    if isinstance(node, ast.Call) and node.args and _is_path(node.func):
+    root = _root(node.func) if isinstance(node, ast.Call) else None
+    if isinstance(node, ast.Call) and node.args and root is not None:
         named, rest = _named_first(node.args[0])
-        return named, changed(node, args=[rest, *node.args[1:]]) if named is not None else node
+        if named is not None and named.target.id != root.id:  # what is called was read before
+            return named, changed(node, args=[rest, *node.args[1:]])
     return None, node
 
 
-def _is_path(node: ast.expr) -> bool:
+def _root(node: ast.expr) -> ast.Name | None:
+    """`optimizer` of `optimizer.base.step`."""
     while isinstance(node, ast.Attribute):
         node = node.value
-    return isinstance(node, ast.Name)
+    return node if isinstance(node, ast.Name) else None
 
 
 def _loads(nodes: Sequence[ast.AST]) -> Counter[str]:
