@@ -105,8 +105,7 @@ def _outliving_optimizer(facts: Facts, scalers: Scalers, creation: cst.Call, loo
 
 def _is_made_at_times(facts: Facts, one: Object) -> bool:
     """True for what is made under a condition, with nothing in its place otherwise."""
-    around = facts.tree.statement_of(one.origin).path()[:-1] if isinstance(one.origin, cst.Call) else []
-    return any(isinstance(outer.node, cst.If) and outer.node.orelse is None for outer in around)
+    return isinstance(one.origin, cst.Call) and facts.tree.statement_of(one.origin).has_no_other_arm
 
 
 def _optimizer_saved(facts: Facts, scalers: Scalers, call: cst.Call) -> str | None:

@@ -89,8 +89,7 @@ class Facts:
 
     def may_run(self, function: Function) -> bool:
         """False for a helper that nobody uses, and what is defined in it."""
-        while function.parent is not None and not function.parent.is_module:
-            function = function.parent
+        function = function.outermost
         if function.is_module or function.owner is not None or self.is_used_outside(function):
             return True
         return bool(self.calls.callers(function) or self.calls.value_uses(function))

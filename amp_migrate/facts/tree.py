@@ -131,6 +131,14 @@ class Function:
             current = current.parent
         return current
 
+    @property
+    def outermost(self) -> Function:
+        """The function or method around it that stands in no other one; of a module itself."""
+        current = self
+        while current.parent is not None and not current.parent.is_module:
+            current = current.parent
+        return current
+
     @cached_property
     def parameters(self) -> tuple[cst.Param, ...]:
         """Every parameter that can be given by name or position; `*args` and `**kwargs` left out."""
@@ -245,6 +253,11 @@ class Statement:
             chain.append(current)
             current = current.block.owner
         return chain[::-1]
+
+    @property
+    def has_no_other_arm(self) -> bool:
+        """True under an `if` without an `else`: nothing runs in its place where the condition does not hold."""
+        return any(isinstance(outer.node, cst.If) and outer.node.orelse is None for outer in self.path()[:-1])
 
     @property
     def order(self) -> tuple[int, ...]:

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from amp_migrate.files.discover import files_below
 from amp_migrate.files.read import read_if_there
 
 _PYTHON_PATH = re.compile(rb"\bPYTHONPATH=([^\n]*)")
+_PATH_WORD = re.compile(r"[\w.-]+")
 _MARKS = frozenset((".git", "README.md", "README", "README.rst", "setup.py", "pyproject.toml"))  # of a project's root
-_DEEPEST = 5  # folders below the root of a repository in which scripts are looked for
 _QUOTED = re.compile(rb"""["']([^"'\n]+)["']""")
 # Packages whose names decide what we do, and a submodule that only they have: a copy in the project is still them.
 _HALLMARKS = {"apex": "amp", "torch": "nn"}
@@ -240,16 +241,11 @@ def _on_python_path(above: tuple[Path, ...]) -> Iterator[str]:
 
 @cache
 def _words_of_python_path(root: str) -> frozenset[str]:
-    """What stands in PYTHONPATH in the shell scripts of a repository."""
-    found: set[str] = set()
-    for folder, below, names in os.walk(root):
-        is_deep = folder.count(os.sep) - root.count(os.sep) >= _DEEPEST
-        below[:] = [] if is_deep else sorted(name for name in below if not name.startswith("."))
-        for name in names:
-            if name.endswith(".sh"):
-                for line in _PYTHON_PATH.findall(read_if_there(Path(folder, name))):
-                    found.update(re.findall(r"[\w.-]+", line.decode("utf-8", "replace")))
-    return frozenset(found - {"PYTHONPATH", ".", ".."})
+    """What stands in PYTHONPATH in the shell scripts of a project."""
+    scripts = (file for file in files_below(Path(root)) if file.suffix == ".sh")
+    lines = (line for file in scripts for line in _PYTHON_PATH.findall(read_if_there(file)))
+    words = {word for line in lines for word in _PATH_WORD.findall(line.decode("utf-8", "replace"))}
+    return frozenset(words - {"PYTHONPATH", ".", ".."})
 
 
 def _adding(folder: str) -> Iterator[str]:

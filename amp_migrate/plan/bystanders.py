@@ -47,13 +47,9 @@ def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused
 
 def _definitions_around(facts: Facts, nodes: Iterable[cst.CSTNode]) -> Iterator[Statement]:
     """The top-level functions and classes that some nodes stand in."""
-    for function in dict.fromkeys(facts.tree.function_of(node) for node in nodes):
-        outermost = function
-        while outermost.parent is not None and not outermost.parent.is_module:
-            outermost = outermost.parent
-        if not outermost.is_module:
-            owner = outermost.owner.node if outermost.owner is not None else outermost.node
-            yield facts.tree.statements[owner]
+    for function in dict.fromkeys(facts.tree.function_of(node).outermost for node in nodes):
+        if not function.is_module:
+            yield facts.tree.statements[function.owner.node if function.owner is not None else function.node]
 
 
 def _is_whole(facts: Facts, backwards: Collection[cst.CSTNode]) -> bool:

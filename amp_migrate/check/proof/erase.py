@@ -223,7 +223,7 @@ class Eraser:
     def _Assign(self, node: ast.Assign) -> list[ast.stmt]:
         target = node.targets[0]
         if isinstance(target, ast.Name) and len(node.targets) == 1 and isinstance(node.value, ast.Attribute):
-            if self._method_named(target.id) is node.value:
+            if self._method_named(target) is node.value:
                 return []  # it is called by its own name
         if self._carries(node.value) or all(self._carries(one) for one in node.targets):
             self.expr_or_none(node.value)
@@ -392,7 +392,7 @@ class Eraser:
     def _Call(self, node: ast.Call) -> ast.expr | None:
         self.found.around[node] = tuple(self.around)
         func = node.func
-        if isinstance(func, ast.Name) and (named := self._method_named(func.id)) is not None:
+        if isinstance(func, ast.Name) and (named := self._method_named(func)) is not None:
             func, node = named, changed(node, func=named)
         if self.file.called(func) in (*AUTOCASTS, *SCALERS):
             self.found.switches.append((self.scope, node))
@@ -430,18 +430,17 @@ class Eraser:
                 return self._uncast(node, func)
         return self._of_apex(node, known) if known else self._other_call(node)
 
-    def _method_named(self, name: str) -> ast.Attribute | None:
+    def _method_named(self, node: ast.Name) -> ast.Attribute | None:
         """`optimizer.step` for `step` after `step = optimizer.step` in the same function, where it is called only, and
         what it is of has not changed.
         """
-        home = self.scope.binding(name)
-        bound = home.bound[name] if home is not None else []
-        named = bound[0] if len(bound) == 1 else None
-        if home is None or not isinstance(named, ast.Attribute) or named.attr not in _METHODS:
+        home, named = self.scope.sole(node) or (self.scope, None)
+        if not isinstance(named, ast.Attribute) or named.attr not in _METHODS:
             return None
         nodes = list(ast.walk(home.function.node))
         callees = {one.func for one in nodes if isinstance(one, ast.Call)}
-        loads = [one for one in nodes if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load)]
+        loads = [one for one in nodes if isinstance(one, ast.Name) and one.id == node.id]
+        loads = [one for one in loads if isinstance(one.ctx, ast.Load)]
         read = [one.id for one in ast.walk(named) if isinstance(one, ast.Name)]
         homes = [self.scope.binding(one) for one in read]
         earlier = [value for one, at in zip(read, homes, strict=True) if at is not None for value in at.bound[one]]

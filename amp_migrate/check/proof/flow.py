@@ -166,18 +166,17 @@ def written_out(scope: Scope, call: ast.Call) -> ast.Call:
     bound = _bound_by_partial(scope, call.func)
     if bound is not None:
         return ast.Call(bound.args[0], [*bound.args[1:], *call.args], [*bound.keywords, *call.keywords])
-    return ast.Call(call.args[0], call.args[1:], call.keywords) if _is_partial(scope, call) else call
+    return ast.Call(call.args[0], call.args[1:], call.keywords) if is_partial(scope, call) else call
 
 
 def _bound_by_partial(scope: Scope, func: ast.expr) -> ast.Call | None:
     """The `partial(f, x)` that is all that a name is given, in the same function."""
-    home = scope.binding(func.id) if isinstance(func, ast.Name) else None
-    bound = home.bound[func.id] if home is not None and isinstance(func, ast.Name) else []
-    made = bound[0] if len(bound) == 1 else None
-    return made if home is scope and isinstance(made, ast.Call) and _is_partial(scope, made) else None
+    home, made = scope.sole(func) or (None, None)
+    return made if home is scope and isinstance(made, ast.Call) and is_partial(scope, made) else None
 
 
-def _is_partial(scope: Scope, call: ast.Call) -> bool:
+def is_partial(scope: Scope, call: ast.Call) -> bool:
+    """True for `partial(f, x)`."""
     return bool(call.args) and scope.file.dotted(call.func) in _PARTIAL
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from amp_migrate.apex_exports import APEX_EXPORTS
-from amp_migrate.check.proof.flow import Flow, fits, is_bound, written_out
+from amp_migrate.check.proof.flow import Flow, fits, is_bound, is_partial, written_out
 from amp_migrate.check.proof.nodes import walk
 from amp_migrate.check.proof.program import BUILTINS, File, Program, Scope
 from amp_migrate.check.proof.result import Breach
@@ -171,14 +171,11 @@ def _misfits(program: Program, names: set[str], changed: set[str]) -> Mapping[tu
     found: dict[tuple[str, str, str], ast.Call] = {}
     for file in flow.files:
         for scope, call in file.calls:
-            whole = written_out(scope, call)
             for callee in flow.certain(scope, call):
-                is_plain = file.dotted(call.func) not in ("functools.partial", "partial")
-                if (
-                    callee.file.path in changed
-                    and is_plain
-                    and not fits(whole, callee, is_bound=is_bound(scope, whole.func, callee))
-                ):
+                if callee.file.path not in changed or is_partial(scope, call):
+                    continue
+                whole = written_out(scope, call)
+                if not fits(whole, callee, is_bound=is_bound(scope, whole.func, callee)):
                     found[file.path, scope.name, callee.name] = call
     return found
 

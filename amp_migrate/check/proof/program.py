@@ -64,6 +64,15 @@ class Scope:
             scope = scope.parent
         return None
 
+    def sole(self, node: ast.AST) -> tuple[Scope, ast.AST] | None:
+        """What alone gives a name that is read here its value, with the scope that the name belongs to; None for what
+        is no name, for one with several values, and for imports.
+        """
+        home = self.binding(node.id) if isinstance(node, ast.Name) else None
+        bound = home.bound[node.id] if home is not None and isinstance(node, ast.Name) else []
+        value = bound[0] if len(bound) == 1 else None
+        return (home, value) if home is not None and isinstance(value, ast.AST) else None
+
     @property
     def owner(self) -> Scope | None:
         """The class whose body this scope stands in, at whatever depth."""
@@ -163,10 +172,8 @@ class File:
     def called(self, func: ast.AST) -> str | None:
         """The full name of what is called, by a variable as well: `autocast = torch.cuda.amp.autocast`."""
         scope = self.scope_of.get(func)
-        home = scope.binding(func.id) if scope is not None and isinstance(func, ast.Name) else None
-        bound = home.bound[func.id] if home is not None and isinstance(func, ast.Name) else []
-        is_alias = len(bound) == 1 and isinstance(bound[0], ast.Attribute)
-        return self.dotted(bound[0] if is_alias and isinstance(bound[0], ast.Attribute) else func)
+        sole = scope.sole(func) if scope is not None else None
+        return self.dotted(sole[1] if sole is not None and isinstance(sole[1], ast.Attribute) else func)
 
     def base_of(self, node: ast.ImportFrom) -> str:
         """The full name of the module that a `from` import is about."""

@@ -56,7 +56,7 @@ class Runs:
     def _builds_anew(self, setups: list[Setup], place: Statement, last: Statement) -> bool:
         """True where the optimizer of a setup is built after the last use of the scaler before it, for good."""
         between = _between(last, place)
-        built = {one for setup in setups for node in setup.optimizers for one in self.roles.optimizers_at(node)}
+        built = {one for setup in setups for one in self._built_by(setup)}
         others = self.roles.optimizers - built
         anew = [one for one in built if not self._replaces(one, others)]
         return any(statement in between for statement in self._building(anew))
@@ -112,15 +112,17 @@ class Runs:
     def _replaces(self, one: Object, others: ObjectSet) -> bool:
         """True for `if step == warm_up: optimizer = SGD(...)`, where that name may have one of the others."""
         statement = self.facts.tree.statement_of(one.origin) if isinstance(one.origin, cst.Call) else None
-        holders = [outer.node for outer in statement.path()[:-1]] if statement is not None else []
-        if statement is None or not any(isinstance(node, cst.If) and node.orelse is None for node in holders):
+        if statement is None or not statement.has_no_other_arm:
             return False
         given = (target for target in targets(statement.node) if isinstance(target, (cst.Name, cst.Attribute)))
         return any(self.facts.objects.objects(target) & others for target in given)
 
     def _building_of(self, setup: Setup) -> Iterator[Statement]:
         """The same for the optimizers of one setup."""
-        return self._building(one for node in setup.optimizers for one in self.roles.optimizers_at(node))
+        return self._building(self._built_by(setup))
+
+    def _built_by(self, setup: Setup) -> Iterator[Object]:
+        return (one for node in setup.optimizers for one in self.roles.optimizers_at(node))
 
     def _building(self, optimizers: Iterable[Object]) -> Iterator[Statement]:
         origins = [one.origin for one in optimizers]
