@@ -76,6 +76,92 @@ def _changed(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
+_TRAINER_BEFORE = """
+import torch
+from apex import amp
+
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+    def fit(self, loader):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            loss = self.model(x).sum()
+            with amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                scaled_loss.backward()
+            self.optimizer.step()
+
+
+class Other:
+    def fit(self, loader, scaler=None, use_amp=False):
+        print(scaler, use_amp)
+
+
+def main(model, optimizer, loader, args):
+    trainer = Trainer(model, optimizer)
+    # here
+    if args.amp:
+        trainer.model, trainer.optimizer = amp.initialize(
+            trainer.model, trainer.optimizer, opt_level="O1"
+        )
+    trainer.fit(loader)
+"""
+_TRAINER_AFTER = """
+import torch
+
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+    def fit(self, loader, scaler, use_amp):
+        for x, y in loader:
+            self.optimizer.zero_grad()
+            with torch.autocast("cuda", enabled=use_amp):
+                loss = self.model(x).sum()
+            scaler.scale(loss).backward()
+            scaler.step(self.optimizer)
+            scaler.update()
+
+
+class Other:
+    def fit(self, loader, scaler=None, use_amp=False):
+        print(scaler, use_amp)
+
+
+def main(model, optimizer, loader, args):
+    trainer = Trainer(model, optimizer)
+    # here
+    use_amp = args.amp
+    scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
+    trainer.fit(loader, scaler, use_amp)
+"""
+
+
+def test_what_a_method_is_given_anew_goes_where_the_class_of_its_object_is_certain():
+    assert not _kinds({"train.py": _TRAINER_BEFORE}, {"train.py": _TRAINER_AFTER})
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("    # here\n", "    trainer = args.other or trainer\n"),
+        ("    # here\n", "    trainer.fit = Other().fit\n"),
+        ("    # here\n", "    setattr(trainer, 'fit', Other().fit)\n"),
+        ("    # here\n", "    if args.other:\n        trainer = Other()\n"),
+        ("    trainer = Trainer(model, optimizer)\n", "    trainer = args.trainer\n"),
+        ("class Trainer:\n", "@other\nclass Trainer:\n"),
+        ("class Trainer:\n", "class Trainer(metaclass=Other):\n"),
+        ("class Trainer:\n", "class Trainer:\n    def __new__(cls, *args):\n        return Other()\n\n"),
+    ],
+)
+def test_what_a_method_is_given_stays_where_its_object_may_be_another(old: str, new: str):
+    before, after = (_changed(one, old, new) for one in (_TRAINER_BEFORE, _TRAINER_AFTER))
+    assert _kinds({"train.py": before}, {"train.py": after})
+
+
 def test_the_same_program():
     proof = _proof({"train.py": _BEFORE}, {"train.py": _AFTER})
     assert proof.breaches == ()

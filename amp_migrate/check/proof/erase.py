@@ -512,7 +512,7 @@ class Eraser:
             if len(applied) == 1 and self._comes_to(applied[0]) == "":
                 self.found.erased.setdefault(self.scope, 0)
                 return self.expr(node.func.value)
-        goes = self._dropped(node, callees) if self.side.dropped else ()
+        goes = self._dropped(node, callees or self.side.flow.of_object(self.scope, node)) if self.side.dropped else ()
         args = [self.expr(one) for one in node.args if one not in goes and not self._carries(one)]
         keywords = [
             changed(one, value=self.expr(one.value))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 
+from amp_migrate.check.proof.nodes import walk
 from amp_migrate.check.proof.program import Def, File, Program, Scope, default_of, parameters
 
 _MOST_HOPS = 6
@@ -91,6 +92,55 @@ class Flow:
             if ast.unparse(func.value) in ("self", "cls"):
                 return [one for one in self.methods.get(func.attr, []) if self.are_related(one.parent, scope.owner)]
         return []
+
+    def of_object(self, scope: Scope, call: ast.Call) -> list[Scope]:
+        """The one method that a call of an object enters, where its class is certain; none where it may be another."""
+        func = call.func
+        made = self._class_of(scope, func.value) if isinstance(func, ast.Attribute) else None
+        return self._method_of(made, func.attr) if made is not None and isinstance(func, ast.Attribute) else []
+
+    def _class_of(self, scope: Scope, node: ast.expr) -> Scope | None:
+        """The class that a variable is certainly an object of: all that it ever holds is what a call of the class has
+        made, and the class makes objects as Python does.
+        """
+        home, made = scope.sole(node) or (None, None)
+        full = home.file.dotted(made.func) if home is not None and isinstance(made, ast.Call) else None
+        found = self.defined(full, home.file) if full is not None and home is not None else []
+        return found[0] if len(found) == 1 and self._is_plain(found[0]) else None
+
+    def _is_plain(self, scope: Scope) -> bool:
+        """True for a class that is called for an object of it, and that looks methods up as Python does."""
+        node = scope.node
+        is_class = isinstance(node, ast.ClassDef) and not node.decorator_list and not node.keywords
+        return is_class and not {"__new__", "__getattribute__"} & scope.bound.keys()
+
+    def _method_of(self, made: Scope, name: str) -> list[Scope]:
+        """The method of a name that an object of exactly this class has; none where another one may be in its place."""
+        seen: set[Scope] = set()
+        while name not in self._set_attributes and made not in seen and self._is_plain(made):
+            seen.add(made)
+            defined = made.bound.get(name, [])
+            if defined:
+                only = defined[0] if len(defined) == 1 else None
+                return [made.file.scope_of[only]] if isinstance(only, Def) and not only.decorator_list else []
+            above = [*self.bases(made)]
+            if len(above) != 1 or len(made.node.bases) != 1:  # type: ignore[attr-defined]
+                return []
+            (made,) = above
+        return []
+
+    @cached_property
+    def _set_attributes(self) -> set[str]:
+        """The attributes that some object is given a value for; `setattr` may give any that a string names."""
+        trees = [file.tree for file in self.files if file.tree is not None]
+        stored = {
+            one.attr
+            for tree in trees
+            for one in walk(tree)
+            if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)
+        }
+        setting = (file.source for file in self.files if b"setattr(" in file.source or b"__dict__" in file.source)
+        return stored.union(*(re.findall(r"\w+", source.decode("utf-8", "replace")) for source in setting))
 
     def defined(self, full: str, near: File) -> list[Scope]:
         """The functions and classes of a dotted name."""
