@@ -117,3 +117,43 @@ def test_what_is_made_of_half_outputs_outside_of_a_region_is_cast_and_the_same_o
     assert "return (values * values).float().sum().item()" in lines
     assert "print(scores.sum().item(), scores.cpu().numpy())" in lines
     assert "print(total(found), found.float().cpu().numpy(), out.float().sum())" in lines
+
+
+_BCE_HELPER = """\
+import torch
+import torch.nn as nn
+
+net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1)).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+criterion = nn.BCELoss()
+
+
+def error(out, target):
+    {body}
+
+
+for step in range(3):
+    x, y = torch.randn(8, 4).cuda(), torch.rand(8, 1).cuda()
+    optimizer.zero_grad()
+    out = torch.sigmoid(net(x))
+    {loss}
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "body, loss, has_island",
+    [
+        ("return criterion(out, target)", "loss = error(out, y)", False),
+        ("return criterion(out, target)", "loss = error(out, y)\n    total = loss", False),
+        ("out = out * 1\n    return criterion(out, target)", "loss = error(out, y)", True),
+        ("return criterion(out, target)", "loss = error(torch.sigmoid(net(x)), y)", True),
+        ("return criterion(out, target)", "loss = error(out, y) + error(out, y)", True),
+        ("return criterion(out, target)", "first = error(out, y)\n    loss = first + net(x).mean()", True),
+    ],
+)
+def test_a_region_ends_before_a_helper_that_computes_a_binary_cross_entropy_and_nothing_else(body, loss, has_island):
+    result = migrate_source(_BCE_HELPER.format(body=body, loss=loss).encode(), Options(api="torch.amp"))
+    assert result.status == "left" or ("enabled=False" in result.output.decode()) == has_island, result.output.decode()
+    assert has_island or result.status == "migrated", result.findings

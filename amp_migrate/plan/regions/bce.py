@@ -20,7 +20,7 @@ import libcst as cst
 from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, writes
-from amp_migrate.facts.tree import Statement, called_name, names_in, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
@@ -91,6 +91,7 @@ class _Finder:
         self._steps = facts.analysis(Steps)
         self.with_logits = with_logits
         self.splits = splits
+        self._behind: set[Statement] = set()  # what regions end before, wherever it runs
 
     def find(self) -> list[BceSite]:
         self._check_given_to_backward()
@@ -172,14 +173,46 @@ class _Finder:
                 floats.append(value)  # of probabilities in float32 it is float32 as well
         self._check_separable(call, statement)
         floats += self._halves_beside(call, statement, region)
-        island: Statement | None = statement
-        if statement.block is region.block and region.last is statement and region.first is not statement:
-            region.last = self._before(statement, region)
-            while any(self.facts.tree.statement_of(product) is region.last for product in products):
-                region.last = self._before(region.last, region)
-        if statement.block is region.block and region.last.index < statement.index:
-            island = None
+        ends = self._ends(statement, region)
+        for last, ending in ends:
+            ending.last = self._before(last, ending)
+            while any(self.facts.tree.statement_of(product) is ending.last for product in products):
+                ending.last = self._before(ending.last, ending)
+        self._behind.update(statement for _ in ends)
+        is_behind = statement.block is region.block and region.last.index < statement.index
+        island = None if statement in self._behind or is_behind else statement
         return BceSite(call, statement, floats, island, endings, products, in_sight)
+
+    def _ends(self, statement: Statement, region: Region) -> list[tuple[Statement, Region]]:
+        """The ends of regions that run a statement, where nothing else does: of its own, or those with all calls of a
+        function that does nothing else.
+        """
+        if _is_at_end(statement, region):
+            return [(statement, region)]
+        function = statement.function
+        if function.is_module or function.body.statements != [statement] or not self._has_known_callers(function):
+            return []
+        sites = self.facts.calls.callers(function)
+        found = [
+            (site.statement, one)
+            for site in sites
+            for one in self.regions
+            if _is_at_end(site.statement, one) and _only_calls(site.statement)
+        ]
+        return found if len(found) == len(sites) else []
+
+    def _has_known_callers(self, function: Function) -> bool:
+        """True where no call in sight may run a function but those that are known to, and none is out of sight."""
+        if (
+            function.is_of_network
+            or function.name.startswith("__")
+            or self.facts.calls.value_uses(function)
+            or self.facts.is_used_outside(function)
+        ):
+            return False
+        known = {site.call for site in self.facts.calls.callers(function)}
+        every = (call for one in self.facts.tree.all_statements() for call in self.facts.tree.calls(one))
+        return not any(called_name(call) == function.name and call not in known for call in every)
 
     def _before(self, statement: Statement, region: Region) -> Statement:
         """What a region ends with that is cut before a statement; `optimizer.zero_grad()` stays outside, too, and so do
@@ -273,6 +306,20 @@ class _Finder:
         makers = (one for one in region.statements() if not self._shapes_data(one))
         made = {path[0] for statement in makers for path in _written_in(statement)}
         return bool(names & made) and isinstance(value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+
+
+def _is_at_end(statement: Statement, region: Region) -> bool:
+    """True for the last statement of a region that computes something, if it is not the only one."""
+    if statement.block is not region.block or not region.covers(statement) or statement is region.first:
+        return False
+    after = region.block.statements[statement.index + 1 : region.last.index + 1]
+    return all(isinstance(one.node, cst.Assign) and isinstance(one.node.value, cst.Name) for one in after)
+
+
+def _only_calls(statement: Statement) -> bool:
+    """True for `loss = measure(output, labels)`: what is given is computed before."""
+    call = statement.node.value if isinstance(statement.node, cst.Assign) else None
+    return isinstance(call, cst.Call) and all(isinstance(one.value, (cst.Name, cst.Attribute)) for one in call.args)
 
 
 def _written_in(statement: Statement) -> Iterator[Path]:
