@@ -119,6 +119,47 @@ def test_what_is_made_of_half_outputs_outside_of_a_region_is_cast_and_the_same_o
     assert "print(total(found), found.float().cpu().numpy(), out.float().sum())" in lines
 
 
+_EVALUATION = """\
+import torch
+import torch.nn as nn
+from apex import amp
+
+net, head = nn.Linear(4, 4).cuda(), nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD([*net.parameters(), *head.parameters()], lr=0.1)
+[net, head], optimizer = amp.initialize([net, head], optimizer, opt_level="O1")
+criterion = nn.CrossEntropyLoss()
+x, y = torch.randn(8, 4).cuda(), torch.randint(2, (8,)).cuda()
+w = torch.randn(4, 4).cuda()
+for step in range(3):
+    optimizer.zero_grad()
+    loss = criterion(head(net(x)), y)
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+with torch.no_grad():
+    out = net(x)
+    {between}
+    scores = head(out)
+    print(scores.argmax(1).tolist())
+"""
+
+
+def _regions_after_training(between: str) -> int:
+    result = migrate_source(_EVALUATION.format(between=between).encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+    return result.output.decode().partition("no_grad")[2].count("autocast")
+
+
+@pytest.mark.parametrize("between", ["pass", "print('here')", "print(out is None)", "seen = 1", "seen = out is None"])
+def test_what_runs_alike_in_an_evaluation_does_not_end_its_region(between):
+    assert _regions_after_training(between if between != "pass" else "print('a', 'b')") == 1
+
+
+@pytest.mark.parametrize("between", ["print(out)", "print(x @ w)", "seen = w @ x.t()", "out, seen = out.float(), 1"])
+def test_what_computes_or_shows_halves_in_an_evaluation_ends_its_region(between):
+    assert _regions_after_training(between) != 1
+
+
 _BCE_HELPER = """\
 import torch
 import torch.nn as nn

@@ -10,7 +10,7 @@ from amp_migrate.facts.tree import Statement, called_name, walk
 _LOOKING = frozenset(
     "len enumerate range zip dict list tuple set str int float bool min max keys values items get".split()
 )
-_SAYING = ("log", "print", "info", "write", "record", "report", "scalar")
+_SAYING = ("log", "print", "info", "warn", "debug", "write", "record", "report", "scalar")
 _IMPURE = (cst.Await, cst.Yield, cst.NamedExpr)
 
 

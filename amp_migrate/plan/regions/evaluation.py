@@ -31,6 +31,7 @@ from amp_migrate.models import traits
 from amp_migrate.models.dtypes import HALF
 from amp_migrate.models.queries import in_float32
 from amp_migrate.plan.model import Recognition
+from amp_migrate.plan.purity import only_looks, only_says
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.leaving import loads_after, what_follows
 from amp_migrate.plan.regions.region import Region, has_no_casts
@@ -215,10 +216,11 @@ class Evaluation:
         half = set(names_of_halves(self.facts, node))
         last = statement
         for following in statement.next_siblings():
-            if not self._belongs(following, {*names}, half):
+            if self._belongs(following, {*names}, half):
+                names.extend(path[0] for path in writes(following))
+                last = following
+            elif not self._runs_alike(following, {*names}):
                 break
-            names.extend(path[0] for path in writes(following))
-            last = following
         region = Region(statement.block, statement, last)
         floats: list[cst.Name] = []
         for name in sorted(half):
@@ -254,6 +256,20 @@ class Evaluation:
             half.difference_update(names)  # `output = output.float()`
             return True
         return self._is_loss(node.value)
+
+    def _runs_alike(self, statement: Statement, made: set[str]) -> bool:
+        """True for messages, and names of what is computed already: with autocast as without, of half as of float."""
+        node = statement.node
+        if statement.blocks or not (only_says(statement) or (isinstance(node, cst.Assign) and only_looks(node.value))):
+            return False
+        written = {path[0] for path in writes(statement)}
+        parts = list(self.facts.tree.expressions(statement))
+        given = [arg.value for part in parts if isinstance(part, cst.Call) for arg in part.args]
+        is_computed = any(isinstance(part, cst.BinaryOperation) for part in parts)
+        loads = [part for part in parts if isinstance(part, cst.Name) and part.value in made - written]
+        if is_computed or written & made or not all(map(only_looks, given)):
+            return False
+        return all(self.tensors.is_neutral(load) for load in loads)
 
     def _is_never_half(self, call: cst.Call) -> bool:
         """True for an operation of torch that runs in float32, or makes no floating tensor."""

@@ -27,6 +27,8 @@ class Tensors:
         if isinstance(parent, cst.Arg):
             call = self.facts.tree.parents.get(parent)
             return isinstance(call, cst.Call) and called_name(call) in names(_is_neutral) | {"len"}
+        if isinstance(parent, cst.Comparison):
+            return all(isinstance(one.operator, (cst.Is, cst.IsNot)) for one in parent.comparisons)
         while isinstance(parent, (cst.Element, cst.Tuple)):
             parent = self.facts.tree.parents.get(parent)
         return isinstance(parent, cst.Del)
