@@ -162,6 +162,17 @@ def test_what_a_method_is_given_stays_where_its_object_may_be_another(old: str, 
     assert _kinds({"train.py": before}, {"train.py": after})
 
 
+def test_a_condition_that_names_its_value_answers_as_that_value():
+    before = _BEFORE.replace("    if args.amp:\n        model", "    if (on := args.amp):\n        model")
+    assert before != _BEFORE and not _kinds({"train.py": before}, {"train.py": _AFTER})
+
+
+@pytest.mark.parametrize("test", ["not args.amp", "(on := not args.amp)"])
+def test_a_condition_that_names_another_value_is_another_condition(test: str):
+    before = _BEFORE.replace("if args.amp:", f"if {test}:")
+    assert "switch" in _kinds({"train.py": before}, {"train.py": _AFTER})
+
+
 def test_the_same_program():
     proof = _proof({"train.py": _BEFORE}, {"train.py": _AFTER})
     assert proof.breaches == ()

@@ -198,3 +198,66 @@ def test_a_region_ends_before_a_helper_that_computes_a_binary_cross_entropy_and_
     result = migrate_source(_BCE_HELPER.format(body=body, loss=loss).encode(), Options(api="torch.amp"))
     assert result.status == "left" or ("enabled=False" in result.output.decode()) == has_island, result.output.decode()
     assert has_island or result.status == "migrated", result.findings
+
+
+_GUARDED = """\
+import argparse
+import torch
+from apex import amp
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true")
+args = parser.parse_args()
+model = torch.nn.Linear(3, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+if {setup}:
+    {beside}
+    model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+for _ in range(2):
+    loss = model(torch.randn(2, 3).cuda()).sum()
+    optimizer.zero_grad()
+    if {backward}:
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+    else:
+        loss.backward()
+    optimizer.step()
+    print({shown})
+"""
+
+
+def _guarded(setup: str = "args.fp16", backward: str = "args.fp16", beside: str = "pass", shown: str = "1"):
+    text = _GUARDED.format(setup=setup, backward=backward, beside=beside, shown=shown)
+    return migrate_source(text.encode(), Options(api="torch.amp"))
+
+
+def test_a_condition_that_names_its_value_is_that_of_its_value():
+    result = _guarded("(on := args.fp16)", "(also := args.fp16)")
+    assert result.status == "migrated", result.findings
+    assert result.output.decode().count("enabled=args.fp16") == 2
+
+
+@pytest.mark.parametrize(
+    "setup, backward, shown",
+    [
+        ("(on := args.fp16)", "(also := args.fp16)", "also"),
+        ("(on := args.fp16)", "(also := args.fp16)", "on"),
+        ("(on := args.fp16)", "(also := args.bf16)", "1"),
+        ("args.fp16", "(also := args.fp16)", "also"),
+        ("(on := args.fp16)", "args.fp16", "on"),
+    ],
+)
+def test_a_condition_that_names_what_is_read_does_not_go(setup, backward, shown):
+    result = _guarded(setup, backward, "print(1)", shown)
+    assert result.status == "left"
+    assert [one.code for one in result.findings] == ["AMP905"]
+
+
+def test_a_name_that_nothing_reads_does_not_make_another_condition_of_a_guard():
+    result = _guarded("args.fp16", "True", "seen = 1")
+    assert result.output.decode().count("enabled=args.fp16") == 2
+
+
+def test_what_a_guard_sets_for_the_program_is_kept():
+    result = _guarded("args.fp16", "args.fp16", "size = 1", "size")
+    assert "if args.fp16:\n    size = 1\n" in result.output.decode()

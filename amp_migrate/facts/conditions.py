@@ -136,10 +136,14 @@ class Conditions:
     # -- compilation --------------------------------------------------------------------------------
 
     def simplified(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """A test without the operands that what is known settles: `fp16 and APEX_AVAILABLE` -> `fp16`."""
+        """A test without the operands that what is known settles: `fp16 and APEX_AVAILABLE` -> `fp16`, and without
+        a name that it gives to a value and that nothing reads: `(on := fp16)` -> `fp16`.
+        """
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             inner = self.simplified(node.expression)
             return node if inner is node.expression else negated(inner)
+        if isinstance(node, cst.NamedExpr) and self.is_unread(node):
+            return self.simplified(node.value)
         if not isinstance(node, cst.BooleanOperation):
             return node
         neutral = isinstance(node.operator, cst.And)
@@ -173,6 +177,8 @@ class Conditions:
         literal = literal_value(node)
         if literal is not UNKNOWN:
             return lambda case: literal
+        if isinstance(node, cst.NamedExpr) and self.is_unread(node):
+            return self._compile(node.value, variables, seen)
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
             operand = self._compile(node.expression, variables, seen)
             return lambda case: not operand(case)
@@ -223,6 +229,11 @@ class Conditions:
             candidates = variables.get(key, _USUAL)
         variables[key] = candidates
         return lambda case: case[key]
+
+    def is_unread(self, node: cst.NamedExpr) -> bool:
+        """True for `(on := fp16)` where nothing reads the name: it may go with the test, which is that of its value."""
+        variable = self.identity.names.variable_at(node.target)
+        return variable is not None and not variable.loads and not variable.importers
 
     def _definition(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """The one expression that a name or an attribute stands for, if it is a test or a choice.
@@ -283,6 +294,8 @@ class Conditions:
         """True for values that cannot be told from the source, such as calls and sums, and names of them."""
         if _computes(node):
             return True
+        if isinstance(node, cst.NamedExpr):
+            return self._is_computed(node.value, seen)
         if isinstance(node, cst.IfExp):
             return self._is_computed(node.body, seen) or self._is_computed(node.orelse, seen)
         if isinstance(node, cst.BooleanOperation):

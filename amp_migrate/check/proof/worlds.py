@@ -51,7 +51,8 @@ class Keys:
                 self._given_back |= {target, value}
 
     def key(self, scope: Scope, node: ast.expr, hops: int = 0) -> str:
-        """The text of an expression."""
+        """The text of an expression; of what is given a name on the way, `(on := fp16)`, that of its value."""
+        node = _unnamed(node)
         if hops < _MOST_HOPS and isinstance(node, (ast.Name, ast.Attribute)):
             meant = self.meant(scope, node)
             if meant is not None and isinstance(meant[1], (ast.Name, ast.Attribute, ast.Compare, ast.Subscript)):
@@ -113,6 +114,18 @@ class Keys:
         return None
 
 
+def _unnamed(node: ast.expr) -> ast.expr:
+    """`fp16` for `(on := fp16)`, which has the same value; not where it reads the name that it sets."""
+    while isinstance(node, ast.NamedExpr) and node.target.id not in _names_in(node.value):
+        node = node.value
+    return node
+
+
+def _names_in(node: ast.expr) -> set[str]:
+    """The names in an expression."""
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
 def _spreads(call: ast.Call) -> bool:
     """True for a call with `*given` or `**given`."""
     return any(isinstance(one, ast.Starred) for one in call.args) or any(one.arg is None for one in call.keywords)
@@ -155,6 +168,7 @@ class World:
 
     def value(self, scope: Scope, node: ast.expr, hops: int = 0) -> Any:
         """What an expression is in this world, UNKNOWN where that is open; a name of torch or Apex is `<its path>`."""
+        node = _unnamed(node)
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -264,6 +278,7 @@ def literals(test: ast.expr, holds: bool, truth: Callable[[ast.expr], bool | Non
     """The parts of a test that `truth` leaves open, each with its answer where the test `holds`, or does not. Where a
     part may answer either way then, the test itself stands for its parts.
     """
+    test = _unnamed(test)
     if truth(test) is not None:
         return
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):

@@ -21,6 +21,7 @@ from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward, Condition, Guard, Recognition, Setup
+from amp_migrate.plan.purity import only_looks, only_says
 from amp_migrate.plan.scaler.carried import Hung
 from amp_migrate.plan.scaler.given_guards import GivenGuard, given_guard, with_given
 from amp_migrate.plan.scaler.latch import Latch, find_latch
@@ -257,7 +258,7 @@ def _belongs_to_setup(facts: Facts, found: Recognition, statement: Statement) ->
         return any(inner in found.imports for inner in statement.descendants())
     if isinstance(statement.node, (cst.Import, cst.ImportFrom)):
         return _imports_for_setups(facts, found, statement)
-    if isinstance(statement.node, (cst.Assert, cst.Raise)) or _only_prepares(statement):
+    if isinstance(statement.node, (cst.Assert, cst.Raise)) or _only_prepares(facts, statement):
         return True
     if isinstance(statement.node, (cst.If, cst.For)):
         return all(_belongs_to_setup(facts, found, inner) for block in statement.blocks for inner in block.statements)
@@ -273,16 +274,32 @@ def _imports_for_setups(facts: Facts, found: Recognition, statement: Statement) 
     return bool(bound) and all(facts.tree.statement_of(load) in setups for load in loads)
 
 
-def _only_prepares(statement: Statement) -> bool:
-    """`model.cuda()` and messages."""
+def _only_prepares(facts: Facts, statement: Statement) -> bool:
+    """`model.cuda()`, messages, and names that nothing reads."""
+    if only_says(statement) or _is_unread(facts, statement):
+        return True
+    call = statement.node.value if isinstance(statement.node, cst.Expr) else None
+    return isinstance(call, cst.Call) and called_name(call) in ("cuda", "to")
+
+
+def _is_unread(facts: Facts, statement: Statement) -> bool:
+    """True for an assignment that computes nothing, to names that nothing reads: it says nothing of its condition."""
     node = statement.node
-    if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
+    if not isinstance(node, cst.Assign) or not only_looks(node.value):
         return False
-    return called_name(node.value) in ("cuda", "to", "print", "info", "warning", "debug")
+    bound = [facts.names.variable_at(one.target) for one in node.targets]
+    return all(one is not None and not one.loads and not one.importers for one in bound)
 
 
 def _as_conditions(facts: Facts, found: Recognition, guard: Guard) -> list[Condition]:
-    """A guard as a part of `enabled`; a test of a carrier stands for the guards of the import."""
+    """A guard as a part of `enabled`; a test of a carrier stands for the guards of the import. Raises Refusal where the
+    guard names a value that is read elsewhere: the name would go with it.
+    """
+    named = (part for part in walk(guard.test) if isinstance(part, cst.NamedExpr))
+    read = next((part for part in named if not facts.conditions.is_unread(part)), None)
+    if read is not None:
+        text = facts.text(read.target)
+        raise Refusal(GUARDS_DIFFER, guard.test, f"this guard gives {text} its value, which is read elsewhere")
     test = facts.conditions.simplified(guard.test)
     carriers = [carrier for carrier in found.carriers if carrier in set(walk(test))]
     if not carriers:

@@ -26,12 +26,19 @@ class Visible:
     def express(self, node: cst.BaseExpression, function: Function, at: Statement | None = None) -> str | None:
         """The text that means in `function` what `node` means where it stands; None if there is none.
 
-        With `at`, names that are bound in the function itself must be bound before that statement.
+        With `at`, names that are bound in the function itself must be bound before that statement. What a test gives a
+        name on its way, it gives it where it stands: `fp16` for `(on := fp16)`.
         """
         replacements: dict[cst.CSTNode, str] = {}
         stack: list[cst.CSTNode] = [node]
         while stack:
             part = stack.pop()
+            if isinstance(part, cst.NamedExpr):
+                text = self.express(part.value, function, at)
+                if text is None:
+                    return None
+                replacements[part] = text if _is_atom(part.value) or part is node else f"({text})"
+                continue
             if _names_a_variable(part) and not self.facts.tree.is_label(part):
                 assert isinstance(part, cst.BaseExpression)
                 text = self._express_variable(part, function, at)
@@ -227,6 +234,11 @@ class _Renamer(cst.CSTTransformer):
         if original_node in self._changed:
             return cst.parse_expression(self._changed[original_node])  # type: ignore[return-value]
         return updated_node
+
+
+def _is_atom(node: cst.BaseExpression) -> bool:
+    """True for what needs no parentheses of its own."""
+    return bool(node.lpar) or isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
 
 
 def _names_a_variable(node: cst.CSTNode) -> bool:
