@@ -117,7 +117,7 @@ class Callables(Hierarchy, ABC):
     def _handing_anew(self, call: cst.Call) -> cst.Call | None:
         if call.args and not call.args[0].star and self.names.dotted(call.func) in _RUN_THEIR_FIRST:
             return call
-        return self.partial_behind(call.func)
+        return self.partial_behind(call.func) if self._has_partials else None
 
     def candidates(self, call: cst.Call) -> tuple[Function, ...]:
         """The functions that a call may run, in their order: one where that is certain, else all that a variable or a
@@ -303,6 +303,10 @@ class Callables(Hierarchy, ABC):
     def is_partial(self, call: cst.Call) -> bool:
         """True for `functools.partial(f, ...)`."""
         return bool(call.args) and self.names.dotted(call.func) == "functools.partial"
+
+    @cached_property
+    def _has_partials(self) -> bool:
+        return any(self.is_partial(call) for call, _ in self.tree.every(cst.Call))
 
     def dict_behind(self, arg: cst.Arg) -> cst.Call | None:
         """The `dict(key=value, ...)` of a `**name` that is bound once and not changed by item."""
