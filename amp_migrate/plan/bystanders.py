@@ -31,17 +31,17 @@ def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused
     """
     tests = self_tests(facts.tree, facts.names, lambda root: _is_used(facts, root))
     own = {one.node for one in tests}
-    unmentioned = [one.node for one in never_mentioned(facts.tree, facts.names, tests)]
     place = facts.tree.statement_of(refused)
-    training = [one for one in _definitions_around(facts, backwards) if not facts.tree.is_within(place, {one.node})]
-    unneeded = [one.node for one in never_mentioned(facts.tree, facts.names, tests, training)]
-    unused = [node for node in unneeded if not _is_referred_to(facts, node)]
-    for hidden in ({*own, *unmentioned}, {*own, *unused}):
-        if not facts.tree.is_within(place, hidden):
-            break
-        found = facts.without(hidden)
-        if len(hidden) == len(own) + len(unused) or _is_whole(found, backwards):
+    unmentioned = {one.node for one in never_mentioned(facts.tree, facts.names, tests)}
+    if facts.tree.is_within(place, own | unmentioned):
+        training = [one for one in _definitions_around(facts, backwards) if not facts.tree.is_within(place, {one.node})]
+        unneeded = [one.node for one in never_mentioned(facts.tree, facts.names, tests, training)]
+        unused = {node for node in unneeded if not _is_referred_to(facts, node)}
+        found = facts.without(own | unmentioned)
+        if len(unused) == len(unmentioned) or _is_whole(found, backwards):
             return found
+        if facts.tree.is_within(place, own | unused):
+            return facts.without(own | unused)
     return facts.without(own) if facts.tree.is_within(place, own) else None
 
 
