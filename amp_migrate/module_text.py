@@ -44,9 +44,8 @@ class ModuleText:
     def span(self, node: cst.CSTNode) -> tuple[tuple[int, int], tuple[int, int]]:
         """The place of a node, and the one behind its last character."""
         last_part = node.body[-1] if isinstance(node, cst.SimpleStatementLine) else node  # without its comment
-        first, last = self._state.spans.get(id(last_part), (0, 0))
-        text = self.code[self._offsets[first] : self._offsets[last]]
-        return self.place(node), self._at(self._offsets[first] + len(text.rstrip(_BEHIND)))
+        first, _ = self._state.spans.get(id(last_part), (0, 0))
+        return self.place(node), self._at(self._offsets[first] + len(self.lines(last_part).rstrip(_BEHIND)))
 
     def _at(self, offset: int) -> tuple[int, int]:
         line = bisect_right(self._lines, offset)
@@ -54,12 +53,16 @@ class ModuleText:
 
     def text(self, node: cst.CSTNode) -> str:
         """The source of a node, as LibCST's `code_for_node` gives it."""
-        span = self._state.spans.get(id(node))
-        if span is not None and isinstance(node, _IN_LINES):
-            text = self.code[self._offsets[span[0]] : self._offsets[span[1]]]
+        if id(node) in self._state.spans and isinstance(node, _IN_LINES):
+            text = self.lines(node)
             if "\n" not in text and "\r" not in text:
                 return text
         return self.module.code_for_node(node)  # of several lines: without the indentation of where it stands
+
+    def lines(self, node: cst.CSTNode) -> str:
+        """The source of a node as it stands in the file."""
+        first, last = self._state.spans.get(id(node), (0, 0))
+        return self.code[self._offsets[first] : self._offsets[last]]
 
     @cached_property
     def _offsets(self) -> list[int]:

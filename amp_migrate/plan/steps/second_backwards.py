@@ -26,6 +26,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.files.scale_free import is_scale_free
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.findings import Refusal
+from amp_migrate.module_text import module_text
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.rules.source_forms import APEX_AMP
@@ -60,9 +61,13 @@ class ScaleFree:
         if node not in self._known:
             own = [*function.owner.methods.values()] if function.owner is not None else [function]
             alone = all(called in own for one in own for called in self.facts.calls.callees(one))
-            text = cst.Module([]).code_for_node(node) if not isinstance(node, cst.Module) else ""
-            self._known[node] = alone and ".grad" in text and is_scale_free(ast.parse(textwrap.dedent(text)))
+            self._known[node] = alone and self._reads_directions(node)
         return self._known[node]
+
+    def _reads_directions(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.Module) or ".grad" not in module_text(self.facts.file_of(node).module).lines(node):
+            return False
+        return is_scale_free(ast.parse(textwrap.dedent(cst.Module([]).code_for_node(node))))
 
 
 def scale_second_backward(facts: Facts, found: Recognition, roles: Roles, refusal: AddsGradients) -> None:
