@@ -8,6 +8,7 @@ import ast
 import dataclasses
 import re
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from amp_migrate.files.bindings import called_name, imported, stars_of
@@ -91,7 +92,7 @@ def local_modules(path: Path, source: bytes) -> Iterator[tuple[Path, bytes]]:
 
 def imported_files(path: Path, source: bytes) -> Iterator[Path]:
     """The local files that a script imports itself, by their resolved paths."""
-    for node in ast.walk(tree_of(source)):
+    for node in _importing(source):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         known = [canonical(path, dotted) for dotted in (*names, *(name for _, name in imported(node)), *stars_of(node))]
         for found in map(split, (*known, *_imported_by_name(path, node))):
@@ -99,11 +100,22 @@ def imported_files(path: Path, source: bytes) -> Iterator[Path]:
                 yield found[0].resolve()
 
 
+@lru_cache(_MOST_FILES)  # every file of a unit is asked what it imports through others
+def _importing(source: bytes) -> list[ast.AST]:
+    """The imports of a script, and its calls of functions that import."""
+    return [
+        node
+        for node in ast.walk(tree_of(source))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        or (isinstance(node, ast.Call) and called_name(node) in IMPORTERS)
+    ]
+
+
 def _imported_by_name(path: Path, node: ast.AST) -> list[str]:
     """The canonical names of the modules that `import_module(name)` may mean: where run time alone knows the name,
     those of the package that it begins with (`"models." + name`), else those beside the file.
     """
-    if not isinstance(node, ast.Call) or called_name(node) not in IMPORTERS or not node.args:
+    if not isinstance(node, ast.Call) or not node.args:
         return []
     given = node.args[0]
     if isinstance(given, ast.Constant):
