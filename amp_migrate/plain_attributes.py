@@ -11,6 +11,7 @@ from typing import Any
 
 import libcst as cst
 
+from amp_migrate.facts.tree import walk
 from amp_migrate.files.syntax import is_attribute
 
 _GETATTR = "getattr"
@@ -20,11 +21,19 @@ def with_plain_attributes(module: cst.Module) -> cst.Module:
     """The module with its calls of `getattr` as attributes; all calls stay where the module gives `getattr` another
     meaning.
     """
-    calls = _Calls()
-    module.visit(calls)
-    if calls.is_bound or not calls.found:
+    calls, others = set[cst.Call](), set[cst.CSTNode]()
+    for node in walk(module):
+        if type(node) is cst.Name and node.value == _GETATTR:
+            others.add(node)
+        elif type(node) is cst.Call and type(node.func) is cst.Name and node.func.value == _GETATTR:
+            calls.add(node)
+    plain = {call: _attribute(call) for call in calls if _is_plain(call)}
+    if not plain or not others <= {call.func for call in calls}:
         return module
-    return module.visit(_Replaced({call: _attribute(call) for call in calls.found}))
+    replaced = _Replaced(plain)
+    return module.with_changes(
+        body=[one.visit(replaced) if any(part in plain for part in walk(one)) else one for one in module.body]
+    )
 
 
 def bare(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -73,25 +82,6 @@ class _Dot(_Written, cst.Dot):
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Quoted(_Written, cst.Name):
     text: str = ""
-
-
-class _Calls(cst.CSTVisitor):
-    """The calls of `getattr` for an attribute, and whether the name means anything else."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[cst.Call] = []
-        self._callees: set[cst.CSTNode] = set()
-        self.is_bound = False
-
-    def visit_Call(self, node: cst.Call) -> None:
-        if isinstance(node.func, cst.Name) and node.func.value == _GETATTR:
-            self._callees.add(node.func)
-            if _is_plain(node):
-                self.found.append(node)
-
-    def visit_Name(self, node: cst.Name) -> None:
-        self.is_bound = self.is_bound or (node.value == _GETATTR and node not in self._callees)
 
 
 class _Replaced(cst.CSTTransformer):
