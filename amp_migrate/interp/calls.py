@@ -5,6 +5,8 @@ A call that is none of these is out of sight, and so is what it returns.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import libcst as cst
 
 from amp_migrate import models
@@ -126,11 +128,19 @@ class Calls:
         calls = dict.fromkeys(call for call, _ in self.facts.objects.possible_callers(function))
         if function.name == "forward" and function.owner is not None:
             root = self.facts.objects.root_class(function.owner)
-            for call, _ in self.facts.tree.every(cst.Call):
-                if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)) and call not in calls:
-                    if any(one.origin is root for one in self.facts.objects.objects(call.func)):
-                        calls[call] = None
+            calls |= dict.fromkeys(self._calls_of_instances.get(root, ()))
         return [Frame(function, call) for call in calls]
+
+    @cached_property
+    def _calls_of_instances(self) -> dict[object, list[cst.Call]]:
+        """The calls of what may be an instance, by the class that it is known by."""
+        found: dict[object, list[cst.Call]] = {}
+        for call, _ in self.facts.tree.every(cst.Call):
+            if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
+                for owner in self.facts.objects.origins(call.func):
+                    if isinstance(owner, Class):
+                        found.setdefault(owner, []).append(call)
+        return found
 
     def given(self, frame: Frame, param: cst.Param, keys: Keys, frames: Frames) -> Step:
         """What a call gives for a parameter, its default if it gives nothing."""
