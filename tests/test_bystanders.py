@@ -90,11 +90,17 @@ def test_what_does_not_run_does_not_count(tmp_path, extra):
         "getattr(helpers, 'limit')(net)",
         "import sys\ngetattr(helpers, sys.argv[1])(net)",
         "vars(helpers)['lim' + 'it'](net)",
+        "eval('helpers.' + 'lim' + 'it')(net)",
     ],
 )
 def test_what_may_run_counts(tmp_path, line):
     main = MAIN.replace("for _", f"{line}\nfor _")
     assert statuses(tmp_path, main=main, helpers=HELPERS + LIMIT)["main.py"] == "left"
+
+
+def test_a_method_called_eval_looks_nothing_up(tmp_path):
+    own = "class Probe:\n    def eval(self, x):\n        return x\n\n\n"
+    assert statuses(tmp_path, main=MAIN, helpers=HELPERS + own + LIMIT)["main.py"] == "migrated"
 
 
 def test_a_self_test_of_the_script_itself_is_its_program(tmp_path):

@@ -100,10 +100,12 @@ class _Program:
                 self._looks_up |= self._may_mean_definition(part)
 
     def _names_a_lookup(self, name: cst.Name) -> bool:
-        """True for `globals`, but for a method that is called so: `model.eval()` and `vars(args)` look nothing up here;
-        `models.__dict__` of a module does.
+        """True for `globals`, but for a method that is called or defined so: `model.eval()`, `def eval(self)` and
+        `vars(args)` look nothing up here; `models.__dict__` of a module does.
         """
         parent = self.tree.parents.get(name)
+        if isinstance(parent, Definition) and parent.name is name:
+            return False
         if isinstance(parent, cst.Attribute) and parent.attr is name:
             if name.value == "__dict__":
                 return self.names.dotted(parent.value) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -12,6 +13,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Statement, called_name, walk
+from amp_migrate.files.syntax import tree_of
 from amp_migrate.plan.given_models import GivenModels
 from amp_migrate.sources.plain.own_optimizers import has_param_groups
 
@@ -189,12 +191,19 @@ class Optimizers:
         first = call.args[0].value if call.args and not call.args[0].star else None
         return isinstance(first, cst.Call) and called_name(first) == "parameters"
 
-    def _is_around_optimizer(self, path: str) -> bool:
-        """True for a class of a local module that is no optimizer itself: its `step` may clip, or set a rate."""
-        source = (self.facts.elsewhere.source_of(path) or b"").decode("utf-8", "replace")
-        statement = rf"^class\s+{re.escape(path.rpartition('.')[2])}\b\s*(?:\(([^)]*)\))?\s*:"
-        found = re.search(statement, source, re.MULTILINE)
-        return found is not None and not any(map(_OPTIMIZER_CLASS.search, (found[1] or "").split(",")))
+    def _is_around_optimizer(self, path: str, callers: tuple[str, ...] = ()) -> bool:
+        """True for a class of a local module that is no optimizer itself, since its `step` may clip, or set a rate; and
+        for a function that returns an object of such a class.
+        """
+        module, _, name = path.rpartition(".")
+        for one in tree_of(self.facts.elsewhere.source_of(path) or b"").body:
+            if isinstance(one, ast.ClassDef) and one.name == name:
+                return not any(_OPTIMIZER_CLASS.search(ast.unparse(base)) for base in one.bases)
+            if isinstance(one, ast.FunctionDef) and one.name == name:
+                makers = {self.facts.elsewhere.member(module, maker) for maker in _returned_by(one)}
+                inner = (*callers, path)
+                return any(self._is_around_optimizer(maker, inner) for maker in makers.difference(inner))
+        return False
 
     def _derives_from_optimizer(self, owner: Class) -> bool:
         if not has_param_groups(self.facts, owner):
@@ -223,6 +232,22 @@ def _names_optimizer(path: str) -> bool:
     if name[:1].isupper():
         return _OPTIMIZER_CLASS.search(name) is not None and _WRAPS_OPTIMIZER.search(name) is None
     return _OPTIMIZER_FACTORY.search(name) is not None
+
+
+def _returned_by(function: ast.FunctionDef) -> list[str]:
+    """What a function calls for its result: `Noam` for `return Noam(opt)`, and for `opt = Noam(opt)`, `return opt`."""
+    parts = list(ast.walk(function))
+    returned = [one.value for one in parts if isinstance(one, ast.Return)]
+    names = {one.id for one in returned if isinstance(one, ast.Name)}
+    bound = [one for one in parts if isinstance(one, ast.Assign)]
+    returned += [one.value for one in bound if names & {part.id for part in one.targets if isinstance(part, ast.Name)}]
+    arms = [arm for one in returned if one is not None for arm in _arms(one)]
+    return [one.func.id for one in arms if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)]
+
+
+def _arms(node: ast.expr) -> list[ast.expr]:
+    """What `a if test else b` may be; of anything else, that itself."""
+    return [*_arms(node.body), *_arms(node.orelse)] if isinstance(node, ast.IfExp) else [node]
 
 
 def _step_calls(facts: Facts) -> Iterator[tuple[cst.Call, Statement]]:

@@ -1,0 +1,74 @@
+"""Optimizers that a function of another file makes: what a GradScaler steps is theirs, not what stands around them."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import Options, migrate_project
+from tests.unit_fixture import write_tree
+
+TRAIN = """\
+import torch
+from optim import get_optim
+
+net = torch.nn.Linear(4, 2).cuda()
+optim = get_optim(net)
+for _ in range(3):
+    optim.zero_grad()
+    loss = net(torch.randn(8, 4).cuda()).pow(2).mean()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    optim.step()
+"""
+WARMUP = """\
+class Warmup{base}:
+    def __init__(self, rate, optimizer):
+        self.optimizer = optimizer
+        self.rate = rate
+
+    def step(self):
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate
+        self.optimizer.step()
+
+    def zero_grad(self):
+        self.optimizer.zero_grad()
+"""
+MAKERS = {
+    "returned": "return Warmup(0.1, inner)",
+    "named first": "made = Warmup(0.1, inner)\n    return made",
+    "in an arm": "if net.training:\n        return Warmup(0.1, inner)\n    return inner",
+    "by a helper": "return wrap(inner)\n\n\ndef wrap(inner):\n    return Warmup(0.1, inner)",
+    "by each other": "return wrap(inner)\n\n\ndef wrap(inner):\n    return Warmup(0.1, inner) if inner else get_optim(inner)",
+}
+
+
+def outputs(root, **files: str) -> dict[str, str]:
+    write_tree(root, {f"{name}.py": text.encode() for name, text in files.items()})
+    results = migrate_project([root], Options(api="torch.amp"))
+    return {result.path.rpartition("/")[2]: result.output.decode() for result in results if result.status == "migrated"}
+
+
+def made_by(body: str) -> str:
+    return f"def get_optim(net):\n    inner = torch.optim.Adam(net.parameters())\n    {body}\n"
+
+
+@pytest.mark.parametrize("body", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("base", ["", "(object)"])
+def test_a_scaler_never_steps_what_stands_around_an_optimizer(tmp_path, body, base):
+    optim = "import torch\n\n\n" + WARMUP.format(base=base) + "\n\n" + made_by(body)
+    found = outputs(tmp_path, train=TRAIN, optim=optim)
+    text = "".join(found.values())
+    assert "scaler.step(optim)" not in text and "scaler.unscale_(optim)" not in text
+
+
+def test_its_optimizer_is_stepped_and_unscaled(tmp_path):
+    optim = "import torch\n\n\n" + WARMUP.format(base="") + "\n\n" + made_by(MAKERS["returned"])
+    found = outputs(tmp_path, train=TRAIN, optim=optim)
+    assert "scaler.unscale_(optim.optimizer)" in found["train.py"] and "optim.step(scaler)" in found["train.py"]
+    assert "scaler.step(self.optimizer)" in found["optim.py"]
+
+
+def test_a_plain_optimizer_of_another_file_is_taken_as_it_is(tmp_path):
+    found = outputs(tmp_path, train=TRAIN, optim="import torch\n\n\n" + made_by("return inner"))
+    assert [*found] == ["train.py"] and "scaler.step(optim)" in found["train.py"]
