@@ -300,9 +300,21 @@ class PointsTo(Callables):
             objects = self._select(objects, f"[{index}]")
         return objects
 
-    def _imported_name(self, node: cst.BaseExpression) -> str:
-        """`DistributedDataParallel` for `Parallel`, which is imported under that name."""
-        return (self.names.dotted(node) or "").rpartition(".")[2]
+    def _is_wrapper(self, node: cst.BaseExpression) -> bool:
+        """True for `DistributedDataParallel`, and for `Parallel`, where that is imported under that name."""
+        return (self.names.dotted(node) or "").rpartition(".")[2] in WRAPPERS
+
+    def _only_adds_to_a_wrapper(self, call: cst.Call) -> bool:
+        """True for an object of a class of the unit that is made and called as a wrapper is: it inherits from one, and
+        has neither `__init__` nor `forward` of its own.
+        """
+        made = self.classes_made(call)
+        own = ("__init__", "__new__", "__call__", "forward")
+        return bool(made) and all(
+            any(self._is_wrapper(base.value) for one in self.line(owner) for base in one.node.bases)
+            and all(self.method_of(owner, name) is None for name in own)
+            for owner in made
+        )
 
     def _of_call(self, node: cst.Call) -> ObjectSet:
         func = node.func
@@ -310,7 +322,7 @@ class PointsTo(Callables):
         first = next((arg for arg in node.args if not arg.star), None)
         if isinstance(func, cst.Attribute) and (name in named("module") or name in _OF_A_DICT):
             return self.objects(func.value)
-        if first is not None and (name in WRAPPERS or self._imported_name(func) in WRAPPERS):
+        if first is not None and (name in WRAPPERS or self._is_wrapper(func) or self._only_adds_to_a_wrapper(node)):
             return self.objects(first.value)
         if name in ("eval", "getattr") and (meant := self._looked_up(node)):
             return meant
