@@ -304,17 +304,14 @@ class PointsTo(Callables):
         """True for `DistributedDataParallel`, and for `Parallel`, where that is imported under that name."""
         return (self.names.dotted(node) or "").rpartition(".")[2] in WRAPPERS
 
-    def _only_adds_to_a_wrapper(self, call: cst.Call) -> bool:
-        """True for an object of a class of the unit that is made and called as a wrapper is: it inherits from one, and
-        has neither `__init__` nor `forward` of its own.
+    def _only_adds_to_a_wrapper(self, owner: Class) -> bool:
+        """True for a class of the unit that is made and called as a wrapper of torch is: it inherits from one, and has
+        neither `__init__` nor `forward` of its own.
         """
-        made = self.classes_made(call)
+        bases = [base.value for one in self.line(owner) for base in one.node.bases]
+        is_wrapper = any(self._is_wrapper(one) and (self.names.dotted(one) or "").startswith("torch.") for one in bases)
         own = ("__init__", "__new__", "__call__", "forward")
-        return bool(made) and all(
-            any(self._is_wrapper(base.value) for one in self.line(owner) for base in one.node.bases)
-            and all(self.method_of(owner, name) is None for name in own)
-            for owner in made
-        )
+        return is_wrapper and all(self.method_of(owner, name) is None for name in own)
 
     def _of_call(self, node: cst.Call) -> ObjectSet:
         func = node.func
@@ -322,7 +319,7 @@ class PointsTo(Callables):
         first = next((arg for arg in node.args if not arg.star), None)
         if isinstance(func, cst.Attribute) and (name in named("module") or name in _OF_A_DICT):
             return self.objects(func.value)
-        if first is not None and (name in WRAPPERS or self._is_wrapper(func) or self._only_adds_to_a_wrapper(node)):
+        if first is not None and (name in WRAPPERS or self._is_wrapper(func)):
             return self.objects(first.value)
         if name in ("eval", "getattr") and (meant := self._looked_up(node)):
             return meant
@@ -332,6 +329,8 @@ class PointsTo(Callables):
         if name == "type" and len(node.args) == 1 and isinstance(func, cst.Name):
             return self._select(self.objects(node.args[0].value), "__class__")
         if made := self.classes_made(node):
+            if first is not None and all(map(self._only_adds_to_a_wrapper, made)):
+                return self.objects(first.value)
             return frozenset({Object("instance", self.root_class(one)) for one in made})
         if self.looked_up_in(node):
             return self._made_at(node)  # what comes of it differs from call to call
