@@ -233,7 +233,7 @@ class Conditions:
     def is_unread(self, node: cst.NamedExpr) -> bool:
         """True for `(on := fp16)` where nothing reads the name: it may go with the test, which is that of its value."""
         variable = self.identity.names.variable_at(node.target)
-        return variable is not None and not variable.loads and not variable.importers
+        return variable is not None and not variable.is_read
 
     def _definition(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """The one expression that a name or an attribute stands for, if it is a test or a choice.

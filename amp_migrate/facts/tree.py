@@ -68,6 +68,12 @@ def by_function(statements: Iterable[Statement]) -> dict[Function, list[Statemen
     return found
 
 
+def is_atom(node: cst.CSTNode) -> bool:
+    """True for an expression that an attribute can follow as it stands, without parentheses of its own."""
+    is_path = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+    return is_path or (isinstance(node, cst.BaseExpression) and bool(node.lpar))
+
+
 def names_in(node: cst.CSTNode) -> set[str]:
     """The plain names below `node`."""
     return {part.value for part in walk(node) if isinstance(part, cst.Name)}

@@ -42,6 +42,11 @@ class Variable:
     importers: list[Binding] = dataclasses.field(default_factory=list)
 
     @property
+    def is_read(self) -> bool:
+        """True where a file of the unit reads it, or imports it."""
+        return bool(self.loads or self.importers)
+
+    @property
     def import_path(self) -> str | None:
         """The resolved name that the variable is imported from, where all its imports agree."""
         path: str | None = None

@@ -16,8 +16,8 @@ def hands_back_its_first(definition: ast.AST) -> bool:
     name = definition.args.args[0].arg
     if name in ("self", "cls"):
         return False  # it is not given
-    returned = [node.value for node in _own_nodes(definition) if isinstance(node, ast.Return)]
-    generates = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in _own_nodes(definition))
+    returned = [node.value for node in own_nodes(definition) if isinstance(node, ast.Return)]
+    generates = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(definition))
     rebound = any(
         isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
         for node in ast.walk(definition)
@@ -28,9 +28,9 @@ def hands_back_its_first(definition: ast.AST) -> bool:
     return isinstance(definition.body[-1], ast.Return) and is_it and stays
 
 
-def _own_nodes(definition: ast.AST) -> Iterator[ast.AST]:
+def own_nodes(definition: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function without those of the functions and classes in it."""
     for node in ast.iter_child_nodes(definition):
         yield node
         if not isinstance(node, _SCOPES):
-            yield from _own_nodes(node)
+            yield from own_nodes(node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import is_atom
 
 
 def alone(arg: cst.Arg) -> cst.Arg:
@@ -15,7 +16,7 @@ def alone(arg: cst.Arg) -> cst.Arg:
 def atom(node: cst.CSTNode) -> cst.BaseExpression:
     """An expression that an attribute can follow."""
     assert isinstance(node, cst.BaseExpression)
-    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) or node.lpar:
+    if is_atom(node):
         return node
     return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 

@@ -28,20 +28,16 @@ def drop_unused(after: Facts, before: Facts, programs: Collection[str]) -> Edits
     _remove_imports(after, before, edits)
     _remove_exports(after, before, edits)
     _remove_answers(after, before, edits)
-    read = before.places(_is_read)
+    read = before.places(lambda variable: variable.is_read)
     reads_by_name = any(_reads_by_name(part) for root in after.tree.roots for part in walk(root.node))
     for variable in after.names.all_variables():
         path, owner, _ = place = after.place(variable)
-        if _is_read(variable) or place not in read or is_exported(after, variable):
+        if variable.is_read or place not in read or is_exported(after, variable):
             continue
         if isinstance(variable.scope.owner, Function) and not reads_by_name and (path in programs or owner):
             for statement in _assignments(after, variable):
                 edits.remove(statement)
     return edits
-
-
-def _is_read(variable: Variable) -> bool:
-    return bool(variable.loads or variable.importers)
 
 
 def _is_loaded(variable: Variable) -> bool:
@@ -111,7 +107,7 @@ def _remove_answers(after: Facts, before: Facts, edits: Edits) -> None:
         assert function.parent is not None
         variable = after.names.scope_of(function.parent).variables[function.name]
         is_new = after.place(variable) in asked and after.name_of(function) not in constant
-        if is_new and len(variable.bindings) == 1 and not _is_read(variable) and not is_exported(after, variable):
+        if is_new and len(variable.bindings) == 1 and not variable.is_read and not is_exported(after, variable):
             if not after.is_used_outside(function):
                 edits.remove(after.tree.statement_of(function.node))
 

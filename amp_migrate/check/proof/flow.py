@@ -95,9 +95,10 @@ class Flow:
 
     def of_object(self, scope: Scope, call: ast.Call) -> list[Scope]:
         """The one method that a call of an object enters, where its class is certain; none where it may be another."""
-        func = call.func
-        made = self._class_of(scope, func.value) if isinstance(func, ast.Attribute) else None
-        return self._method_of(made, func.attr) if made is not None and isinstance(func, ast.Attribute) else []
+        if not isinstance(call.func, ast.Attribute):
+            return []
+        made = self._class_of(scope, call.func.value)
+        return self._method_of(made, call.func.attr) if made is not None else []
 
     def _class_of(self, scope: Scope, node: ast.expr) -> Scope | None:
         """The class that a variable is certainly an object of: all that it ever holds is what a call of the class has

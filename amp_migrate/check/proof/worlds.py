@@ -8,6 +8,7 @@ from typing import Any
 
 from amp_migrate.check.proof.flow import Flow
 from amp_migrate.check.proof.program import Def, Scope, default_of, imports_of, is_modern
+from amp_migrate.files.syntax import names_in
 
 
 class _Special:
@@ -116,14 +117,9 @@ class Keys:
 
 def _unnamed(node: ast.expr) -> ast.expr:
     """`fp16` for `(on := fp16)`, which has the same value; not where it reads the name that it sets."""
-    while isinstance(node, ast.NamedExpr) and node.target.id not in _names_in(node.value):
+    while isinstance(node, ast.NamedExpr) and node.target.id not in names_in(node.value):
         node = node.value
     return node
-
-
-def _names_in(node: ast.expr) -> set[str]:
-    """The names in an expression."""
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
 def _spreads(call: ast.Call) -> bool:

@@ -178,7 +178,8 @@ class _Finder:
             ending.last = self._before(last, ending)
             while any(self.facts.tree.statement_of(product) is ending.last for product in products):
                 ending.last = self._before(ending.last, ending)
-        self._behind.update(statement for _ in ends)
+        if ends:
+            self._behind.add(statement)
         is_behind = statement.block is region.block and region.last.index < statement.index
         island = None if statement in self._behind or is_behind else statement
         return BceSite(call, statement, floats, island, endings, products, in_sight)
@@ -211,8 +212,8 @@ class _Finder:
         ):
             return False
         known = {site.call for site in self.facts.calls.callers(function)}
-        every = (call for one in self.facts.tree.all_statements() for call in self.facts.tree.calls(one))
-        return not any(called_name(call) == function.name and call not in known for call in every)
+        every = self.facts.tree.every(cst.Call)
+        return not any(called_name(call) == function.name and call not in known for call, _ in every)
 
     def _before(self, statement: Statement, region: Region) -> Statement:
         """What a region ends with that is cut before a statement; `optimizer.zero_grad()` stays outside, too, and so do

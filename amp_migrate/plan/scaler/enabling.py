@@ -288,7 +288,7 @@ def _is_unread(facts: Facts, statement: Statement) -> bool:
     if not isinstance(node, cst.Assign) or not only_looks(node.value):
         return False
     bound = [facts.names.variable_at(one.target) for one in node.targets]
-    return all(one is not None and not one.loads and not one.importers for one in bound)
+    return all(one is not None and not one.is_read for one in bound)
 
 
 def _as_conditions(facts: Facts, found: Recognition, guard: Guard) -> list[Condition]:

@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.identity import Key
 from amp_migrate.facts.reaching import is_certain
-from amp_migrate.facts.tree import Function, Statement, children
+from amp_migrate.facts.tree import Function, Statement, children, is_atom
 from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.scaler.latch import is_raised_later
 
@@ -37,7 +37,7 @@ class Visible:
                 text = self.express(part.value, function, at)
                 if text is None:
                     return None
-                replacements[part] = text if _is_atom(part.value) or part is node else f"({text})"
+                replacements[part] = text if is_atom(part.value) or part is node else f"({text})"
                 continue
             if _names_a_variable(part) and not self.facts.tree.is_label(part):
                 assert isinstance(part, cst.BaseExpression)
@@ -234,11 +234,6 @@ class _Renamer(cst.CSTTransformer):
         if original_node in self._changed:
             return cst.parse_expression(self._changed[original_node])  # type: ignore[return-value]
         return updated_node
-
-
-def _is_atom(node: cst.BaseExpression) -> bool:
-    """True for what needs no parentheses of its own."""
-    return bool(node.lpar) or isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
 
 
 def _names_a_variable(node: cst.CSTNode) -> bool:

@@ -61,10 +61,10 @@ class ScaleFree:
         if node not in self._known:
             own = [*function.owner.methods.values()] if function.owner is not None else [function]
             alone = all(called in own for one in own for called in self.facts.calls.callees(one))
-            self._known[node] = alone and self._reads_directions(node)
+            self._known[node] = alone and self._never_asks_for_sizes(node)
         return self._known[node]
 
-    def _reads_directions(self, node: cst.CSTNode) -> bool:
+    def _never_asks_for_sizes(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Module) or ".grad" not in module_text(self.facts.file_of(node).module).lines(node):
             return False
         return is_scale_free(ast.parse(textwrap.dedent(cst.Module([]).code_for_node(node))))

@@ -17,7 +17,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Class, Statement, called_name
+from amp_migrate.facts.tree import Class, Statement, called_name, is_atom
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.native.lower import SCALE_NOW
@@ -125,9 +125,9 @@ class OwnScale:
     def _power(self, exponent: cst.BaseExpression) -> str:
         """`2 ** x`, as the script writes it."""
         text = self.facts.text(exponent)
-        is_atom = isinstance(exponent, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BaseNumber))
+        is_alone = is_atom(exponent) or isinstance(exponent, cst.BaseNumber)
         whole, own = self.facts.text(self.loss.power), self.name
-        return whole.strip("()").replace(own, text if is_atom or exponent.lpar else f"({text})")
+        return whole.strip("()").replace(own, text if is_alone else f"({text})")
 
     def _growth(self) -> cst.BaseExpression | None:
         """What is added after a step; one is taken away after an overflow. Raises Refusal for other ways to move."""

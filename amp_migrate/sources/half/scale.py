@@ -17,7 +17,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.facts.tree import Function, Statement, called_name, is_atom, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.models import names
@@ -170,9 +170,8 @@ class Scaling:
         self.lowering.scales.append((statement, self.facts.text(scale)))
 
     def _replace_loss(self, method: cst.Attribute, loss: cst.BaseExpression) -> None:
-        is_atom = isinstance(loss, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or loss.lpar
         text = self.facts.text(loss)
-        self.lowering.replaced[method] = f"{text if is_atom else f'({text})'}.backward"
+        self.lowering.replaced[method] = f"{text if is_atom(loss) else f'({text})'}.backward"
 
     # -- the scale itself -------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Statement, called_name, walk
+from amp_migrate.files.handed_back import own_nodes
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.plan.given_models import GivenModels
 from amp_migrate.sources.plain.own_optimizers import has_param_groups
@@ -236,7 +237,7 @@ def _names_optimizer(path: str) -> bool:
 
 def _returned_by(function: ast.FunctionDef) -> list[str]:
     """What a function calls for its result: `Noam` for `return Noam(opt)`, and for `opt = Noam(opt)`, `return opt`."""
-    parts = list(ast.walk(function))
+    parts = list(own_nodes(function))
     returned = [one.value for one in parts if isinstance(one, ast.Return)]
     names = {one.id for one in returned if isinstance(one, ast.Name)}
     bound = [one for one in parts if isinstance(one, ast.Assign)]
