@@ -23,7 +23,6 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Block, Statement, walk
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.parameters import Models, Parameters
@@ -97,9 +96,9 @@ class _Comparer:
         """
         function = statement.function
         asked = {self.facts.names.variable_at(node) for node in walk(test) if isinstance(node, cst.Name)}
-        given = {self.facts.names.variable_at(one.name): one for one in function.parameters}
-        optimizers = frozenset(one for backward in self.found.backwards for one in self._optimizers(backward))
-        if not any(self.facts.objects.may_be(given[one].name, optimizers) for one in asked & given.keys() - {None}):
+        given = [one.name for one in function.parameters if self.facts.names.variable_at(one.name) in asked - {None}]
+        optimizers = [one for backward in self.found.backwards for one in backward.optimizers]
+        if not any(self._may_be_optimizer(one, optimizers) for one in given):
             return False
         scaled = [one for one in self._scaled if one.inside(statement)]
         asking = (
@@ -107,9 +106,11 @@ class _Comparer:
         )
         return any(is_left_out(self.facts, one, site, function) for site in asking for one in scaled)
 
-    def _optimizers(self, backward: Backward) -> Iterator[Object]:
-        for optimizer in backward.optimizers:
-            yield from self.facts.objects.objects(optimizer)
+    def _may_be_optimizer(self, name: cst.Name, optimizers: list[cst.BaseExpression]) -> bool:
+        """True for a parameter that is one of the optimizers, or reads the same where no call gives one."""
+        named = {self.facts.names.variable_at(one) for one in optimizers if isinstance(one, cst.Name)}
+        objects = frozenset(one for optimizer in optimizers for one in self.facts.objects.objects(optimizer))
+        return self.facts.names.variable_at(name) in named or self.facts.objects.may_be(name, objects)
 
     def _holds_form(self, block: Block) -> bool:
         places = {backward.statement for backward in self.found.backwards}

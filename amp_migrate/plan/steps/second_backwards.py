@@ -29,6 +29,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.module_text import module_text
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.steps.inputs import is_input
 from amp_migrate.rules.source_forms import APEX_AMP
 from amp_migrate.rules.steps import GRADIENTS_IN_USE, UNSCALED_LOSS_IS_SCALED
 
@@ -97,12 +98,21 @@ def _reason(facts: Facts, found: Recognition, roles: Roles, statement: Statement
             return f"apex's {setup.level} lost what it added"
     if not _runs_model(facts, roles, statement):
         return "its forward is not in sight"
+    if (read := _gradient_of_input(facts, roles, statement.function)) is not None:
+        return f"{facts.text(read)} is read, and nothing unscales it"
     for sibling in statement.block.statements:
         for inner in sibling.descendants():
             for part in facts.tree.expressions(inner):
                 if isinstance(part, cst.Call) and not _is_harmless(facts, roles, part):
                     return f"{facts.text(part.func)} may read gradients by their size"
     return None
+
+
+def _gradient_of_input(facts: Facts, roles: Roles, function: Function) -> cst.Attribute | None:
+    """A gradient that is read and that no optimizer takes: `delta.grad`."""
+    parts = (part for inner in function.descendants() for part in facts.tree.expressions(inner))
+    gradients = (part for part in parts if isinstance(part, cst.Attribute) and part.attr.value == "grad")
+    return next((one for one in gradients if is_input(facts, roles, one.value)), None)
 
 
 def _runs_model(facts: Facts, roles: Roles, statement: Statement) -> bool:
