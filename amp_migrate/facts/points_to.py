@@ -511,7 +511,7 @@ class PointsTo(Callables):
     def _field(self, one: Object, field: str) -> ObjectSet:
         if one.kind == "import":
             return self._of_import(self.names.elsewhere.member(str(one.origin), field))
-        if field == "module":
+        if field == "module" and not (one.kind == "instance" and self._stored(one, field)):
             return frozenset({one})  # DataParallel and DDP hold the model under `.module`
         if field == "__class__" and isinstance(one.origin, Class):
             return frozenset(Object("definition", owner.node) for owner in self.derived(one.origin))

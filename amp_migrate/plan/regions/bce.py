@@ -27,7 +27,7 @@ from amp_migrate.interp.search import trace
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models import Operation
-from amp_migrate.models.queries import is_refused, only_moves, refused
+from amp_migrate.models.queries import in_half, is_refused, only_moves, refused
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.held_here import is_excluded
 from amp_migrate.plan.regions.region import Region
@@ -92,6 +92,7 @@ class _Finder:
         self.with_logits = with_logits
         self.splits = splits
         self._behind: set[Statement] = set()  # what regions end before, wherever it runs
+        self._weighted: dict[cst.Call, bool] = {}
 
     def find(self) -> list[BceSite]:
         self._check_given_to_backward()
@@ -242,7 +243,7 @@ class _Finder:
     def _check_separable(self, call: cst.Call, statement: Statement) -> None:
         """The forward has to run under autocast, what computes the cross entropy must not."""
         for other in self.facts.tree.calls(statement):
-            if self.forwards.is_forward(other) and other is not call and not self._leads_to_bce(other):
+            if not self._is_bce(other) and self._needs_autocast(other):
                 message = (
                     f"{self.facts.text(call.func)}, a binary cross entropy, stands in one statement with a forward"
                 )
@@ -267,9 +268,21 @@ class _Finder:
             node = holder
         return None
 
-    def _leads_to_bce(self, call: cst.Call) -> bool:
-        function = self.facts.objects.called_function(call)
-        return function is not None
+    def _needs_autocast(self, call: cst.Call) -> bool:
+        """True where a call multiplies by weights, itself or in what it runs: half and float32 have no product."""
+        if (weighted := self._weighted.get(call)) is None:
+            self._weighted[call] = False
+            frames = self._steps.calls.entered(call)
+            statements = [inner for frame in frames for inner in frame.function.descendants()]
+            inside = (self._needs_autocast(other) for one in statements for other in self.facts.tree.calls(one))
+            weighted = self._weighted[call] = any(inside) if frames else self._may_be_layer(call)
+        return weighted
+
+    def _may_be_layer(self, call: cst.Call) -> bool:
+        step = self._steps.of(Place(call))
+        rows = (row for made in step.made for row in made.operations if row is not None)
+        is_open = step.is_lost and self.forwards.is_of_object(call)
+        return self.forwards.is_forward(call) or is_open or any(in_half(row) and row.parameters for row in rows)
 
     def _halves_beside(self, call: cst.Call, statement: Statement, region: Region) -> list[cst.BaseExpression]:
         """Results of the region that other calls of the statement take; where it is a loss that the region calls, what

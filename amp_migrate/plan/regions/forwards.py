@@ -90,23 +90,27 @@ class Forwards:
         return isinstance(node, (cst.Name, cst.Attribute)) and self.roles.is_whole_model(node)
 
     def calls_an_object(self, statement: Statement) -> bool:
-        """True for `net(x)`, `self.encoder(x)` and `self.encoders[0](x)`: a variable or an attribute is called, no
-        function or method; and for `render(rays, net)`, where a function of the unit calls what it is given.
+        """True for a statement that calls an object, and for `render(rays, net)`, where a function of the unit calls
+        what it is given.
         """
-        for call in self.facts.tree.calls(statement):
-            if called_name(call) in DATA_CALLS:
-                continue
-            called = call.func
-            while isinstance(called, cst.Subscript):
-                called = called.value
-            if isinstance(called, cst.Name) and self._is_held(called, ("param", "assign", "for")):
-                return True
-            if isinstance(called, cst.Attribute) and self._is_attribute_of_self(called, statement.function):
-                return True
-            function = self.facts.objects.called_function(call)
-            if function is not None and self.facts.calls.reaches(function, self._calls_parameter):
-                return True
-        return False
+        return any(self.is_of_object(call) or self._hands_object(call) for call in self.facts.tree.calls(statement))
+
+    def is_of_object(self, call: cst.Call) -> bool:
+        """True for `net(x)`, `self.encoder(x)` and `self.encoders[0](x)`: a variable or an attribute is called, no
+        function or method.
+        """
+        called = call.func
+        while isinstance(called, cst.Subscript):
+            called = called.value
+        if called_name(call) in DATA_CALLS:
+            return False
+        if isinstance(called, cst.Name):
+            return self._is_held(called, ("param", "assign", "for"))
+        return isinstance(called, cst.Attribute) and self._is_attribute_of_self(called)
+
+    def _hands_object(self, call: cst.Call) -> bool:
+        function = self.facts.objects.called_function(call) if called_name(call) not in DATA_CALLS else None
+        return function is not None and self.facts.calls.reaches(function, self._calls_parameter)
 
     def _calls_parameter(self, function: Function) -> bool:
         statements = function.descendants()
@@ -158,7 +162,8 @@ class Forwards:
         seen.add(function)
         return any(self._gives_gradients(inner, seen) for inner in function.descendants())
 
-    def _is_attribute_of_self(self, func: cst.Attribute, function: Function) -> bool:
+    def _is_attribute_of_self(self, func: cst.Attribute) -> bool:
+        function = self.facts.tree.function_of(func)
         if not isinstance(func.value, cst.Name) or not function.is_method or not function.parameters:
             return False
         if func.value.value != function.parameters[0].name.value:
