@@ -86,9 +86,13 @@ def test_a_layer_stays_under_autocast(tmp_path, head, model):
     write_tree(tmp_path, {"train.py": SCRIPT.format(**parts).encode()})
     (result,) = migrate_project([tmp_path], Options(api="torch.amp"))
     output = result.output.decode()
-    assert result.status == "left" or (
-        f"        output = torch.sigmoid({parts['called']}(h).float())\n"
-        '        with torch.amp.autocast("cuda", enabled=False):\n'
-        "            return self.bce(output, y)\n"
-    ) in output, output
+    assert (
+        result.status == "left"
+        or (
+            f"        output = torch.sigmoid({parts['called']}(h).float())\n"
+            '        with torch.amp.autocast("cuda", enabled=False):\n'
+            "            return self.bce(output, y)\n"
+        )
+        in output
+    ), output
     assert result.status == "migrated" or head == "out of sight"
