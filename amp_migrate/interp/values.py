@@ -81,6 +81,11 @@ class Value:
         return Dtype.NUMBER not in self.dtypes and not self.is_container
 
     @property
+    def is_number(self) -> bool:
+        """Certainly one of Python."""
+        return self.dtypes == {Dtype.NUMBER} and not self.is_container
+
+    @property
     def is_half(self) -> bool:
         """Certainly."""
         return self.dtypes == {HALF}

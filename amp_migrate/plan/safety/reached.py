@@ -27,6 +27,7 @@ from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.scan import match_mixed_types, scan
 from amp_migrate.plan.safety.sums import summed_losses
+from amp_migrate.plan.safety.written_after import halves_written_after
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.rules.plain import UNKNOWN_CALLER
 from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, UNREAD_CODE
@@ -60,6 +61,7 @@ class Reached:
         """What regions hand to code that runs without autocast, evaluations included."""
         self._keep_arrays(dtype)
         self._keep_sums()
+        self._match_written()
         self._keep_gradients()
 
     def _repair(self) -> None:
@@ -129,6 +131,12 @@ class Reached:
         for node in [*halves_summed_after(self.facts, self._values())]:
             if node not in self.plan.floats:
                 self.plan.safety.keep_float32(node)
+
+    def _match_written(self) -> None:
+        """What is written by index after a region. Under Apex's O1 it was half already."""
+        if self.found.is_proven and {setup.level for setup in self.found.setups} <= {"O0", "O1"}:
+            return
+        self.plan.safety.casts += halves_written_after(self.facts, self._values())
 
     def _values(self) -> Values:
         """What values are inside of regions and outside, with what is cast where they leave."""

@@ -1,0 +1,79 @@
+"""Half outputs written by index into float32 tensors outside of regions: "Index put requires the source and destination
+dtypes match".
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import Options, migrate_project
+from tests.unit_fixture import write_tree
+
+SCRIPT = """\
+import torch
+from torch import nn
+{imports}
+
+model = {model}.cuda()
+optimizer = torch.optim.Adam(model.parameters())
+seen = torch.zeros(8, 1).cuda()
+out = None
+{helper}
+for i in range(10):
+    batch = torch.rand(8, 4).cuda()
+    labels = torch.rand(8, 1).cuda()
+    mask = batch[:, 0] > 0.5
+    rows = torch.arange(8).cuda()
+    {before}
+    optimizer.zero_grad()
+    out = model(batch)
+    loss = nn.functional.mse_loss(out, labels)
+    loss.backward()
+    optimizer.step()
+    {after}
+"""
+DEFAULTS = {"imports": "", "model": "nn.Linear(4, 1)", "helper": "", "before": "pass", "after": "pass"}
+CAST = {
+    "a mask": {"after": "seen[mask] = out.detach()[mask]"},
+    "named first": {"after": "chosen = out.detach()[mask]\n    seen[mask] = chosen"},
+    "a list": {"after": "seen[[1, 2]] = out.detach()[:2]"},
+    "row numbers": {"after": "seen[rows] = out.detach()"},
+    "index_copy_": {"after": "seen.index_copy_(0, rows, out.detach())"},
+    "scatter_": {"after": "seen.scatter_(0, rows[:, None], out.detach())"},
+    "in a test": {"after": "if i % 2:\n        seen[mask] = out.detach()[mask]"},
+    "in the next round": {"before": "if out is not None:\n        seen[mask] = out.detach()[mask]"},
+    "in a helper": {"helper": "def keep(given):\n    seen[rows] = given.detach()\n", "after": "keep(out)"},
+    "out of sight": {
+        "imports": "from torchvision.models import resnet18",
+        "model": "resnet18(num_classes=1)",
+        "after": "seen[mask] = out.detach()[mask]",
+    },
+}
+KEPT = {
+    "a slice": {"after": "seen[:4] = out.detach()[:4]"},
+    "a number": {"after": "seen[i] = out.detach()[0]"},
+    "cast by hand": {"after": "seen[mask] = out.detach()[mask].float()"},
+    "a half destination": {"after": "like = torch.zeros_like(out)\n    like[mask] = out.detach()[mask]"},
+    "a loss": {"after": "seen[rows] = loss.detach()"},
+    "what no region made": {"after": "seen[mask] = batch[mask][:, :1]"},
+    "a model without autocast": {"after": "seen[mask] = nn.Linear(4, 1).cuda()(batch).detach()[mask]"},
+}
+
+
+def added(tmp_path, parts) -> list[str]:
+    """The writes that are no longer as they were."""
+    text = SCRIPT.format(**{**DEFAULTS, **parts})
+    write_tree(tmp_path, {"train.py": text.encode()})
+    (result,) = migrate_project([tmp_path], Options(api="torch.amp"))
+    assert result.status == "migrated", result
+    return [line for line in result.output.decode().splitlines() if ".to(seen.dtype)" in line or ".to(like" in line]
+
+
+@pytest.mark.parametrize("name", CAST)
+def test_a_half_output_takes_the_dtype_of_its_destination(tmp_path, name):
+    assert len(added(tmp_path, CAST[name])) == 1
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_needs_no_cast_stays(tmp_path, name):
+    assert added(tmp_path, KEPT[name]) == []
