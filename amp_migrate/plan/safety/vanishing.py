@@ -7,6 +7,10 @@
 
     variance = x.var(1)              =>    variance = x.float().var(1)        (a variance has vanished before)
 
+So is what an output is divided by, whose square the gradient is divided by: half has none below 1.5e-5.
+
+    rays[..., :2] / rays[..., 2:]    =>    rays[..., :2] / rays[..., 2:].float()
+
 So are bounds just below one, which keep `log(1 - p)` finite. log casts to float32, but what it takes was rounded
 before: log(0), and NaN gradients ([run]). Sums, norms and exponentials are float32 under autocast; what is added to
 them stays. A product of float32 matrices that goes into a logarithm is what autocast would round: it runs outside.
@@ -24,6 +28,7 @@ import libcst as cst
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Operation
+from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import becomes_one, numbers, vanishes
 from amp_migrate.plan.safety.passing import moves
@@ -36,6 +41,8 @@ def keep_epsilons(context: Context) -> None:
     for made in context.results:
         is_function = made.is_a("pole") and made.operation is not None and made.operation.kind == "function"
         for argument in _with_a_pole(context, made):
+            if made.is_a("quotient") and any(_is_product(context, one) for one in context.trace(argument, moves).ends):
+                context.safety.keep_float32(context.innermost(argument.node))
             for end in context.trace(argument, moves).ends:
                 for operand in _guarded(context, end) if context.runs(end.node) else ():
                     _keep(context, operand.node, certainly_tensor=is_function)
@@ -49,6 +56,12 @@ def _with_a_pole(context: Context, made: Made) -> Iterator[Place]:
         yield from made.operands[1:2]
     elif made.is_a("pole") or (made.is_a("power") and any(_is_root(context, one) for one in made.operands[1:])):
         yield from made.operands[:1]
+
+
+def _is_product(context: Context, made: Made) -> bool:
+    """True for what autocast makes half at last: of a layer with weights, or of two matrices."""
+    last = made.operations[-1]
+    return last is not None and in_half(last) and context.precisions.of(made.node) is Precision.HALF
 
 
 def _is_root(context: Context, exponent: Place) -> bool:
