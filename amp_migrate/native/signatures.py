@@ -101,17 +101,15 @@ def _inserted(items: list, index: int, new: cst.CSTNode) -> list:  # type: ignor
         return items
     if items:
         last = items[-1]
-        trailing = last.comma
-        whitespace = getattr(last, "whitespace_after_arg", None) or getattr(last, "whitespace_after_param", None)
-        if isinstance(trailing, cst.Comma):
-            items[-1] = last
-            new = new.with_changes(comma=trailing)
-            items[-1] = last.with_changes(comma=comma)
-        else:
-            items[-1] = last.with_changes(comma=comma)
-            if isinstance(new, cst.Arg) and whitespace is not None:
-                new = new.with_changes(whitespace_after_arg=whitespace)
-                items[-1] = items[-1].with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
+        space = "whitespace_after_arg" if isinstance(new, cst.Arg) else "whitespace_after_param"
+        if isinstance(last.comma, cst.Comma):
+            new = new.with_changes(comma=last.comma)
+        else:  # the bracket may close on a line of its own
+            new = new.with_changes(**{space: getattr(last, space)})
+            last = last.with_changes(**{space: cst.SimpleWhitespace("")})
+        if len(items) > 1 and all(_ends_line(one.comma) for one in items[:-1]):
+            comma = items[-2].comma
+        items[-1] = last.with_changes(comma=comma)
     items.append(new)
     return items
 
