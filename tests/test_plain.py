@@ -285,6 +285,15 @@ def test_a_state_that_is_loaded_before_its_optimizer_is_made():
     assert (result.status, [one.code for one in result.findings]) == ("migrated", ["AMP413"])
 
 
+@pytest.mark.parametrize(("between", "count"), [("d['net'] = 1\n", 1), ("torch.save(d, 'g')\n", 2)])
+def test_the_scaler_is_saved_once_in_a_dict_that_is_filled_key_by_key(between, count):
+    save = (
+        f"d = {{}}\nd['o'] = optimizer.state_dict()\n{between}d['again'] = optimizer.state_dict()\ntorch.save(d, 'f')\n"
+    )
+    output = migrate_source((START + STEP + save).encode(), Options()).output.decode()
+    assert output.count("d['scaler'] = scaler.state_dict()") == count
+
+
 def test_the_scaler_is_loaded_after_a_load_whose_result_is_kept():
     resume = "checkpoint = torch.load('f')\nmissing = optimizer.load_state_dict(checkpoint['o'])\n"
     source = START + resume + STEP + "torch.save({'o': optimizer.state_dict()}, 'f')\n"

@@ -52,9 +52,11 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
                 place, keys = _outermost(facts, place)
                 trails.add(keys)
                 holder = facts.tree.parents[place] if isinstance(place, cst.DictElement) else place
-                saves[holder] = AddedState(
-                    facts.tree.statement_of(place), receiver, key, saved_in=place
-                )  # after the last one
+                statement = facts.tree.statement_of(place)
+                earlier = [one for one, other in saves.items() if _fill_one_dict(facts, other.statement, statement)]
+                for one in earlier:
+                    del saves[one]
+                saves[holder] = AddedState(statement, receiver, key, saved_in=place)  # after the last one
     for call, statement, receiver in _state_calls(facts, "load_state_dict"):
         has_room_after = isinstance(statement.node, (cst.Expr, cst.Assign))
         is_load = call.args and has_room_after and _is_bound(facts, receiver, statement)
@@ -72,6 +74,16 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
         call, where = apart
         message = f"{facts.text(call)} {where}: the scaler is not saved"
         found.findings.append(facts.finding(call, SCALER_NOT_SAVED, message))
+
+
+def _fill_one_dict(facts: Facts, first: Statement, last: Statement) -> bool:
+    """True for assignments to elements of one dict, with nothing but assignments between them."""
+    if first.block is not last.block or first.index > last.index:
+        return False
+    nodes = [one.node for one in first.block.statements[first.index : last.index + 1]]
+    targets = [node.targets[0].target if isinstance(node, cst.Assign) else None for node in nodes]
+    ends = [facts.text(one.value) if isinstance(one, cst.Subscript) else None for one in (targets[0], targets[-1])]
+    return None not in targets and None not in ends and ends[0] == ends[1] and first is not last
 
 
 def _is_bound(facts: Facts, receiver: cst.BaseExpression, statement: Statement) -> bool:
