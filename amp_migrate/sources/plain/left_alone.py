@@ -9,12 +9,16 @@ from pathlib import PurePath
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.presence import asks_whether_there_is
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import trace
+from amp_migrate.interp.steps import Steps
 from amp_migrate.models import names
 from amp_migrate.models.queries import takes_dtype, updates
 from amp_migrate.plan.hooks import hooks_given, is_blind, products_of
@@ -388,6 +392,9 @@ class _Finder:
 
     def _is_parameter(self, node: cst.BaseExpression) -> bool:
         """A loop variable over parameters, a weight of a layer, or something named like one."""
+        made = trace(self.facts.analysis(Steps), Place(node), lambda row: False).ends
+        if made and all(models.function("torch.nn.Parameter") in one.operations for one in made):
+            return True
         if isinstance(node, cst.Name):
             variable = self.facts.names.variable_at(node)
             kinds = {binding.kind for binding in variable.bindings} if variable is not None else set()
