@@ -1,12 +1,22 @@
-"""What is done with a loss after it is made, which autocast does not touch: `loss = loss.mean() / k`."""
+"""What autocast does not touch: what is done with a loss after it is made, `loss = loss.mean() / k`, and with targets
+that were made without gradients before the forward, `targets = torch.cat([labels, guessed])`.
+"""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import trace
+from amp_migrate.interp.steps import Steps
 from amp_migrate.models import names
-from amp_migrate.models.queries import is_scalar_arithmetic, is_sum, keeps_numbers_or_floats
+from amp_migrate.models.queries import in_half, is_scalar_arithmetic, is_sum, keeps_numbers_or_floats
+from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.targets import may_be_half
+
+_OPERATIONS = (cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
+_SAME = ("", "widest")  # of autocast: nothing, and what torch promotes to anyway
 
 
 def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool:
@@ -25,6 +35,34 @@ def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool
     if isinstance(node, cst.Assign):
         return not isinstance(node.value, (cst.Name, cst.Attribute, cst.Subscript)) and _is_arithmetic(node.value)
     return False
+
+
+def is_leading_arithmetic(forwards: Forwards, statement: Statement) -> bool:
+    """True for an assignment of which each operation does the same without autocast, and is given nothing in half."""
+    if not isinstance(statement.node, (cst.Assign, cst.AugAssign)):
+        return False
+    parts = (part for part in forwards.facts.tree.expressions(statement) if isinstance(part, _OPERATIONS))
+    return all(_does_the_same(forwards, part) for part in parts)
+
+
+def _does_the_same(forwards: Forwards, node: cst.BaseExpression) -> bool:
+    steps = forwards.facts.analysis(Steps)
+    if isinstance(node, cst.Call) and steps.calls.entered(node):
+        return False
+    step = steps.of(Place(node))
+    rows = [row for made in step.made for row in made.operations]
+    is_known = not step.is_lost and not step.same
+    is_same = is_known and all(row is not None and row.policy in _SAME and row.kind != "layer" for row in rows)
+    return is_same and not any(_is_made_in_half(forwards, one) for made in step.made for one in made.operands)
+
+
+def _is_made_in_half(forwards: Forwards, place: Place) -> bool:
+    """True for what may be half, and comes from a product or a forward."""
+    if not may_be_half(forwards.facts, place):
+        return False
+    ways = trace(forwards.facts.analysis(Steps), place, lambda row: not in_half(row))
+    calls = (one.node for one in ways.open if isinstance(one.node, cst.Call))
+    return bool(ways.ends) or any(map(forwards.is_forward, calls))
 
 
 def computes(loss: cst.BaseExpression) -> bool:

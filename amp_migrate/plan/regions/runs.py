@@ -11,7 +11,7 @@ from amp_migrate.facts.dataflow import overlaps, reads, writes
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, lowest_block
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.plan.model import Backward, Recognition
-from amp_migrate.plan.regions.arithmetic import computes, is_trailing_arithmetic
+from amp_migrate.plan.regions.arithmetic import computes, is_leading_arithmetic, is_trailing_arithmetic
 from amp_migrate.plan.regions.barriers import Barriers
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.region import Region, has_no_casts
@@ -153,10 +153,12 @@ class Runs:
         )
 
     def _close(self, block: Block, run: list[Statement]) -> Iterator[Region]:
-        """One region, without the arithmetic at its end. A run inside one arm moves into that arm."""
+        """One region, without the arithmetic at its ends. A run inside one arm moves into that arm."""
         needed = self._needed[block.function]
         while run and (is_trailing_arithmetic(run[-1], needed) or _is_late_alias(run)):
             run = run[:-1]
+        while len(run) > 1 and is_leading_arithmetic(self.forwards, run[0]):
+            run = run[1:]
         if not run:
             return
         if len(run) == 1 and has_no_casts(run[0], self.found):
