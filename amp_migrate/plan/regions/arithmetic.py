@@ -38,9 +38,12 @@ def is_trailing_arithmetic(statement: Statement, needed: set[Statement]) -> bool
 
 
 def is_leading_arithmetic(forwards: Forwards, statement: Statement) -> bool:
-    """True for an assignment of which each operation does the same without autocast, and is given nothing in half."""
-    if not isinstance(statement.node, (cst.Assign, cst.AugAssign)):
-        return False
+    """True for an assignment that autocast does not touch."""
+    return isinstance(statement.node, (cst.Assign, cst.AugAssign)) and is_untouched(forwards, statement)
+
+
+def is_untouched(forwards: Forwards, statement: Statement) -> bool:
+    """True where each operation of a statement itself does the same without autocast, and is given nothing in half."""
     parts = (part for part in forwards.facts.tree.expressions(statement) if isinstance(part, _OPERATIONS))
     return all(_does_the_same(forwards, part) for part in parts)
 

@@ -11,7 +11,7 @@ from amp_migrate.facts.dataflow import overlaps, reads, writes
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, lowest_block
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.plan.model import Backward, Recognition
-from amp_migrate.plan.regions.arithmetic import computes, is_leading_arithmetic, is_trailing_arithmetic
+from amp_migrate.plan.regions.arithmetic import computes, is_leading_arithmetic, is_trailing_arithmetic, is_untouched
 from amp_migrate.plan.regions.barriers import Barriers
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.region import Region, has_no_casts
@@ -60,6 +60,8 @@ class Runs:
         block = lowest_block([*needed, *anchors]) if needed or anchors else None
         if block is None:
             return
+        while not anchors and block.owner is not None and self._is_step_by_step(block.owner, needed):
+            block = block.owner.block
         runs = list(self._runs(block, needed))
         for anchor in anchors:
             yield from self._with_hoist(runs, anchor)
@@ -85,6 +87,15 @@ class Runs:
             elif holds:
                 run.append(statement)
         yield from self._close(block, run)
+
+    def _is_step_by_step(self, loop: Statement, needed: set[Statement]) -> bool:
+        """True for a loop over the steps of one loss, all under autocast: around it, each weight is cast once."""
+        if not loop.is_loop:
+            return False
+        inside = [inner for block in loop.blocks for one in block.statements for inner in one.descendants()]
+        if any(self._must_stay_out(inner, inner.block, needed) for inner in inside):
+            return False
+        return all(one in needed or is_untouched(self.forwards, one) for one in inside)
 
     def _check_separable(self, statement: Statement) -> None:
         """A forward must run under autocast, a backward or a gradient of gradients must not."""
@@ -180,7 +191,7 @@ class Runs:
     def _only_arm(self, statement: Statement) -> Block | None:
         """The one block of a compound statement that holds everything needed of it."""
         needed = self._needed[statement.function]
-        if statement in needed:
+        if statement in needed or self._is_step_by_step(statement, needed):
             return None
         holding = [
             block

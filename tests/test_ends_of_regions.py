@@ -1,4 +1,4 @@
-"""Where a region begins: not before the statements that only mix targets made without gradients."""
+"""Where a region begins and what it is around: not targets that are mixed before the forward, but a loop over steps."""
 
 from __future__ import annotations
 
@@ -59,3 +59,42 @@ def test_a_region_begins_with_the_forward(tmp_path, name):
 @pytest.mark.parametrize("name", INSIDE)
 def test_what_autocast_changes_is_inside(tmp_path, name):
     assert first_line_inside(tmp_path, INSIDE[name]).startswith("targets = ")
+
+
+STEPS = """\
+import torch
+from torch import nn
+
+decoder = nn.GRUCell(8, 16).cuda()
+head = nn.Linear(16, 4).cuda()
+optimizer = torch.optim.Adam([*decoder.parameters(), *head.parameters()])
+criterion = nn.CrossEntropyLoss()
+for i in range(10):
+    inp, target = torch.rand(5, 3, 8).cuda(), torch.randint(0, 4, (5, 3)).cuda()
+    hidden = torch.zeros(3, 16).cuda()
+    loss = 0
+    optimizer.zero_grad()
+    for c in range(5):
+        hidden = decoder(inp[c], hidden)
+        {more}
+        loss += criterion(head(hidden), target[c])
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "is_around"),
+    [
+        ("pass", True),
+        ("if c == 2:\n            hidden = hidden.detach()", True),
+        ("print(c)", False),
+        ("hidden = hidden.detach()\n        loss.backward()\n        loss = 0", False),
+    ],
+)
+def test_a_region_is_around_the_steps_of_one_loss(tmp_path, more, is_around):
+    """Inside of the loop each round would cast the weights again."""
+    write_tree(tmp_path, {"train.py": STEPS.format(more=more).encode()})
+    (result,) = migrate_project([tmp_path], Options(api="torch.amp"))
+    around = '    with torch.amp.autocast("cuda"):\n        for c in range(5):\n'
+    assert (around in result.output.decode()) == is_around
