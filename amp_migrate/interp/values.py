@@ -81,11 +81,6 @@ class Value:
         return Dtype.NUMBER not in self.dtypes and not self.is_container
 
     @property
-    def is_number(self) -> bool:
-        """Certainly one of Python."""
-        return self.dtypes == {Dtype.NUMBER} and not self.is_container
-
-    @property
     def is_half(self) -> bool:
         """Certainly."""
         return self.dtypes == {HALF}
@@ -194,7 +189,7 @@ class Values:
         operations = made.operations
         if type(made.node) is cst.BinaryOperation and given[0].dtypes == _NUMBER:
             operations, given = _reflected(operations), given[::-1]
-        autocast = self._is_autocast(made.node, frames)
+        autocast = self.is_autocast(made.node, frames)
         for operation in operations:
             given = [_returned(operation, given, autocast, made.is_plain)]
         return _output(made, given[0])
@@ -206,8 +201,8 @@ class Values:
         defaults = [one.default for one in params if isinstance(one, cst.Param) and one.default is not None]
         return any(_constant(one).dtypes == _NUMBER and literal_value(one) is not UNKNOWN for one in defaults)
 
-    def _is_autocast(self, node: cst.BaseExpression, frames: Frames) -> bool:
-        """False for islands, and where modules are made."""
+    def is_autocast(self, node: cst.BaseExpression, frames: Frames) -> bool:
+        """Whether an expression runs under autocast after certain calls: not in islands, nor where modules are made."""
         statement = self.facts.tree.statement_of(node)
         if statement.function.name == "__init__" or statement in self._repairs.islands:
             return False

@@ -38,6 +38,11 @@ def passes_on(row: Operation) -> bool:
     return not row.policy and row.result in _FOLLOWS and one_decides and row.half_kernel and row.kind != "property"
 
 
+def follows(row: Operation) -> bool:
+    """Without autocast its result has the dtype of what it is given."""
+    return row.result in _FOLLOWS and not row.by_argument and not row.outputs and row.kind != "property"
+
+
 def without_half(row: Operation) -> bool:
     """It has no kernel for half, takes floating numbers, and autocast makes nothing float32 for it."""
     return HALF in row.without and SINGLE not in row.without and row.policy not in ("single", "widest")

@@ -18,14 +18,12 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import writes
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.calls import Calls
 from amp_migrate.interp.place import Frame, Place
-from amp_migrate.models.queries import breaks_in_half
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_parts import aliases, elements
 from amp_migrate.plan.regions.moved import after_moves
@@ -148,17 +146,11 @@ def half_names(facts: Facts, forwards: Forwards, region: Region) -> Iterator[str
 
 
 def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNode | None:
-    """What needs a value in float32: the call of a model, a criterion or a matrix product."""
-    node = after_moves(facts, use)
-    parent = facts.tree.parents.get(node)
-    if isinstance(parent, cst.BinaryOperation):
-        return parent if isinstance(parent.operator, cst.MatrixMultiply) else None
+    """What needs a value in float32: the call of a model or a criterion."""
+    parent = facts.tree.parents.get(after_moves(facts, use))
     call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
     if not isinstance(call, cst.Call):
         return None
-    row = models.function(facts.names.dotted(call.func) or "")
-    if row is not None and (row.strict or row.product or breaks_in_half(row)):
-        return call
     is_compared = call.args[0] is parent and (tensors.is_torch_loss(call) or _is_measure(facts, call))
     return call if is_compared or _is_module(facts, call) else None
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
+from typing import Protocol
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.facts.tree import Class, Statement, called_name, walk
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import Passes, Stops, Trace, never, trace
 from amp_migrate.interp.step import Made
@@ -18,7 +19,6 @@ from amp_migrate.interp.values import Values
 from amp_migrate.models import names
 from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.precision import Precision, Precisions
-from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.rules.rule import Rule
 
@@ -26,12 +26,24 @@ from amp_migrate.rules.rule import Rule
 _OPERATIONS = (cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Attribute)
 
 
+class Statements(Protocol):
+    """What is looked at: mostly what runs under autocast (`Reach`), and the classes whose forwards it is in."""
+
+    @property
+    def statements(self) -> list[Statement]: ...
+
+    @property
+    def classes(self) -> Collection[Class]: ...
+
+    def calls(self) -> Iterator[tuple[cst.Call, Statement]]: ...
+
+
 @dataclasses.dataclass
 class Context:
-    """The unit, the statements under autocast, what their values are, and what has been decided so far."""
+    """The unit, the statements that are looked at, what their values are, and what has been decided so far."""
 
     facts: Facts
-    reach: Reach
+    reach: Statements
     precisions: Precisions
     safety: Safety
 
@@ -51,12 +63,12 @@ class Context:
 
     @cached_property
     def results(self) -> tuple[Made, ...]:
-        """Every result of an operation on something, under autocast."""
+        """Every result of an operation on something, in those statements."""
         parts = [part for one in self.reach.statements for part in self.facts.tree.expressions(one)]
         return tuple(made for part in parts for made in self.made(part) if made.operands)
 
     def runs(self, node: cst.CSTNode) -> bool:
-        """True for what runs under autocast."""
+        """True for what stands in those statements."""
         return self.facts.tree.statement_of(node) in self.reach.statements
 
     def trace(self, value: Place, passes: Passes, stops: Stops = never) -> Trace:

@@ -18,15 +18,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amp_migrate.facts.tree import Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
-from amp_migrate.interp.values import Values
 from amp_migrate.models import Operation, method
 from amp_migrate.models.queries import in_half, never_in_half, writes
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.precision import Precision, precision
+from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import Cast
 from amp_migrate.rules.safety import INDEXED_WRITE
 
@@ -46,26 +44,18 @@ def match_indexed_writes(context: Context) -> None:
 def writes_by_index(
     context: Context,
 ) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, Made | None]]:
-    """Destination and source of each write under autocast, with the result of its call: none for an assignment."""
+    """Destination and source of each write, with the result of its call: none for an assignment."""
     for statement in context.reach.statements:
-        yield from written_by_index(context.values, statement)
-
-
-def written_by_index(
-    values: Values, statement: Statement
-) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression, Made | None]]:
-    """The same of one statement."""
-    if isinstance(statement.node, cst.Assign) and len(statement.node.targets) == 1:
-        target = statement.node.targets[0].target
-        if isinstance(target, cst.Subscript) and _is_by_tensor(values, target):
-            yield target.value, statement.node.value, None
-    for call in values.facts.tree.calls(statement):
-        for made in values.steps.of(Place(call)).made:
-            row = made.operation
-            if row is not None and made.operands and writes(row) and method(row.bare) is not None:
-                source = _source(made, row)
-                if source is not None:
-                    yield made.operands[0].node, source, made
+        if isinstance(statement.node, cst.Assign) and len(statement.node.targets) == 1:
+            target = statement.node.targets[0].target
+            if isinstance(target, cst.Subscript) and _is_by_tensor(context, target):
+                yield target.value, statement.node.value, None
+    for made in context.results:
+        row = made.operation
+        if row is not None and writes(row) and method(row.bare) is not None and isinstance(made.node, cst.Call):
+            source = _source(made, row)
+            if source is not None:
+                yield made.operands[0].node, source, made
 
 
 def _keep_parameter(context: Context, tensor: cst.BaseExpression, source: cst.BaseExpression) -> None:
@@ -98,14 +88,15 @@ def _source(made: Made, row: Operation) -> cst.BaseExpression | None:
     return given or named.get("src") or named.get("source") or named.get("values") or named.get("end")
 
 
-def _is_by_tensor(values: Values, target: cst.Subscript) -> bool:
+def _is_by_tensor(context: Context, target: cst.Subscript) -> bool:
     """True where some index may be a tensor or a list: neither a slice nor a number."""
     for element in target.slice:
         if isinstance(element.slice, cst.Index):
             index = element.slice.value
             is_given = literal_value(index) is UNKNOWN or isinstance(index, cst.List)
-            if is_given and not isinstance(index, cst.Ellipsis) and not values.of(index).is_number:
-                return True
+            if is_given and not isinstance(index, cst.Ellipsis):
+                if context.precisions.of(index) is not Precision.NUMBER:
+                    return True
     return False
 
 
@@ -120,15 +111,9 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
         return
     if Precision.SINGLE not in (into, given) and Precision.HALF not in (into, given):
         return  # most probably of one origin
-    cast = as_written(context.values, destination, source)
-    if cast is not None:
-        context.safety.casts.append(cast)
+    while isinstance(destination, cst.Subscript) and context.precisions.of(destination.value).is_tensor:
+        destination = destination.value  # a part has the dtype of the whole
+    if isinstance(destination, (cst.Name, cst.Attribute, cst.Subscript)):
+        context.safety.casts.append(Cast(source, destination))
     elif into is Precision.SINGLE:
         context.safety.keep_float32(source)
-
-
-def as_written(values: Values, destination: cst.BaseExpression, source: cst.BaseExpression) -> Cast | None:
-    """What gives a source the dtype of its destination; None where that has no name."""
-    while isinstance(destination, cst.Subscript) and precision(values.of(destination.value).dtypes).is_tensor:
-        destination = destination.value  # a part has the dtype of the whole
-    return Cast(source, destination) if isinstance(destination, (cst.Name, cst.Attribute, cst.Subscript)) else None

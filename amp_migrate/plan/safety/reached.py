@@ -18,16 +18,20 @@ from amp_migrate.plan.regions.logits import Logits, plan_logits
 from amp_migrate.plan.regions.region import Region, UnderAutocast
 from amp_migrate.plan.regions.sums_after import halves_summed_after
 from amp_migrate.plan.roles import Roles
+from amp_migrate.plan.safety.after_regions import context_after, match_operands
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.functions import guard_functions, guard_products
 from amp_migrate.plan.safety.in_place import match_products_in_place
+from amp_migrate.plan.safety.indexed import match_indexed_writes
 from amp_migrate.plan.safety.kept_casts import check_models, check_users
+from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
+from amp_migrate.plan.safety.masks import keep_masks
 from amp_migrate.plan.safety.precision import Precisions
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.scan import match_mixed_types, scan
 from amp_migrate.plan.safety.sums import summed_losses
-from amp_migrate.plan.safety.written_after import halves_written_after
+from amp_migrate.plan.safety.vanishing import keep_epsilons
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.rules.plain import UNKNOWN_CALLER
 from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, UNREAD_CODE
@@ -59,9 +63,9 @@ class Reached:
 
     def keep_results(self, dtype: str) -> None:
         """What regions hand to code that runs without autocast, evaluations included."""
+        self._keep_operands()
         self._keep_arrays(dtype)
         self._keep_sums()
-        self._match_written()
         self._keep_gradients()
 
     def _repair(self) -> None:
@@ -132,15 +136,20 @@ class Reached:
             if node not in self.plan.floats:
                 self.plan.safety.keep_float32(node)
 
-    def _match_written(self) -> None:
-        """What is written by index after a region. Under Apex's O1 it was half already."""
-        if self.found.is_proven and {setup.level for setup in self.found.setups} <= {"O0", "O1"}:
-            return
-        self.plan.safety.casts += halves_written_after(self.facts, self._values())
+    def _keep_operands(self) -> None:
+        """What operations after a region are given. Under Apex's O1 it was half already, and products were patched."""
+        context = context_after(self.facts, self.regions, self._values(), self.plan.safety)
+        match_operands(context)
+        keep_linear_algebra(context)
+        if not (self.found.is_proven and {setup.level for setup in self.found.setups} <= {"O0", "O1"}):
+            keep_masks(context)
+            keep_epsilons(context)
+            match_indexed_writes(context)
 
     def _values(self) -> Values:
         """What values are inside of regions and outside, with what is cast where they leave."""
-        repaired = Safety(floats=[*self.plan.safety.floats, *self.plan.floats], islands=self.plan.safety.islands)
+        safety = self.plan.safety
+        repaired = Safety(floats=[*safety.floats, *safety.split, *self.plan.floats], islands=safety.islands)
         autocast = UnderAutocast(self.regions, self.reach.statements)
         return Values(self.facts, self.facts.analysis(Steps), repaired, autocast)
 

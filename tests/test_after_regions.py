@@ -1,6 +1,4 @@
-"""Half outputs written by index into float32 tensors outside of regions: "Index put requires the source and destination
-dtypes match".
-"""
+"""Half outputs in operations after a region: what breaks in half, and what takes one dtype and meets float32."""
 
 from __future__ import annotations
 
@@ -77,3 +75,49 @@ def test_a_half_output_takes_the_dtype_of_its_destination(tmp_path, name):
 @pytest.mark.parametrize("name", KEPT)
 def test_what_needs_no_cast_stays(tmp_path, name):
     assert added(tmp_path, KEPT[name]) == []
+
+
+OPERATIONS = {
+    "torch.mm(o, W)": "torch.mm(o.float(), W)",
+    "o.mm(W)": "o.float().mm(W)",
+    "o @ W": "o.float() @ W",
+    "torch.addmm(seen, o, W)": "torch.addmm(seen, o.float(), W)",
+    'torch.einsum("bi,ij->bj", o, W)': 'torch.einsum("bi,ij->bj", o.float(), W)',
+    "F.linear(o, W)": "F.linear(o.float(), W)",
+    "torch.bmm(o[None], W[None])": "torch.bmm(o[None].float(), W[None])",
+    "torch.cdist(o, W)": "torch.cdist(o.float(), W)",
+    "torch.svd(o)[1]": "torch.svd(o.float())[1]",
+    "torch.inverse(o[:1])": "torch.inverse(o[:1].float())",
+    "torch.quantile(o, 0.5)": "torch.quantile(o.float(), 0.5)",
+    "torch.fft.fft(o).abs()": "torch.fft.fft(o.float()).abs()",
+    "o.masked_fill(seen == 0, -1e9)": "o.float().masked_fill(seen == 0, -1e9)",
+    "torch.log(torch.sigmoid(o) + 1e-8)": "torch.log(torch.sigmoid(o).float() + 1e-8)",
+}
+UNTOUCHED = [
+    "torch.where(seen == 0, o, seen)",
+    "torch.cat([o, seen])",
+    "(o - seen).abs().mean()",
+    "o.argmax(1)",
+    "torch.mm(batch[:, :1], W)",
+    "torch.log(torch.sigmoid(batch) + 1e-8)",
+    "torch.svd(batch)[1]",
+]
+
+
+def printed(tmp_path, expression: str) -> str:
+    parts = {**DEFAULTS, "imports": "import torch.nn.functional as F\n\nW = torch.rand(1, 1).cuda()"}
+    parts["after"] = f"o = out.detach()\n    print({expression})"
+    write_tree(tmp_path, {"train.py": SCRIPT.format(**parts).encode()})
+    (result,) = migrate_project([tmp_path], Options(api="torch.amp"))
+    assert result.status == "migrated", result
+    return result.output.decode().splitlines()[-1].strip()
+
+
+@pytest.mark.parametrize(("before", "after"), OPERATIONS.items())
+def test_an_operation_gets_float32(tmp_path, before, after):
+    assert printed(tmp_path, before) == f"print({after})"
+
+
+@pytest.mark.parametrize("expression", UNTOUCHED)
+def test_an_operation_that_takes_half_stays(tmp_path, expression):
+    assert printed(tmp_path, expression) == f"print({expression})"

@@ -1,0 +1,105 @@
+"""Half outputs after a region, where autocast casts nothing: operations break as they would inside, or meet float32.
+
+    with autocast(...):
+        scores = model(images)
+    seen[mask] = scores.detach()[mask]            =>    seen[mask] = scores.detach()[mask].to(seen.dtype)
+    torch.mm(scores, projection)                  =>    torch.mm(scores.float(), projection)
+    scores.masked_fill(mask, -1e9)                =>    scores.float().masked_fill(mask, -1e9)
+
+In a loop that may stand before the region: it gets what the round before has left. What no region made is what it was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import trace
+from amp_migrate.interp.step import Made
+from amp_migrate.interp.values import Values
+from amp_migrate.models.queries import follows, in_float32, writes
+from amp_migrate.plan.regions.region import Region
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.precision import Precision, Precisions
+from amp_migrate.plan.safety.products import tensors
+from amp_migrate.plan.safety.repairs import Safety
+
+
+def context_after(facts: Facts, regions: Sequence[Region], values: Values, safety: Safety) -> Context:
+    """What runs without autocast in the functions of the regions, and in those that they call there."""
+    return Context(facts, _After(facts, regions, values), _PrecisionsAfter(facts, safety, values), safety)
+
+
+def match_operands(context: Context) -> None:
+    """Float32 for what is multiplied, and for what is half beside what is not in an operation that takes one dtype."""
+    for made in context.results:
+        row = made.operation
+        if row is None or writes(row) or not (row.strict or row.product or row.parameters):
+            continue
+        found = {one.node: context.precisions.of(one.node) for one in tensors(made)}
+        halves = [node for node, precision in found.items() if precision.may_be_half]
+        if row.product or row.parameters or len(halves) < len(found) or Precision.FLOATING in found.values():
+            for node in halves:
+                context.safety.keep_float32(node)
+
+
+@dataclasses.dataclass
+class _After:
+    """The statements."""
+
+    facts: Facts
+    regions: Sequence[Region]
+    values: Values
+    classes: tuple[()] = ()
+
+    @cached_property
+    def statements(self) -> list[Statement]:
+        waiting = [one.function for one in self.regions]
+        seen: dict[Function, None] = {}
+        found = []
+        while waiting:
+            function = waiting.pop()
+            if function in seen:
+                continue
+            seen[function] = None
+            outside = [one for one in function.descendants() if not self.values.runs_under_autocast([one])]
+            found += outside
+            waiting += [site.callee for one in outside for site in self.facts.calls.in_statement(one)]
+        return found
+
+    def calls(self) -> Iterator[tuple[cst.Call, Statement]]:
+        return ((call, one) for one in self.statements for call in self.facts.tree.calls(one))
+
+
+class _PrecisionsAfter(Precisions):
+    """Half is what comes out of a region, or may come out of it as far as anybody sees."""
+
+    def __init__(self, facts: Facts, safety: Safety, values: Values) -> None:
+        super().__init__(facts, safety)
+        self.values = values
+
+    def of(self, node: cst.BaseExpression) -> Precision:
+        found = super().of(node)
+        if not found.may_be_half and found is not Precision.UNKNOWN:
+            return found
+        if not self._leaves_autocast(node):
+            return Precision.SINGLE
+        return Precision.HALF if found is Precision.UNKNOWN else found
+
+    def _leaves_autocast(self, node: cst.BaseExpression) -> bool:
+        """True where a result of autocast has the dtype of a value, or may have it where it is out of sight."""
+        ways = trace(self.steps, Place(node), follows, self._is_made_inside)
+        ends = (one for one in ways.ends if one.operations[-1] is None or not in_float32(one.operations[-1]))
+        calls = (one for one in ways.open if isinstance(one.node, cst.Call))
+        return any(map(self._is_made_inside, ends)) or any(
+            self.values.is_autocast(one.node, one.frames) for one in calls
+        )
+
+    def _is_made_inside(self, made: Made) -> bool:
+        return self.values.is_autocast(made.node, made.operands[0].frames if made.operands else ())
