@@ -13,17 +13,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from amp_migrate.interp.place import Place
+from amp_migrate.models.queries import follows
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import computes_linearly
 
 
 def keep_losses(context: Context, backwards: Iterable[Backward]) -> None:
-    """Float32 for what a loss is the mean of, where that is certainly half."""
+    """Float32 for what a loss is the mean of, where that is half, or comes from a container whose layers are not seen."""
     for backward in backwards:
         for averaged in _averaged(context, Place(backward.loss)):
-            if context.values.at(averaged).is_half:
+            value = context.values.at(averaged)
+            if value.is_half or (value.may_be_half and _is_of_container(context, averaged)):
                 context.safety.keep_float32(averaged.node)
+
+
+def _is_of_container(context: Context, averaged: Place) -> bool:
+    """True for what `nn.Sequential(*layers)` has made: the last layer of a critic is one with weights, mostly."""
+    ends = context.trace(averaged, lambda row: follows(row) and not row.policy).ends
+    return any(one.operations[-1] is None for one in ends)
 
 
 def _averaged(context: Context, loss: Place) -> Iterator[Place]:
