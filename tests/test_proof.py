@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import amp_migrate.check.proof
+from amp_migrate import Options, migrate_source
 from amp_migrate.check.proof import Proof, Prover
 from amp_migrate.check.proof.program import Program
 from amp_migrate.check.proof.side import Side
@@ -685,3 +686,15 @@ def _counted(found: object) -> object:
 def _is_around(found: object) -> bool:
     """True for the tests around each call, also of functions about something else."""
     return isinstance(found, dict) and isinstance(next(iter(found)), ast.Call)
+
+
+def test_names_that_are_bound_from_each_other_are_followed_once_each():
+    names = "abcdefghijk"
+    circle = "".join(f"{one} = {' + '.join(names)}\n" for one in names[:8])
+    script = (
+        f"import torch\nfrom data import prepare\n\n{', '.join(names)} = prepare()\n{circle}"
+        "model = torch.nn.Linear(a, b).cuda()\noptimizer = torch.optim.Adam(model.parameters())\n"
+        "for x, y in c:\n    loss = torch.nn.functional.mse_loss(model(x.cuda()), y.cuda())\n"
+        "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    assert migrate_source(script.encode(), Options()).status == "migrated"  # it took minutes, one path at a time

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from amp_migrate.check.proof.flow import Carriers, Flow, key_of
 from amp_migrate.check.proof.nodes import walk
@@ -25,14 +24,15 @@ def trained_models(flow: Flow) -> Carriers:
     return Carriers(flow, lambda file, node: False, found)
 
 
-def _made_of(scope: Scope, node: ast.expr, seen: frozenset[str] = frozenset()) -> Iterator[ast.expr]:
-    """An expression, and the values of the names in it, and so on."""
-    yield node
-    for name in {part.id for part in walk(node) if isinstance(part, ast.Name)} - seen:
-        home = scope.binding(name)
-        for value in home.bound[name] if home is not None else ():
-            if isinstance(value, ast.expr):
-                yield from _made_of(scope, value, seen | {name})
+def _made_of(scope: Scope, node: ast.expr) -> list[ast.expr]:
+    """An expression, and the values of the names in it, and so on; each name once."""
+    found, seen = [node], set[str]()
+    for one in found:
+        for name in dict.fromkeys(part.id for part in walk(one) if isinstance(part, ast.Name) and part.id not in seen):
+            seen.add(name)
+            home = scope.binding(name)
+            found += [value for value in (home.bound[name] if home is not None else ()) if isinstance(value, ast.expr)]
+    return found
 
 
 def _is_optimizer(scope: Scope, call: ast.Call) -> bool:

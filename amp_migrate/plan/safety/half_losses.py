@@ -20,7 +20,7 @@ from amp_migrate.plan.safety.passing import computes_linearly
 
 
 def keep_losses(context: Context, backwards: Iterable[Backward]) -> None:
-    """Float32 for what a loss is the mean of, where that is half, or comes from a container whose layers are not seen."""
+    """Float32 for what a loss is the mean of: what is half, or comes from a container of layers out of sight."""
     for backward in backwards:
         for averaged in _averaged(context, Place(backward.loss)):
             value = context.values.at(averaged)
