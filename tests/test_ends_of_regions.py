@@ -98,3 +98,17 @@ def test_a_region_is_around_the_steps_of_one_loss(tmp_path, more, is_around):
     (result,) = migrate_project([tmp_path], Options(api="torch.amp"))
     around = '    with torch.amp.autocast("cuda"):\n        for c in range(5):\n'
     assert (around in result.output.decode()) == is_around
+
+
+@pytest.mark.parametrize("alias", ["loss", "losses[0]", "losses[-1]"])
+def test_another_name_of_a_loss_has_no_region(tmp_path, alias):
+    script = (
+        "import torch\nfrom torch import nn\n\nmodel = nn.Linear(8, 4).cuda()\n"
+        "optimizer = torch.optim.Adam(model.parameters())\ntrain = True\n"
+        "for x, y in [(torch.rand(4, 8), torch.rand(4, 4))]:\n    loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())\n"
+        f"    losses = [loss]\n    print(loss.item())\n    if train:\n        total = {alias}\n"
+        "        optimizer.zero_grad()\n        total.backward()\n        optimizer.step()\n"
+    )
+    write_tree(tmp_path, {"train.py": script.encode()})
+    (result,) = migrate_project([tmp_path], Options(api="torch.amp"))
+    assert result.output.decode().count("autocast(") == 1

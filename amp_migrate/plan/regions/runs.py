@@ -8,7 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import overlaps, reads, writes
-from amp_migrate.facts.tree import Block, Function, Statement, called_name, lowest_block
+from amp_migrate.facts.tree import Block, Function, Statement, called_name, lowest_block, walk
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.regions.arithmetic import computes, is_leading_arithmetic, is_trailing_arithmetic, is_untouched
@@ -170,7 +170,7 @@ class Runs:
             run = run[:-1]
         while len(run) > 1 and is_leading_arithmetic(self.forwards, run[0]):
             run = run[1:]
-        if not run:
+        if all(map(_is_alias, run)):
             return
         if len(run) == 1 and has_no_casts(run[0], self.found):
             return
@@ -235,10 +235,11 @@ def _before_guard(backward: Backward) -> Statement:
 
 def _is_late_alias(run: list[Statement]) -> bool:
     """True for a `loss = main_loss` that comes after statements of another kind: they need no autocast."""
-    node = run[-1].node
-    return (
-        len(run) > 1
-        and run[-2].index + 1 < run[-1].index
-        and isinstance(node, cst.Assign)
-        and isinstance(node.value, (cst.Name, cst.Attribute, cst.Subscript))
-    )
+    return len(run) > 1 and run[-2].index + 1 < run[-1].index and _is_alias(run[-1])
+
+
+def _is_alias(statement: Statement) -> bool:
+    """True for another name of a value, or of a part of one: nothing is computed."""
+    value = statement.node.value if isinstance(statement.node, cst.Assign) else None
+    is_part = isinstance(value, (cst.Name, cst.Attribute, cst.Subscript))
+    return is_part and value is not None and not any(isinstance(part, cst.Call) for part in walk(value))
