@@ -163,6 +163,8 @@ def literal_value(node: cst.BaseExpression) -> object:
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         value = literal_value(node.expression)
         return -value if isinstance(value, (int, float)) else UNKNOWN
+    if isinstance(node, cst.Call):
+        return _converted(node)
     if isinstance(node, (cst.SimpleString, cst.ConcatenatedString, cst.BaseNumber, cst.UnaryOperation)):
         try:
             return ast.literal_eval(cst.Module([]).code_for_node(node).strip())
@@ -172,6 +174,16 @@ def literal_value(node: cst.BaseExpression) -> object:
         items = [literal_value(element.value) for element in node.elements]
         return UNKNOWN if UNKNOWN in items else tuple(items)
     return UNKNOWN
+
+
+def _converted(call: cst.Call) -> object:
+    """The value of `float("-1e20")` and `int(1e9)`."""
+    converter = {"float": float, "int": int}.get(call.func.value) if isinstance(call.func, cst.Name) else None
+    value = literal_value(call.args[0].value) if len(call.args) == 1 and not call.args[0].star else UNKNOWN
+    try:
+        return converter(value) if converter is not None and isinstance(value, (int, float, str)) else UNKNOWN
+    except (ValueError, OverflowError):
+        return UNKNOWN
 
 
 def _arithmetic(operator: cst.BaseBinaryOp, left: float, right: float) -> object:

@@ -70,10 +70,23 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
                     loads[statement.block.node] = AddedState(statement, receiver, key, checkpoint=checkpoint)
     if saves:  # else nothing is saved here, and there is nothing to load
         found.added += [*saves.values(), *loads.values()]
+        if not loads and (load := _loads(facts, optimizers)) is not None:
+            message = f"{facts.text(load)} shows no checkpoint: the scaler is saved, and not loaded"
+            found.findings.append(facts.finding(load, SCALER_NOT_SAVED, message))
     elif (apart := _saved_apart(facts, optimizers)) is not None:
         call, where = apart
         message = f"{facts.text(call)} {where}: the scaler is not saved"
         found.findings.append(facts.finding(call, SCALER_NOT_SAVED, message))
+
+
+def _loads(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:
+    """A load of the state of one of the optimizers."""
+    for call, statement, receiver in _state_calls(facts, "load_state_dict"):
+        given = call.args[0].value if call.args else None
+        is_named = isinstance(given, (cst.Name, cst.Attribute))  # what it names came from a file, most probably
+        if is_named and _is_bound(facts, receiver, statement) and facts.objects.objects(receiver) & optimizers:
+            return call
+    return None
 
 
 def _fill_one_dict(facts: Facts, first: Statement, last: Statement) -> bool:

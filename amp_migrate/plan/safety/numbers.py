@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from functools import partial
 
 import libcst as cst
@@ -33,12 +34,18 @@ def numbers(facts: Facts, node: cst.BaseExpression) -> list[float]:
 
 
 def _values(facts: Facts, signed: tuple[cst.BaseExpression, int]) -> list[tuple[cst.BaseExpression, int]]:
-    """What is given to a name or an attribute that is no number itself, with the sign that it gets there."""
+    """What a name, a choice or a conversion that is no number itself may be, with the sign that it gets there."""
     node, sign = signed
     if _number(node) is not None:
         return []
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         return [(node.expression, -sign)]
+    if isinstance(node, cst.IfExp):
+        return [(node.body, sign), (node.orelse, sign)]
+    if isinstance(node, cst.Call):
+        is_scalar = (facts.names.dotted(node.func) or "").startswith(("numpy.float", "numpy.int"))
+        is_converted = isinstance(node.func, cst.Name) and node.func.value in ("float", "int")
+        return [(node.args[0].value, sign)] if (is_scalar or is_converted) and len(node.args) == 1 else []
     is_named = isinstance(node, (cst.Name, cst.Attribute))
     return [(value, sign) for value in facts.objects.values_of(node)] if is_named else []
 
@@ -65,10 +72,16 @@ def _number(node: cst.BaseExpression) -> float | None:
     if isinstance(node, cst.Attribute) and node.attr.value in ("min", "max") and isinstance(node.value, cst.Call):
         if called_name(node.value) == "finfo" and _is_float32(node.value):
             return -_FLOAT32 if node.attr.value == "min" else _FLOAT32
-    return None
+    return float(sys.maxsize) if _is_maxsize(node) else None
+
+
+def _is_maxsize(node: cst.BaseExpression) -> bool:
+    holder = node.value if isinstance(node, cst.Attribute) and node.attr.value == "maxsize" else None
+    return isinstance(holder, cst.Name) and holder.value == "sys"
 
 
 def _is_float32(call: cst.Call) -> bool:
     """`torch.finfo(torch.float32)`, `np.finfo(np.float32)`: not the dtype of the tensor at hand."""
     value = call.args[0].value if call.args else None
-    return isinstance(value, cst.Attribute) and value.attr.value in ("float32", "float")
+    is_float32 = isinstance(value, cst.Attribute) and value.attr.value in ("float32", "float")
+    return is_float32 or (value is not None and literal_value(value) == "float32")

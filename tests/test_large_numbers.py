@@ -1,0 +1,58 @@
+"""Numbers that half cannot hold, however they are written: masked_fill raises for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import Options, migrate_source
+
+SCRIPT = """\
+import sys
+import numpy as np
+import torch
+from torch import nn
+
+HIDDEN = {number}
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.keys = nn.Linear(8, 8)
+
+    def forward(self, x, mask):
+        scores = self.keys(x) @ x.transpose(1, 2)
+        scores = scores.masked_fill(mask == 0, {written})
+        return torch.softmax(scores, dim=2) @ x
+
+
+model = Attention().cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for x, mask in [(torch.rand(4, 3, 8), torch.ones(4, 3, 3))]:
+    loss = nn.functional.mse_loss(model(x.cuda(), mask.cuda()), x.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+LARGE = [
+    "-1e9",
+    'float("-1e20")',
+    "float(-1e9)",
+    "int(-1e9)",
+    "-10 ** 9",
+    "np.float32(-1e9)",
+    "-sys.maxsize",
+    'np.finfo("float32").min',
+    "torch.finfo(torch.float32).min",
+    "-1e9 if len(sys.argv) > 1 else -1e4",
+]
+SMALL = ['float("-inf")', "-1e4", "float(-100)", '-float("inf")', "0"]
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["written there", "named"])
+@pytest.mark.parametrize("number", [*LARGE, *SMALL])
+def test_a_number_beyond_half_is_filled_into_float32(number, named):
+    source = SCRIPT.format(number=number, written="HIDDEN" if named else number)
+    result = migrate_source(source.encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+    assert (".float().masked_fill" in result.output.decode()) == (number in LARGE)
