@@ -113,8 +113,9 @@ class BehindLoss:
         gradients, such as the actions of a replay buffer, was an evaluation.
         """
         end = statement.function.body.statements[-1]
-        made = backward_slice(end, [path], lambda other: self._is_no_value(other, statement.function))
-        statements = made.statements | {statement}
+        statements = {statement}
+        for at, wanted in ((end, [path]), (statement, all_reads(self.facts, statement))):
+            statements |= backward_slice(at, wanted, lambda one: self._is_no_value(one, statement.function)).statements
         runs = self.forwards.runs_model if self.found.evaluates else self.forwards.gives_gradients
         forwards = [one for one in statements if runs(one)]
         if forwards:
