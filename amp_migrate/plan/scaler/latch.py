@@ -18,7 +18,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, without_not
 from amp_migrate.facts.stores import Store
 from amp_migrate.facts.tree import Class, Function, Statement
-from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.plan.model import Guard, Recognition, Setup
 
 
@@ -105,14 +105,14 @@ def _goes_with(store: Store, setup: Setup) -> bool:
     return statement.order < place.order and any(outer.block is statement.block for outer in place.path())
 
 
-def is_raised_later(facts: Facts, init: Function, field: str) -> bool:
-    """True for a flag that a constructor puts down, and that something sets which the constructor does not call."""
+def is_changed_later(facts: Facts, init: Function, field: str) -> bool:
+    """True for a flag that a constructor gives a constant, and something that it does not call gives another value."""
     assert init.owner is not None
     stores = _stores_of(facts, facts.objects.root_class(init.owner), field)
-    own = [store for store in stores if store.statement.function is init]
-    others = {store.statement.function for store in stores if not _says(store, False)} - {init}
-    is_down = bool(own) and all(_says(store, False) for store in own)
-    return is_down and any(not facts.calls.reaches(init, {other}.__contains__) for other in others)
+    first = {literal_value(store.value) for store in stores if store.statement.function is init and not store.selector}
+    others = {store.statement.function for store in stores if literal_value(store.value) not in first} - {init}
+    is_constant = len(first) == 1 and UNKNOWN not in first
+    return is_constant and any(not facts.calls.reaches(init, {other}.__contains__) for other in others)
 
 
 def _stores_of(facts: Facts, root: Class, field: str) -> list[Store]:

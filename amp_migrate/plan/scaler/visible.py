@@ -10,9 +10,9 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.identity import Key
 from amp_migrate.facts.reaching import is_certain
-from amp_migrate.facts.tree import Function, Statement, children, is_atom
+from amp_migrate.facts.tree import Class, Function, Statement, children, is_atom
 from amp_migrate.facts.variables import Variable
-from amp_migrate.plan.scaler.latch import is_raised_later
+from amp_migrate.plan.scaler.latch import is_changed_later
 
 
 class Visible:
@@ -156,6 +156,8 @@ class Visible:
         field = str(key[2])
         if base is None or (key[1][0] == "self" and not self._is_set(field, function, at)):
             return None
+        if key[1][0] == "self" and isinstance(key[1][1], Class) and not self._is_lasting(key[1][1], field, function):
+            return None
         return f"{base}{field}" if field.startswith("[") else f"{base}.{field}"
 
     def _receiver(self, key: Key, function: Function) -> str | None:
@@ -173,9 +175,15 @@ class Visible:
         if function.name != "__init__" or function.owner is None:
             return is_early
         if own:
-            return is_early and not is_raised_later(self.facts, function, name)
+            return is_early and not is_changed_later(self.facts, function, name)
         from_elsewhere = len(self.facts.objects.bases(function.owner)) < len(function.owner.node.bases)
         return from_elsewhere and not self.facts.objects.stores_of(name)
+
+    def _is_lasting(self, owner: Class, field: str, function: Function) -> bool:
+        """False outside of a class for a field that is a placeholder until one of its methods is called."""
+        init = owner.methods.get("__init__")
+        is_outside = function.owner is None or self.facts.objects.root_class(function.owner) is not owner
+        return not is_outside or init is None or not is_changed_later(self.facts, init, field)
 
     def _same_class(self, attribute: cst.Attribute, function: Function) -> bool:
         assert function.owner is not None
@@ -231,9 +239,12 @@ class _Renamer(cst.CSTTransformer):
         self._changed = changed
 
     def on_leave(self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT) -> cst.CSTNodeT:
-        if original_node in self._changed:
-            return cst.parse_expression(self._changed[original_node])  # type: ignore[return-value]
-        return updated_node
+        if original_node not in self._changed:
+            return updated_node
+        new = cst.parse_expression(self._changed[original_node])
+        if not is_atom(new) and not new.lpar:
+            new = new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return new  # type: ignore[return-value]
 
 
 def _names_a_variable(node: cst.CSTNode) -> bool:
