@@ -94,7 +94,9 @@ class Creations:
         if calls_user or any(use.inside(holder) for use in uses for holder in lifted):
             uses_here = self.uses_in(function)
             holders = {one for one in lifted if any(use is one or use.inside(one) for use in uses_here)}
-            return self._before_first_use(function, lifted, holders)
+            found = self._before_first_use(function, lifted, holders)
+            self._check_order(block, found.at, uses)
+            return found
         for place in setups if not again else ():
             self._check_conditions(place, lifted, uses)
         self._check_order(block, at, uses)
@@ -190,10 +192,11 @@ class Creations:
     def _gives_none(self, site: CallSite) -> bool:
         """True for a call that leaves out what the scaler takes the place of, or goes with: `resume(model)`."""
         callee = self.passing.threadable(site.callee)
-        if callee not in self.users or site in self.passing.giving(callee):
+        used_in = {user for user in self.users if callee.encloses(user)}
+        if not used_in or site in self.passing.giving(callee):
             return False
         below = self.facts.calls.callees(callee)
-        return not any(user in below for user in self.users if user is not callee and not callee.encloses(user))
+        return not any(user in below for user in self.users if user not in used_in)
 
     def _loop_to_leave(self, block: Block, function: Function) -> Statement | None:
         """The loop around setup and uses, unless each round builds an optimizer of its own (rule A1)."""

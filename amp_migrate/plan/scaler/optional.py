@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
-from amp_migrate.facts.tree import Function
+from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.scaler.binding import Users
@@ -32,9 +32,10 @@ class Optional:
         """The parameter of a function that some calls leave out or give as None: they neither train, nor save or load
         the state that goes with it.
         """
-        others = [user for user in self.users if user is not function]
         below = self.facts.calls.callees(function)
-        if any(user in below or function.encloses(user) for user in others):
+        if any(user in below for user in self.users if not function.encloses(user)):
+            return None
+        if len(self._uses(function)) > len(self.users.get(function, [])) and not self.only_keeps_state(function):
             return None
         for param in self._optimizers(function):
             without = [site for site in self.facts.calls.callers(function) if not self.gives(site, function, param)]
@@ -45,7 +46,11 @@ class Optional:
     def only_keeps_state(self, function: Function) -> bool:
         """True for a function that names the scaler for nothing but a state that is added beside an optimizer's."""
         states = [one.statement for one in self.found.added]
-        return all(use in states for use in self.users.get(function, []))
+        return all(use in states for use in self._uses(function))
+
+    def _uses(self, function: Function) -> list[Statement]:
+        """What names the scaler in a function and in those that it makes."""
+        return [use for user, uses in self.users.items() if function.encloses(user) for use in uses]
 
     def gives(self, site: CallSite, function: Function, param: cst.Param) -> bool:
         """True for a call that gives the parameter something, not None, or may do so behind a star."""
@@ -63,7 +68,7 @@ class Optional:
         if not self.only_keeps_state(function):
             return [one for one in params if self.facts.objects.may_be(one.name, self.roles.optimizers)]
         states = {one.statement: one.optimizer for one in self.found.added}
-        variables = {names.variable_at(states[use]) for use in self.users.get(function, [])}
+        variables = {names.variable_at(states[use]) for use in self._uses(function)}
         return [one for one in params if {names.variable_at(one.name)} == variables]
 
     def _needs_none(self, site: CallSite, function: Function) -> bool:
@@ -71,7 +76,7 @@ class Optional:
         if self.only_keeps_state(function):
             return True
         left = {one.statement: one.guard.statement for one in self.found.backwards if one.collapsed and one.guard}
-        uses = (left.get(use, use) for use in self.users.get(function, []))  # of both arms one is left, for both
+        uses = (left.get(use, use) for use in self._uses(function))  # of both arms one is left, for both
         return all(is_left_out(self.facts, use, site, function) for use in uses)
 
 
