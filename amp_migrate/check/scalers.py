@@ -175,10 +175,16 @@ class Scalers:
         return len(makers) > 1 and not any(called_name(one) == "backward" for one in calls)
 
     def _is_loop_variable(self, call: cst.Call, optimizer: cst.BaseExpression) -> bool:
-        """True where an enclosing `for` names the optimizer: each round is about another one."""
-        names = names_in(optimizer)
-        outer = self.facts.tree.statement_of(call).path()[:-1]
-        return any(isinstance(loop.node, cst.For) and names & names_in(loop.node.target) for loop in outer)
+        """True where an enclosing `for` names the optimizer, or what its name is bound to in there: each round is about
+        another one.
+        """
+        meant = [(self.facts.tree.statement_of(one), names_in(one)) for one in each_once([optimizer], self._values)]
+        return any(
+            at.inside(loop) and names & names_in(loop.node.target)
+            for loop in self.facts.tree.statement_of(call).path()[:-1]
+            if isinstance(loop.node, cst.For)
+            for at, names in meant
+        )
 
     def _is_own(self, call: cst.Call) -> bool:
         """True for a function of the unit: what it does is seen inside it."""

@@ -244,20 +244,20 @@ class UnscalePlanner:
             access = next(use.access for use in uses if use.access is not None)
             return Unscale(candidate, access.optimizer)
         for step in self._next_steps(candidate, members):
-            if step.statement.function is candidate.function:
-                loop = self._loop_of(step, candidate)
-                optimizer = step.optimizer if loop is not None else self._named_at(candidate, step.optimizer)
-                if optimizer is not None:
-                    return Unscale(candidate, optimizer, loop, self._condition(step, candidate))
-        for backwards in self.events.backwards.values():
-            for backward in backwards:
-                for optimizer in backward.optimizers:
-                    visible = self.facts.tree.function_of(optimizer) is candidate.function
-                    if visible and self.graph.objects_of([optimizer]) & members:
-                        return Unscale(candidate, optimizer)
-        for use in uses:
-            if use.access is not None:
-                return Unscale(candidate, use.access.optimizer)
+            named = self._named_at(candidate, step.optimizer) if step.statement.function is candidate.function else None
+            if named is not None:
+                return Unscale(candidate, *named, self._condition(step, candidate))
+        given = [one for ones in self.events.backwards.values() for backward in ones for one in backward.optimizers]
+        named_here = [
+            one
+            for one in given
+            if not isinstance(one, cst.Call) and self.facts.tree.function_of(one) is candidate.function
+        ]
+        known = [one for one in named_here if self.graph.objects_of([one]) & members]
+        for optimizer in (*known, *(use.access.optimizer for use in uses if use.access is not None)):
+            named = self._named_at(candidate, optimizer)
+            if named is not None:
+                return Unscale(candidate, *named)
         local = self._local_name(candidate, members)
         if local is not None:
             return Unscale(candidate, local)
@@ -289,19 +289,27 @@ class UnscalePlanner:
         """True where one expression of the script makes several of the optimizers, as far as is known."""
         return len(members) > 1 or any(map(self.facts.objects.is_made_repeatedly, members))
 
-    def _named_at(self, candidate: Statement, optimizer: cst.BaseExpression) -> cst.BaseExpression | None:
-        """What a step calls its optimizer; where a place comes before that name, what it stands for: `self.optimizer`
-        for `update` in `update = self.optimizer`.
+    def _named_at(
+        self, candidate: Statement, optimizer: cst.BaseExpression
+    ) -> tuple[cst.BaseExpression, cst.For | None] | None:
+        """What a step calls its optimizer, with the loop that names it where a place is outside of that; where the
+        place comes before a name, what this stands for: `self.optimizer` for `update` in `update = self.optimizer`.
         """
-        while (variable := self.facts.names.variable_at(optimizer)) is not None:
-            homes = [binding.statement for binding in variable.bindings]
-            if not all(home is not None and self._comes_later(home, candidate) for home in homes):
+        while (loop := self._loop_of(optimizer, candidate)) is None:
+            variable = self.facts.names.variable_at(optimizer)
+            homes = [binding.statement for binding in variable.bindings] if variable is not None else [None]
+            if variable is None or not all(home is not None and self._comes_later(home, candidate) for home in homes):
                 break
             (first, *more) = variable.bindings
-            if more or first.selector or not isinstance(first.value, (cst.Name, cst.Attribute)):
+            if (
+                more
+                or first.kind != "assign"
+                or first.selector
+                or not isinstance(first.value, (cst.Name, cst.Attribute))
+            ):
                 return None
             optimizer = first.value
-        return optimizer
+        return optimizer, loop
 
     def _comes_later(self, statement: Statement, candidate: Statement) -> bool:
         return statement.function is candidate.function and statement.order >= candidate.order
@@ -344,10 +352,10 @@ class UnscalePlanner:
         """True for a binding in an arm of an `if` whose other arm, if there is one, does not bind the same."""
         return statement is not None and any(isinstance(one.node, cst.If) for one in statement.path()[:-1])
 
-    def _loop_of(self, step: Step, candidate: Statement) -> cst.For | None:
-        """The `for optimizer in optimizers` that names the stepped optimizer, if `candidate` is not in its body."""
-        for outer in step.statement.path()[:-1]:
-            if isinstance(outer.node, cst.For) and names_in(outer.node.target) & names_in(step.optimizer):
+    def _loop_of(self, optimizer: cst.BaseExpression, candidate: Statement) -> cst.For | None:
+        """The `for optimizer in optimizers` that names an optimizer, if `candidate` is not in its body."""
+        for outer in self.facts.tree.statement_of(optimizer).path()[:-1]:
+            if isinstance(outer.node, cst.For) and names_in(outer.node.target) & names_in(optimizer):
                 if candidate is outer or not candidate.inside(outer):
                     return outer.node
         return None
