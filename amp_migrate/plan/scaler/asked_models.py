@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.facts.object import Object
+from amp_migrate.facts.tree import Class, Function, Statement, walk
 from amp_migrate.plan.roles import Roles
 
 
@@ -63,12 +64,19 @@ class AskedModels:
                 yield from (target.target for target in statement.node.targets)
 
     def _is_model(self, node: cst.BaseExpression) -> bool:
-        """True for what means a model that is trained, and nothing else."""
+        """True for what means a model that is trained, and nothing else, nor what has no `parameters()`."""
         if not isinstance(node, (cst.Name, cst.Attribute)):
             return False
         objects = self.facts.objects.objects(node)
         values = [one.value for one in self.facts.objects.values_of(node) if isinstance(one, cst.Name)]
-        return bool(objects) and objects <= self.roles.trained and "None" not in values
+        is_trained = bool(objects) and objects <= self.roles.trained
+        return is_trained and "None" not in values and all(map(self._has_parameters, objects))
+
+    def _has_parameters(self, one: Object) -> bool:
+        """False for an instance of a class of the unit that inherits no such method, and has none."""
+        if not isinstance(one.origin, Class) or self.facts.objects.method_of(one.origin, "parameters") is not None:
+            return True
+        return any(self.facts.text(base.value) != "object" for base in one.origin.node.bases)
 
     def _moves(self, move: cst.Call, model: cst.BaseExpression) -> bool:
         """True for `model.cuda()`, and where the class of a model moves it, or its parts."""
