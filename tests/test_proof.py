@@ -698,3 +698,39 @@ def test_names_that_are_bound_from_each_other_are_followed_once_each():
         "    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
     )
     assert migrate_source(script.encode(), Options()).status == "migrated"  # it took minutes, one path at a time
+
+
+NATIVE = """\
+import torch
+from torch.amp import GradScaler, autocast
+{import_}
+
+def main(args, loader):
+    model = torch.nn.Linear(8, 2).cuda()
+    {half}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = GradScaler("cuda"{enabled})
+    for x, y in loader:
+        with autocast("cuda"{enabled}):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+HALF = "if args.half:\n        model.half()"
+
+
+@pytest.mark.parametrize(
+    ("half", "enabled", "new"),
+    [
+        (HALF, "", {}),
+        ("model.half()", "", {}),
+        ("", "", {"half": HALF, "kind": "half weights"}),
+        (HALF, ", enabled=args.half", {"enabled": "", "kind": "switch"}),
+    ],
+)
+def test_native_amp_that_was_there_before_is_no_breach(half, enabled, new):
+    before = NATIVE.format(import_="import apex\n", half=half, enabled=enabled)
+    after = NATIVE.format(import_="", half=new.get("half", half), enabled=new.get("enabled", enabled))
+    kinds = _kinds({"train.py": before}, {"train.py": after})
+    assert new["kind"] in kinds if new else not kinds

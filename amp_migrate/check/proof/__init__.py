@@ -46,7 +46,7 @@ class Prover:
                 *erasure.assumptions,
                 *resolution(self.before, self.after, changed),
                 *without_apex(self.after, self._without_apex, changed),
-                *half_weights(output),
+                *half_weights(output, original),
                 *scaled_gradients(output, original if every else None),
                 *frozen_after_wrapping(original, output),
             ]

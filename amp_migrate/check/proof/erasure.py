@@ -137,7 +137,7 @@ class Erasure:
                 continue  # who trains by it has mixed precision on: Apex raises where it was not set up
             given = enabled(node)
             answer = True if given is None else world.truth(scope, given)
-            if self.every and answer is not None and answer == self._was(world, scope, node):
+            if answer is not None and answer == self._was(world, scope, node):
                 continue
             if answer is False and self.is_by_hand and is_scaler(scope, node):
                 continue  # half weights need not scale their losses

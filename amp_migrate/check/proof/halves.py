@@ -19,15 +19,23 @@ _DEFAULTS = ("torch.set_default_dtype", "torch.set_default_tensor_type")
 _MESSAGE = "half weights beside a GradScaler, which cannot unscale their gradients"
 
 
-def half_weights(side: Side) -> Iterator[Breach]:
-    """Casts to half of what is trained beside a scaler, before a later step."""
+def half_weights(output: Side, original: Side) -> Iterator[Breach]:
+    """Casts to half of what is trained beside a scaler, before a later step, but for those that were there before."""
+    had = {(file, name, text) for file, name, (_, text) in _half_weights(original)}
+    for file, name, place in _half_weights(output):
+        if (file, name, place[1]) not in had:
+            yield Breach("half weights", file, name, None, place, _MESSAGE)
+
+
+def _half_weights(side: Side) -> Iterator[tuple[str, str, tuple[int, str]]]:
+    """The file, the function and the line of each such cast."""
     if side.scalers.is_empty:
         return
     search = _Search(side)
     for file in side.flow.files:
         for scope, node in file.calls:
             if search.casts(scope, node) and search.trains_after(scope, node):
-                yield Breach("half weights", file.path, scope.name, None, _line(scope, node), _MESSAGE)
+                yield file.path, scope.name, _line(scope, node)
 
 
 def _line(scope: Scope, node: ast.Call) -> tuple[int, str]:
