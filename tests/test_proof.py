@@ -734,3 +734,33 @@ def test_native_amp_that_was_there_before_is_no_breach(half, enabled, new):
     after = NATIVE.format(import_="", half=new.get("half", half), enabled=new.get("enabled", enabled))
     kinds = _kinds({"train.py": before}, {"train.py": after})
     assert new["kind"] in kinds if new else not kinds
+
+
+@pytest.mark.parametrize(
+    "left", ["seen = 1", "pass", "for layer in model.modules():\n        pass", "is_half = model is None"]
+)
+def test_a_function_about_precision_may_stay_without_it(left):
+    helper = f"def prepare(model):\n    model.half()\n    {left}\n"
+    script = """\
+import torch
+from precision import prepare
+
+model = torch.nn.Linear(8, 2).cuda()
+prepare(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{scaler}for x, y in loader:
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    {backward}
+    {step}
+"""
+    before = script.format(scaler="", backward="loss.backward()", step="optimizer.step()")
+    after = script.format(
+        scaler="scaler = torch.amp.GradScaler()\n",
+        backward="scaler.scale(loss).backward()",
+        step="scaler.step(optimizer)\n    scaler.update()",
+    )
+    empty = _changed(helper, "    model.half()\n", "")
+    other = _changed(empty, left, "model.eval()")
+    files = {"train.py": before, "precision.py": helper}
+    assert not _kinds(files, {"train.py": after, "precision.py": empty})
+    assert "not the same program" in _kinds(files, {"train.py": after, "precision.py": other})

@@ -539,10 +539,11 @@ class Eraser:
         if scope not in known and isinstance(scope.node, Def) and scope in self.side.about:
             known[scope] = None  # for one that calls itself
             erased, found = anyhow(self.side, scope)
-            body = normal(erased, ()) if scope in found.erased else erased
-            only = body[0] if len(body) == 1 and scope in found.erased else None
+            is_about = scope in found.erased or (scope.file.path, scope.name) in self.side.were_about
+            body = normal(erased, ()) if is_about else erased
+            only = body[0] if len(body) == 1 and is_about else None
             if not body:
-                known[scope] = "" if scope in found.erased else None
+                known[scope] = "" if is_about else None
             elif isinstance(only, ast.Return) and isinstance(only.value, ast.Name):
                 known[scope] = only.value.id if only.value.id in scope.bound else None
         return known.get(scope)

@@ -45,6 +45,7 @@ class Erasure:
         self.loses_sigmoid = _count(original, b"Sigmoid(") > _count(output, b"Sigmoid(")
         self.survey = Survey(original)
         output.is_half = original.is_half
+        output.were_about = {(scope.file.path, scope.name) for scope, left in original.come_to.items() if left == ""}
         self.is_by_hand = original.is_half or bool(original.optimizers.found or original.scales)
         self.erased = set(self.survey.found.erased)
         for file, its in self.pairs:

@@ -54,6 +54,7 @@ class Side:
         self.scales, self.scale_names = loss_scales(self.keys)  # that are made by hand
         self.prepared = Carriers(self.flow, lambda file, node: False, self._given_to_apex())
         self.come_to: dict[Scope, str | None] = {}  # what functions about precision are without it
+        self.were_about: set[tuple[str, str]] = set()  # such functions of the original, by path and name
         self.erased: dict[Scope, Any] = {}  # functions in no world in particular
         self.dropped: dict[Scope, set[str]] = {}  # parameters that only this side has
         self.is_half = False  # where weights are half, casts to float32 belong to that as well
