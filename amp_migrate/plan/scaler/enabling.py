@@ -248,7 +248,7 @@ def _belongs_to_setup(facts: Facts, found: Recognition, statement: Statement) ->
     """True for a block's statements that vanish with the setup, or only prepare it."""
     if statement in found.imports or statement in found.removed:
         return True
-    if any(setup.statement is statement for setup in found.setups):
+    if any(setup.statement is statement for setup in found.setups) or _takes_result_apart(facts, found, statement):
         return True
     if any(one.statement is statement for one in found.handed):
         return True
@@ -263,6 +263,18 @@ def _belongs_to_setup(facts: Facts, found: Recognition, statement: Statement) ->
     if isinstance(statement.node, (cst.If, cst.For)):
         return all(_belongs_to_setup(facts, found, inner) for block in statement.blocks for inner in block.statements)
     return False
+
+
+def _takes_result_apart(facts: Facts, found: Recognition, statement: Statement) -> bool:
+    """`model = pair[0]`, or `model, optimizer = pair`, of a pair that nothing but setups return."""
+    node = statement.node
+    if not isinstance(node, cst.Assign):
+        return False
+    is_tuple = all(isinstance(one.target, (cst.Tuple, cst.List)) for one in node.targets)
+    pair = node.value.value if isinstance(node.value, cst.Subscript) else node.value if is_tuple else None
+    variable = facts.names.variable_at(pair) if pair is not None else None
+    setups = [setup.statement for setup in found.setups]
+    return variable is not None and all(binding.statement in setups for binding in variable.bindings)
 
 
 def _imports_for_setups(facts: Facts, found: Recognition, statement: Statement) -> bool:
