@@ -120,7 +120,9 @@ class Calls:
             return LOST
         before = [number for number, one in enumerate(place.frames) if one.function is frame.function]
         around = place.frames[before[-1] + 1 :] if before else place.frames
-        frames = (*around, frame)[-_MOST_FRAMES:]
+        frames = (*around, frame)
+        if len(frames) > _MOST_FRAMES:  # where it began says whether it runs under autocast
+            frames = (frames[0], *frames[1 - _MOST_FRAMES :])
         return Step(tuple(Place(value, place.keys, frames) for value in values))
 
     def runs_of(self, function: Function) -> list[Frame]:
