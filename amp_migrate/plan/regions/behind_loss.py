@@ -11,13 +11,15 @@ from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, path_of, 
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.interp.values import values_as_written
 from amp_migrate.models import names, traits
+from amp_migrate.models.dtypes import BOOLEAN, INTEGER
 from amp_migrate.models.queries import makes
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.regions.arithmetic import is_trailing_arithmetic
 from amp_migrate.plan.regions.barriers import Barriers
 from amp_migrate.plan.regions.carried_over import only_hands_on
-from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.regions.forwards import Forwards, runs_without_gradients
 from amp_migrate.plan.regions.given_before import all_reads
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.plan.unbound import not_bound
@@ -70,7 +72,7 @@ class BehindLoss:
             return self._sliced[key]
         self._sliced[key] = False
         found = backward_slice(at, wanted, lambda path: self._is_no_value(path, at.function), self._reads_of)
-        forwards = [statement for statement in found.statements if self.forwards.runs_model(statement)]
+        forwards = [one for one in found.statements if self.forwards.runs_model(one) and not self._labels(one)]
         reached = False
         if not forwards and not by_name:
             forwards = _of_this_round(filter(self.forwards.calls_an_object, found.statements), at)
@@ -94,6 +96,14 @@ class BehindLoss:
                 self.needed.setdefault(at.function, set()).update(users)
         self._sliced[key] = reached
         return reached
+
+    def _labels(self, statement: Statement) -> bool:
+        """True for `labels = guess(net, images)` without gradients, of class numbers: that was an evaluation."""
+        value = statement.node.value if isinstance(statement.node, cst.Assign) else None
+        if value is None or self.found.evaluates or not runs_without_gradients(self.facts, statement):
+            return False
+        dtypes = self.facts.analysis(values_as_written).of(value).dtypes
+        return bool(dtypes) and dtypes <= {INTEGER, BOOLEAN}
 
     def _reads_of(self, statement: Statement) -> list[Path]:
         """Behind a gradient of its own, a penalty is in float32 (rule H5); O1 had no such place. What comes back from

@@ -32,9 +32,9 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Dtype
-from amp_migrate.models.queries import half_inside, rearranges
+from amp_migrate.models.queries import follows, half_inside, rearranges
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.passing import bounds_and_epsilons, computes_linearly, moves
+from amp_migrate.plan.safety.passing import bounds_and_epsilons, computes_linearly
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, isolate, tensors
 
@@ -158,7 +158,7 @@ def cast_by_hand(context: Context) -> Iterator[Made]:
 
 
 def _is_cast_by_hand(context: Context, operand: Place) -> bool:
-    ways = context.trace(operand, moves, _casts_to_float32)
+    ways = context.trace(operand, follows, _casts_to_float32)
     return bool(ways.ends) and not ways.open and all(map(_casts_to_float32, ways.ends))
 
 

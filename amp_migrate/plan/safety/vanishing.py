@@ -61,7 +61,9 @@ def _with_a_pole(context: Context, made: Made) -> Iterator[Place]:
 def _is_product(context: Context, made: Made) -> bool:
     """True for what autocast makes half at last: of a layer with weights, or of two matrices."""
     last = made.operations[-1]
-    return last is not None and in_half(last) and context.precisions.of(made.node) is Precision.HALF
+    if last is None or not in_half(last) or context.precisions.of(made.node) is not Precision.HALF:
+        return False
+    return last.parameters or not all(context.values.at(one).is_open for one in made.operands)  # NumPy has `@` as well
 
 
 def _is_root(context: Context, exponent: Place) -> bool:

@@ -1,0 +1,119 @@
+"""Labels that NumPy makes of an evaluation, and what an author has cast to float32 in a model of half weights."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import Options, migrate_source
+
+LABELS = """\
+import numpy as np
+import torch
+import torch.nn as nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def optimize_labels(PS):
+    N, K = PS.shape
+    PS = PS.T
+    c = np.ones((N, 1)) / N
+    PS **= 25
+    inv_K, inv_N = 1. / K, 1. / N
+    for _ in range(10):
+        r = inv_K / (PS @ c)
+        c = inv_N / (r.T @ PS).T
+    PS *= np.squeeze(c)
+    PS = PS.T
+    PS *= np.squeeze(r)
+    return torch.LongTensor(np.nanargmax(PS, 1))
+
+
+def relabel(model, data):
+    PS = np.zeros((100, 10))
+    PS[:] = nn.functional.softmax(model(data), 1).detach().cpu().numpy()
+    return optimize_labels(PS).to(device)
+
+
+model = nn.Linear(8, 10).to(device)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = torch.randn(100, 8).to(device)
+selflabels = torch.randint(10, (100,)).to(device)
+for step in range(100):
+    if step % 20 == 0:
+        with torch.no_grad():
+            selflabels = relabel(model, data)
+    optimizer.zero_grad()
+    outputs = model(data)
+    loss = criterion(outputs, selflabels)
+    loss.backward()
+    optimizer.step()
+"""
+FLOAT32 = """\
+import torch
+from apex import amp
+
+
+def sinkhorn(x, y):
+    cost = 1 - x.matmul(y.transpose(1, 2))
+    kernel = torch.exp(-cost / 0.05)
+    u = torch.ones(x.size(0), x.size(1), 1, dtype=cost.dtype, device=x.device)
+    for _ in range(50):
+        v = 1 / kernel.transpose(1, 2).matmul(u)
+        u = 1 / kernel.matmul(v)
+    return (u * kernel * v.transpose(1, 2) * cost).sum(dim=(1, 2))
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.text = torch.nn.Linear(16, 16)
+        self.image = torch.nn.Linear(16, 16)
+
+    def forward(self, text, image):
+        text = torch.nn.functional.normalize(self.text(text), dim=-1)
+        image = torch.nn.functional.normalize(self.image(image), dim=-1)
+        return sinkhorn({given}).mean()
+
+
+model = Net().cuda()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O2")
+for step in range(100):
+    text, image = torch.randn(4, 7, 16).cuda(), torch.randn(4, 9, 16).cuda()
+    loss = model(text, image)
+    optimizer.zero_grad()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+ISLAND = """\
+    with torch.amp.autocast('cuda', enabled=False):
+        cost = 1 - x.matmul(y.transpose(1, 2))
+"""
+
+
+def output_of(source: str) -> str:
+    result = migrate_source(source.encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+    return result.output.decode()
+
+
+def test_labels_of_an_evaluation_stay_in_float32_and_in_numpy():
+    output = output_of(LABELS)
+    assert output.count("autocast(") == 1
+    assert ".float()" not in output
+
+
+@pytest.mark.parametrize(
+    ("given", "is_island"),
+    [
+        ("text.float(), image.float()", True),
+        ("torch.exp(text.float()), 1 - image.float()", True),
+        ("text, image", False),
+    ],
+)
+def test_what_comes_from_a_cast_by_hand_is_multiplied_in_float32(given, is_island):
+    output = output_of(FLOAT32.replace("{given}", given)).replace('"cuda"', "'cuda'")
+    assert (ISLAND in output) == is_island
