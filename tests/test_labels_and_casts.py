@@ -1,4 +1,4 @@
-"""Labels that NumPy makes of an evaluation, and what an author has cast to float32 in a model of half weights."""
+"""Labels that NumPy makes of an evaluation, casts by hand in a model of half weights, and attributes of an unseen base."""
 
 from __future__ import annotations
 
@@ -88,6 +88,34 @@ for step in range(100):
         scaled_loss.backward()
     optimizer.step()
 """
+INHERITED = """\
+import torch
+from argus import Model
+
+
+class FreesoundModel(Model):
+    def __init__(self, params):
+        super().__init__(params)
+        self.use_amp = "amp" in params
+        if self.use_amp:
+            from apex import amp
+            self.amp = amp
+            self.nn_module, self.optimizer = self.amp.initialize(
+                self.nn_module, self.optimizer, opt_level="O1")
+
+    def train_step(self, batch):
+        self.optimizer.zero_grad()
+        input, target = batch
+        prediction = self.nn_module(input.cuda())
+        loss = torch.nn.functional.mse_loss(prediction, target.cuda())
+        if self.use_amp:
+            with self.amp.scale_loss(loss, self.optimizer) as scaled_loss:
+                scaled_loss.backward()
+        else:
+            loss.backward()
+        self.optimizer.step()
+        return loss.item()
+"""
 ISLAND = """\
     with torch.amp.autocast('cuda', enabled=False):
         cost = 1 - x.matmul(y.transpose(1, 2))
@@ -117,3 +145,7 @@ def test_labels_of_an_evaluation_stay_in_float32_and_in_numpy():
 def test_what_comes_from_a_cast_by_hand_is_multiplied_in_float32(given, is_island):
     output = output_of(FLOAT32.replace("{given}", given)).replace('"cuda"', "'cuda'")
     assert (ISLAND in output) == is_island
+
+
+def test_what_a_base_class_out_of_sight_has_set_is_still_there():
+    assert "self.scaler.step(self.optimizer)" in output_of(INHERITED)

@@ -294,6 +294,15 @@ def test_the_scaler_is_saved_once_in_a_dict_that_is_filled_key_by_key(between, c
     assert output.count("d['scaler'] = scaler.state_dict()") == count
 
 
+@pytest.mark.parametrize(("load", "is_saved"), [("torch.load('f')", False), ("json.load(open('f'))", True)])
+def test_a_checkpoint_that_becomes_keywords_gets_no_key(load, is_saved):
+    more = f"def resume():\n    data = {load}\n    return State(**data)\n"
+    more += "torch.save({'optimizer': optimizer.state_dict()}, 'f')\n"
+    result = migrate_source((START + STEP + more).encode(), Options())
+    assert ("'scaler': scaler.state_dict()" in result.output.decode()) == is_saved
+    assert ("AMP413" in {one.code for one in result.findings}) != is_saved
+
+
 def test_the_scaler_is_loaded_after_a_load_whose_result_is_kept():
     resume = "checkpoint = torch.load('f')\nmissing = optimizer.load_state_dict(checkpoint['o'])\n"
     source = START + resume + STEP + "torch.save({'o': optimizer.state_dict()}, 'f')\n"

@@ -43,6 +43,10 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
         message = "a method of the model saves the optimizer that it is given: the scaler is not saved"
         found.findings.append(facts.finding(given, SCALER_NOT_SAVED, message))
         return
+    if (spread := _spread(facts)) is not None:
+        message = f"{facts.text(spread.value)} goes to a call as its keywords: the scaler is not saved"
+        found.findings.append(facts.finding(spread, SCALER_NOT_SAVED, message))
+        return
     saves: dict[cst.CSTNode, AddedState] = {}
     loads: dict[cst.CSTNode, AddedState] = {}
     trails: set[tuple[str, ...]] = set()
@@ -77,6 +81,16 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
         call, where = apart
         message = f"{facts.text(call)} {where}: the scaler is not saved"
         found.findings.append(facts.finding(call, SCALER_NOT_SAVED, message))
+
+
+def _spread(facts: Facts) -> cst.Arg | None:
+    """`**data` of a checkpoint that was loaded: a key more would be an argument that nothing takes."""
+    for call, _ in facts.tree.every(cst.Call):
+        for arg in call.args:
+            values = facts.objects.values_of(arg.value) if arg.star == "**" else []
+            if any(isinstance(one, cst.Call) and facts.names.dotted(one.func) == "torch.load" for one in values):
+                return arg
+    return None
 
 
 def _loads(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:

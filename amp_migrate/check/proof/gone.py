@@ -86,7 +86,9 @@ def _of_modules(file: File, after: Program, lost: Lost) -> Iterator[Breach]:
 def _members(before: Program, after: Program, changed: set[str]) -> Iterator[Breach]:
     """Methods and attributes that nothing has any more, where something still reads them of an object of the files."""
     gone = _set_in(before, changed) - _set_in(after, changed)
-    gone = {attr for attr in gone if not _is_set_elsewhere(after, attr)}
+    gone = {
+        attr for attr in gone if not _is_set_elsewhere(after, attr) and not _is_only_replaced(before, attr, changed)
+    }
     files = list(_with_words(after, gone))
     keys = Keys(Flow(after, {file.path for file in files} | changed)) if files else None
     for file in files:
@@ -141,6 +143,19 @@ def _is_set_elsewhere(after: Program, attr: str) -> bool:
     return any(pattern.search(file.source) for file in files) or any(
         file.tree is not None and attr in _stored(file) for file in files
     )
+
+
+def _is_only_replaced(before: Program, attr: str, changed: set[str]) -> bool:
+    """True for `self.net, self.opt = prepare(self.net, self.opt)`, where a base class out of sight has set them."""
+    files = [before.files[path] for path in changed if path in before.files]
+    setting = [
+        value
+        for file in files
+        for _, target, value in file.assigned
+        if any(isinstance(one, ast.Attribute) and one.attr == attr for one in walk(target))
+    ]
+    reading = [any(isinstance(one, ast.Attribute) and one.attr == attr for one in walk(value)) for value in setting]
+    return bool(reading) and all(reading)
 
 
 def _signatures(before: Program, after: Program, changed: set[str]) -> Iterator[Breach]:
