@@ -48,3 +48,39 @@ def test_the_forward_of_a_kept_output_runs_under_autocast(name):
     output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
     first = KEPT[name][0]
     assert f'        with torch.amp.autocast("cuda"):\n            {first}\n' in output
+
+
+POOLED = """\
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(5):
+    x = torch.randn(4, 8).cuda()
+    rows = torch.randint(4, (4,)).cuda()
+    pooled = torch.zeros(4, 8).cuda()
+    out = model(x)
+    {write}
+    loss = pooled.pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "pooled.index_add_(0, rows, out)",
+        "pooled.scatter_add_(0, rows[:, None].expand(4, 8), out)",
+        "pooled.copy_(out)",
+        "pooled.masked_scatter_(pooled == 0, out)",
+        "pooled[rows] = out",
+        "pooled += out",
+        "pooled = pooled.index_add(0, rows, out)",
+    ],
+)
+def test_the_forward_of_an_output_that_is_written_runs_under_autocast(write):
+    output = migrate_source(POOLED.format(write=write).encode(), Options(api="torch.amp")).output.decode()
+    assert '    with torch.amp.autocast("cuda"):\n        out = model(x)\n' in output

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Statement, children, names_in, targets
 
@@ -70,14 +71,22 @@ def _comprehension_names(loop: cst.CompFor | None) -> Iterator[str]:
 
 
 def writes(statement: Statement) -> list[Path]:
-    """The paths that a statement itself gives a value: assignments, loop and with targets, `x.append(...)`."""
+    """The paths that a statement itself gives a value: assignments, loop and with targets, `x.append(...)`, and
+    `x.index_add_(0, rows, y)`.
+    """
     node = statement.node
     found = targets(node)
     if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
         func = node.value.func
-        if isinstance(func, cst.Attribute) and func.attr.value in _MUTATORS:
+        if isinstance(func, cst.Attribute) and (func.attr.value in _MUTATORS or _is_in_place(func.attr.value)):
             found.append(func.value)
     return [path for target in found if (path := path_of(target)) is not None]
+
+
+def _is_in_place(name: str) -> bool:
+    """True for the methods of tensors that write another tensor into them."""
+    row = models.method(name)
+    return row is not None and row.in_place and row.inputs > 1
 
 
 def own_reads(statement: Statement) -> list[Path]:
