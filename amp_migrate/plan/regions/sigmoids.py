@@ -78,8 +78,8 @@ class Sigmoids:
                 found.endings.append(end.node)
         elif end.operation is not None and _is_exact(end.operation):
             found.others = True
-        else:
-            return False
+        else:  # a size may be that of a mask
+            return end.operation is not None and end.operation.result == "number"
         return True
 
 
@@ -95,7 +95,7 @@ def _may_be_cast_to_half(made: Made) -> bool:
 
 def _passes(row: Operation) -> bool:
     """What probabilities come through: shape, place and arithmetic, sums, and products of them."""
-    if any(map(row.is_a, _PROBABILITIES)) or _is_exact(row) or row.result in ("half", "nothing"):
+    if any(map(row.is_a, _PROBABILITIES)) or _is_exact(row) or row.result in ("half", "nothing", "number"):
         return False
     return not in_half(row) or (row.product and row.inputs == 2 and not row.parameters)
 

@@ -78,11 +78,14 @@ def _is_square(context: Context, made: Made, pair: tuple[Place, ...]) -> bool:
     return is_one and not _is_bounded(context, pair[0])
 
 
+_OF_SEVERAL = (cst.Subscript, cst.ListComp, cst.GeneratorExp)  # elements of one thing are told apart by their keys
+
+
 def _before_shaping(context: Context, place: Place) -> tuple[Place, bool]:
     """What an operand was before it was shaped, and whether it is transposed an odd number of times."""
     turned = False
     seen: set[Place] = set()
-    while place not in seen and not isinstance(place.node, cst.Subscript):
+    while place not in seen and not isinstance(place.node, _OF_SEVERAL):
         seen.add(place)
         step = context.steps.of(place)
         (made,) = step.made if len(step.made) == 1 and not step.same else (None,)
