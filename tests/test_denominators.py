@@ -35,6 +35,8 @@ KEPT = {
 }
 AS_BEFORE = {
     "by a norm": "return X[..., :2] / X.norm(dim=-1, keepdim=True)",
+    "by what has its shape": "return X[..., :2] / X.norm(dim=-1, keepdim=True).expand_as(X[..., :2])",
+    "by what is moved like it": "return X[..., :2] / torch.ones(2).cuda().expand(4, 2).view_as(X[..., :2])",
     "by a sum": "return X[..., :2] / X.sum(dim=-1, keepdim=True)",
     "by a number": "return X[..., :2] / f",
     "above": "return X[..., :2] / torch.rand(4, 2).cuda()",

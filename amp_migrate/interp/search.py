@@ -75,5 +75,7 @@ def contributing(made: Made) -> tuple[Place, ...]:
     operation = made.operations[0]
     if operation is not None and operation.is_a("like"):
         return ()
+    if operation is not None and operation.shape_only and operation.inputs == 2:
+        return made.operands[:1]  # `x.view_as(y)`
     is_of_one = operation is not None and operation.inputs == 1 and not operation.in_place
     return made.operands[operation.operand : operation.operand + 1] if operation and is_of_one else made.operands
