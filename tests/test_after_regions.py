@@ -91,6 +91,10 @@ OPERATIONS = {
     "torch.quantile(o, 0.5)": "torch.quantile(o.float(), 0.5)",
     "torch.fft.fft(o).abs()": "torch.fft.fft(o.float()).abs()",
     "o.masked_fill(seen == 0, -1e9)": "o.float().masked_fill(seen == 0, -1e9)",
+    "(1e3 * o[mask]).abs()": "(1e3 * o[mask].float()).abs()",
+    "o * 1000": "o.float() * 1000",
+    "1e3 * out.data": "1e3 * out.data.float()",
+    "torch.mm(out.data.T, seen)": "torch.mm(out.data.T.float(), seen)",
     "torch.log(torch.sigmoid(o) + 1e-8)": "torch.log(torch.sigmoid(o).float() + 1e-8)",
 }
 UNTOUCHED = [
@@ -98,6 +102,8 @@ UNTOUCHED = [
     "torch.cat([o, seen])",
     "(o - seen).abs().mean()",
     "o.argmax(1)",
+    "o * 100",
+    "1e3 * batch",
     "torch.mm(batch[:, :1], W)",
     "torch.log(torch.sigmoid(batch) + 1e-8)",
     "torch.svd(batch)[1]",

@@ -40,7 +40,8 @@ def passes_on(row: Operation) -> bool:
 
 def follows(row: Operation) -> bool:
     """Without autocast its result has the dtype of what it is given."""
-    return row.result in _FOLLOWS and not row.by_argument and not row.outputs and row.kind != "property"
+    is_number = row.kind == "property" and not row.shape_only
+    return row.result in _FOLLOWS and not row.by_argument and not row.outputs and not is_number
 
 
 def without_half(row: Operation) -> bool:

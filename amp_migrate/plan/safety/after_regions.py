@@ -26,6 +26,7 @@ from amp_migrate.interp.values import Values
 from amp_migrate.models.queries import follows, in_float32, writes
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.numbers import magnifies
 from amp_migrate.plan.safety.precision import Precision, Precisions
 from amp_migrate.plan.safety.products import tensors
 from amp_migrate.plan.safety.repairs import Safety
@@ -40,11 +41,15 @@ def match_operands(context: Context) -> None:
     """Float32 for what is multiplied, and for what is half beside what is not in an operation that takes one dtype."""
     for made in context.results:
         row = made.operation
+        if made.is_a("product of numbers") and any(magnifies(context.facts, one.node) for one in made.operands):
+            for operand in made.operands:  # a metric in millimetres
+                if context.precisions.of(operand.node) is Precision.HALF:
+                    context.safety.keep_float32(operand.node)
         if row is None or writes(row) or not (row.strict or row.product or row.parameters):
             continue
         found = {one.node: context.precisions.of(one.node) for one in tensors(made)}
         halves = [node for node, precision in found.items() if precision.may_be_half]
-        if row.product or row.parameters or len(halves) < len(found) or Precision.FLOATING in found.values():
+        if row.product or row.parameters or len(halves) < len(found):
             for node in halves:
                 context.safety.keep_float32(node)
 
@@ -90,7 +95,7 @@ class _PrecisionsAfter(Precisions):
             return found
         if not self._leaves_autocast(node):
             return Precision.SINGLE
-        return Precision.HALF if found is Precision.UNKNOWN else found
+        return Precision.HALF
 
     def _leaves_autocast(self, node: cst.BaseExpression) -> bool:
         """True where a result of autocast has the dtype of a value, or may have it where it is out of sight."""

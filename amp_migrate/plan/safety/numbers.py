@@ -55,6 +55,11 @@ def overflows(facts: Facts, node: cst.BaseExpression) -> bool:
     return any(math.isfinite(value) and abs(value) > LARGEST for value in numbers(facts, node))
 
 
+def magnifies(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for a factor such as the 1000 from metres to millimetres: times 256, half is infinite."""
+    return any(256 <= abs(value) < math.inf for value in numbers(facts, node))
+
+
 def vanishes(facts: Facts, node: cst.BaseExpression) -> bool:
     """True for a positive number that half rounds to zero."""
     return any(0 < value <= VANISHING for value in numbers(facts, node))
