@@ -21,7 +21,7 @@ def is_input(facts: Facts, roles: Roles, node: cst.BaseExpression) -> bool:
     if variable is None or not all(binding.kind == "assign" for binding in variable.bindings):
         return False
     steps = facts.analysis(Steps)
-    is_made = any(_makes_tensor(steps, binding.value) for binding in variable.bindings)
+    is_made = any(makes_tensor(steps, binding.value) for binding in variable.bindings)
     return is_made and not any(_is_collected(facts, roles, load) for load in variable.loads)
 
 
@@ -40,7 +40,7 @@ def _is_collected(facts: Facts, roles: Roles, load: cst.BaseExpression) -> bool:
     return False
 
 
-def _makes_tensor(steps: Steps, node: cst.BaseExpression | None) -> bool:
+def makes_tensor(steps: Steps, node: cst.BaseExpression | None) -> bool:
     """True for the result of an operation: `torch.zeros_like(x)`, `x.clone().detach()`."""
     made = steps.of(Place(node)).made if isinstance(node, cst.Call) else ()
     return bool(made) and all(_is_new(steps, one) for one in made)
@@ -52,4 +52,4 @@ def _is_new(steps: Steps, made: Made) -> bool:
     if row is None or row.kind == "layer" or row.result == "weight":
         return False
     is_other = not row.view or row.drops_gradient or row.is_a("leaf")
-    return is_other or _makes_tensor(steps, made.operands[0].node)
+    return is_other or makes_tensor(steps, made.operands[0].node)

@@ -21,6 +21,7 @@ from amp_migrate.sources.native import native_amp
 from amp_migrate.sources.plain.cast_like import cast_like_another
 from amp_migrate.sources.plain.chosen_precision import chosen_precision
 from amp_migrate.sources.plain.devices import Devices
+from amp_migrate.sources.plain.inner_fits import is_inner_fit
 from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
 from amp_migrate.sources.plain.losses import find_losses, read_backwards
 from amp_migrate.sources.plain.optimizers import Optimizers
@@ -67,7 +68,8 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         conditions = [*devices.conditions(), *unread_switches(facts, optimizers, losses)]
         devices.check_losses()
         found.setups.extend(_setups(facts, optimizers))
-        found.backwards.extend(read_backwards(facts, optimizers, losses))
+        stepped = [one for one in losses if not is_inner_fit(facts, one, losses)]
+        found.backwards.extend(read_backwards(facts, optimizers, stepped))
     except Refusal as refusal:
         return found, [refusal]
     given = optimizers.given_unseen
