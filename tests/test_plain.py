@@ -303,6 +303,12 @@ def test_a_checkpoint_that_becomes_keywords_gets_no_key(load, is_saved):
     assert ("AMP413" in {one.code for one in result.findings}) != is_saved
 
 
+def test_the_scaler_is_loaded_after_a_load_of_what_has_a_name_of_its_own():
+    resume = "checkpoint = torch.load('f')\nstate = checkpoint['o']\noptimizer.load_state_dict(state)\n"
+    source = START + resume + STEP + "torch.save({'o': optimizer.state_dict()}, 'f')\n"
+    assert resume + "if checkpoint.get('scaler'):\n" in migrate_source(source.encode(), Options()).output.decode()
+
+
 def test_the_scaler_is_loaded_after_a_load_whose_result_is_kept():
     resume = "checkpoint = torch.load('f')\nmissing = optimizer.load_state_dict(checkpoint['o'])\n"
     source = START + resume + STEP + "torch.save({'o': optimizer.state_dict()}, 'f')\n"

@@ -65,7 +65,7 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
         has_room_after = isinstance(statement.node, (cst.Expr, cst.Assign))
         is_load = call.args and has_room_after and _is_bound(facts, receiver, statement)
         if is_load and facts.objects.objects(receiver) & optimizers:
-            checkpoint = _checkpoint(facts, call.args[0].value, trails)
+            checkpoint = _checkpoint(facts, _value_of(facts, call.args[0].value), trails)
             if checkpoint is not None:
                 first = loads.setdefault(
                     statement.block.node, AddedState(statement, receiver, key, checkpoint=checkpoint)
@@ -240,6 +240,14 @@ def _checkpoint(facts: Facts, state: cst.BaseExpression, trails: set[tuple[str, 
         if len(keys) == 1 or keys in trails:
             found = state
     return found if isinstance(found, (cst.Name, cst.Attribute)) else None
+
+
+def _value_of(facts: Facts, state: cst.BaseExpression) -> cst.BaseExpression:
+    """The expression that certainly gave a local name its value; any other expression is what it is."""
+    variable = facts.names.variable_at(state) if isinstance(state, cst.Name) else None
+    bindings = reaching(variable, facts.tree.statement_of(state)) if variable is not None else []
+    values = [one.value for one in bindings if one.kind == "assign" and not one.selector and one.value is not None]
+    return values[0] if len(values) == len(bindings) == 1 else state
 
 
 def _string_index(facts: Facts, node: cst.Subscript) -> str | None:
