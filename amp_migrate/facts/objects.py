@@ -49,14 +49,14 @@ class Objects(PointsTo):
     def parts_returned(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """`torch.device("cuda")` for `device` in `device, ids = prepare()`, where `prepare` returns a tuple of both."""
         found: list[cst.BaseExpression] = []
-        for value, selector in self._unpacked(node):
+        for value, selector in self.unpacked(node):
             called = self.called_function(value) if isinstance(value, cst.Call) else None
             if called is not None and len(selector) == 1:
                 tuples = [value.elements for value in self.returned_by(called) if isinstance(value, cst.Tuple)]
                 found += [parts[selector[0]].value for parts in tuples if selector[0] < len(parts)]
         return found
 
-    def _unpacked(self, node: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, tuple[int, ...]]]:
+    def unpacked(self, node: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, tuple[int, ...]]]:
         """What is assigned to several targets of which a name or an attribute is one, with its place among them."""
         variable = self.names.definition(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
         for binding in variable.bindings if variable is not None else ():

@@ -185,15 +185,18 @@ class Steps:
         if computed is not None:
             return computed
         values = self.facts.objects.values_of(node) + self.buffers.get(node.attr.value, [])
+        given: list[tuple[cst.BaseExpression, tuple[int, ...]]] = [(value, ()) for value in values]
+        given += [(value, selector) for value, selector in self.facts.objects.unpacked(node) if selector]
         if not values and self._is_weight(node):
             return Step(made=(Made(node, (models.function("torch.nn.Parameter"),), (), cast=SINGLE),))
-        row = models.method(node.attr.value) if not values else None
+        row = models.method(node.attr.value) if not given else None
         if row is not None and row.kind == "property":
             return Step(made=(Made(node, (row,), (Place(node.value, (), place.frames),)),))
-        if not values:
+        if not given:
             found = Step((Place(node.value, (Field(node.attr.value), *place.keys), place.frames),))
         else:
-            found = Step(tuple(self._elsewhere(value, place.keys, place.frames) for value in values))
+            parts = ((value, (*selector, *place.keys)) for value, selector in given)
+            found = Step(tuple(self._elsewhere(value, keys, place.frames) for value, keys in parts))
         return either([found, self._put(node, place)])
 
     def _property(self, node: cst.Attribute, place: Place) -> Step | None:

@@ -30,7 +30,7 @@ def keep_losses(context: Context, backwards: Iterable[Backward]) -> None:
 
 def _is_of_container(context: Context, averaged: Place) -> bool:
     """True for what `nn.Sequential(*layers)` has made: the last layer of a critic is one with weights, mostly."""
-    ends = context.trace(averaged, lambda row: follows(row) and not row.policy).ends
+    ends = context.trace(averaged, lambda row: row.shape_only or (follows(row) and not row.policy)).ends
     return any(one.operations[-1] is None for one in ends)
 
 

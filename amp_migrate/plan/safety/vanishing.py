@@ -59,11 +59,12 @@ def _with_a_pole(context: Context, made: Made) -> Iterator[Place]:
 
 
 def _is_product(context: Context, made: Made) -> bool:
-    """True for what autocast makes half at last: of a layer with weights, or of two matrices."""
+    """True for what autocast makes half at last: of a layer with weights, or of two matrices, but not of NumPy."""
     last = made.operations[-1]
     if last is None or not in_half(last) or context.precisions.of(made.node) is not Precision.HALF:
         return False
-    return last.parameters or not all(context.values.at(one).is_open for one in made.operands)  # NumPy has `@` as well
+    ways = context.trace(Place(made.node), lambda row: not row.is_a("leaves torch"))
+    return any(row is not None and row.kind != "method" for one in ways.made for row in one.operations)
 
 
 def _is_root(context: Context, exponent: Place) -> bool:
