@@ -8,10 +8,16 @@ from amp_migrate import Options, migrate_project
 from tests.unit_fixture import write_tree
 
 SCRIPT = """\
+import argparse
 import torch
 from collections import OrderedDict
 from torch import nn
 from torchvision.models import resnet18
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--beta", default=1.0)
+args = parser.parse_args()
 
 
 class Critic(nn.Module):
@@ -44,6 +50,8 @@ LOSSES = {
     "-out.mean()": "-out.float().mean()",
     "-torch.mean(out)": "-torch.mean(out.float())",
     "torch.mean(out[:32]) - torch.mean(out[32:])": "torch.mean(out[:32].float()) - torch.mean(out[32:].float())",
+    "torch.mean(torch.split(out, 32)[0])": "torch.mean(torch.split(out, 32)[0].float())",
+    "torch.mean(1 - out * (out / args.beta))": "torch.mean((1 - out * (out / args.beta)).float())",
     "torch.mean(torch.clamp(1 - out, min=0))": "torch.mean(torch.clamp(1 - out, min=0).float())",
 }
 
