@@ -127,3 +127,32 @@ def test_an_operation_gets_float32(tmp_path, before, after):
 @pytest.mark.parametrize("expression", UNTOUCHED)
 def test_an_operation_that_takes_half_stays(tmp_path, expression):
     assert printed(tmp_path, expression) == f"print({expression})"
+
+
+METRICS = """\
+class Result:
+    def evaluate(self, output, target):
+        self.error = (1e3 * output - 1e3 * target).abs().mean().item()
+
+
+def score(output, target):
+    return (1e3 * output - target).abs().mean()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "before", "after"),
+    [
+        ("pass", "score(out.data, labels)", "score(out.float().data, labels)"),
+        ("result = Result()", "result.evaluate(out.detach(), labels)", "result.evaluate(out.float().detach(), labels)"),
+        ("pass", "print(out.shape)", "print(out.shape)"),
+        ("pass", "score(batch[:, :1], labels)", "score(batch[:, :1], labels)"),
+    ],
+)
+def test_an_output_goes_in_float32_to_code_that_is_not_read(tmp_path, made, before, after):
+    parts = {**DEFAULTS, "imports": "from metrics import Result, score", "before": made, "after": before}
+    files = {"train.py": SCRIPT.format(**parts).encode(), "metrics.py": METRICS.encode()}
+    write_tree(tmp_path, files)
+    results = migrate_project([tmp_path], Options(api="torch.amp"))
+    train = next(result for result in results if result.path.endswith("train.py"))
+    assert train.output.decode().splitlines()[-1].strip() == after

@@ -61,7 +61,7 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                 if taker is None:
                     continue
                 is_tensor = any(map(tensors.shows_tensor, beside))
-                if not is_tensor and isinstance(taker, cst.Call) and _is_measure(facts, taker):
+                if not is_tensor and isinstance(taker, cst.Call) and _computes_elsewhere(facts, taker):
                     continue
                 if not is_tensor and not _takes_tensors(facts, taker):
                     text = facts.text(use.node)
@@ -152,7 +152,7 @@ def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNo
     if not isinstance(call, cst.Call):
         return None
     is_compared = call.args[0] is parent and (tensors.is_torch_loss(call) or _is_measure(facts, call))
-    return call if is_compared or _is_module(facts, call) else None
+    return call if is_compared or _is_module(facts, call) or _leaves_unit(facts, call) else None
 
 
 def _taken_inside(
@@ -190,6 +190,20 @@ def _is_measure(facts: Facts, call: cst.Call) -> bool:
     """True for a criterion or a metric by its name that nobody has in sight: it may sum pixels, beyond 65504."""
     name = called_name(call)
     return _MEASURE.search(name) is not None and not name[:1].isupper() and not facts.objects.candidates(call)
+
+
+def _computes_elsewhere(facts: Facts, call: cst.Call) -> bool:
+    return _is_measure(facts, call) or _leaves_unit(facts, call)
+
+
+def _leaves_unit(facts: Facts, call: cst.Call) -> bool:
+    """True for a function, or a method of an instance, of a file of the project that is not read: a metric perhaps."""
+    if facts.objects.candidates(call) or not isinstance(call.func, (cst.Name, cst.Attribute)):
+        return False
+    nodes = [call.func, *([call.func.value] if isinstance(call.func, cst.Attribute) else [])]
+    nodes += [one.func for node in nodes for one in facts.objects.calls_behind(node)]
+    paths = (path for node in nodes for path in facts.objects.import_paths(node))
+    return any(facts.elsewhere.source_of(path) is not None for path in paths)
 
 
 def _takes_tensors(facts: Facts, taker: cst.CSTNode) -> bool:
