@@ -59,12 +59,10 @@ def _with_a_pole(context: Context, made: Made) -> Iterator[Place]:
 
 
 def _is_product(context: Context, made: Made) -> bool:
-    """True for what autocast makes half at last: of a layer with weights, or of two matrices, but not of NumPy."""
+    """True for what a layer or a function of torch makes half at last: arrays of NumPy have `@` as well."""
     last = made.operations[-1]
-    if last is None or not in_half(last) or context.precisions.of(made.node) is not Precision.HALF:
-        return False
-    ways = context.trace(Place(made.node), lambda row: not row.is_a("leaves torch"))
-    return any(row is not None and row.kind != "method" for one in ways.made for row in one.operations)
+    is_of_torch = last is not None and in_half(last) and last.kind != "method"
+    return is_of_torch and context.precisions.of(made.node) is Precision.HALF
 
 
 def _is_root(context: Context, exponent: Place) -> bool:
