@@ -32,6 +32,11 @@ class Objects(PointsTo):
         """The calls that make what `node` may mean: `nn.MSELoss()` for `criterion`."""
         return [one.origin for one in self.objects(node) if isinstance(one.origin, cst.Call)]
 
+    def paths_behind(self, node: cst.BaseExpression) -> list[str]:
+        """The imported things that `node` may mean, or be made by: `metrics.Result` for `result = Result()`."""
+        makers = [call.func for call in self.calls_behind(node)]
+        return [path for one in (node, *makers) for path in self.import_paths(one)]
+
     def function_handed_over(self, node: cst.BaseExpression) -> Function | None:
         """The function that is given to somebody who calls it: `join`, and `self.join` in a method."""
         if not isinstance(node, (cst.Name, cst.Attribute)):

@@ -25,6 +25,12 @@ def reaching(variable: Variable, at: Statement) -> list[Binding]:
     return list(dict.fromkeys(found))
 
 
+def assignment(variable: Variable, at: Statement) -> Binding | None:
+    """The one assignment that certainly gives a variable its value before a statement; None where there are others."""
+    found = reaching(variable, at)
+    return found[0] if len(found) == 1 and found[0].kind == "assign" else None
+
+
 def is_certain(variable: Variable, at: Statement) -> bool:
     """True where a variable of the function around a statement has a value by then, whatever way leads there."""
     return any(one.statement is None for one in variable.bindings) or _before(variable, at, [])

@@ -74,6 +74,12 @@ def is_atom(node: cst.CSTNode) -> bool:
     return is_path or (isinstance(node, cst.BaseExpression) and bool(node.lpar))
 
 
+def atom(node: cst.CSTNode) -> cst.BaseExpression:
+    """The expression, in parentheses of its own where an attribute could not follow it."""
+    assert isinstance(node, cst.BaseExpression)
+    return node if is_atom(node) else node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
 def names_in(node: cst.CSTNode) -> set[str]:
     """The plain names below `node`."""
     return {part.value for part in walk(node) if isinstance(part, cst.Name)}

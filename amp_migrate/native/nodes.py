@@ -5,20 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import is_atom
+from amp_migrate.facts.tree import atom
 
 
 def alone(arg: cst.Arg) -> cst.Arg:
     """An argument without the comma and the line break after it."""
     return arg.with_changes(comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=cst.SimpleWhitespace(""))
-
-
-def atom(node: cst.CSTNode) -> cst.BaseExpression:
-    """An expression that an attribute can follow."""
-    assert isinstance(node, cst.BaseExpression)
-    if is_atom(node):
-        return node
-    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 def floated(node: cst.CSTNode) -> cst.Call:

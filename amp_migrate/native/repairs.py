@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.facts.tree import Function, Statement, atom, called_name
 from amp_migrate.native.edits import Edits, Wrap
-from amp_migrate.native.nodes import atom, floated
+from amp_migrate.native.nodes import floated
 from amp_migrate.native.spelling import Spellings
 from amp_migrate.plan.model import CastFunction
 from amp_migrate.plan.safety.repairs import Cast, Safety, TypeTest

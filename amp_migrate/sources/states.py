@@ -21,7 +21,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.object import ObjectSet
-from amp_migrate.facts.reaching import reaching
+from amp_migrate.facts.reaching import assignment, reaching
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Binding
@@ -245,9 +245,8 @@ def _checkpoint(facts: Facts, state: cst.BaseExpression, trails: set[tuple[str, 
 def _value_of(facts: Facts, state: cst.BaseExpression) -> cst.BaseExpression:
     """The expression that certainly gave a local name its value; any other expression is what it is."""
     variable = facts.names.variable_at(state) if isinstance(state, cst.Name) else None
-    bindings = reaching(variable, facts.tree.statement_of(state)) if variable is not None else []
-    values = [one.value for one in bindings if one.kind == "assign" and not one.selector and one.value is not None]
-    return values[0] if len(values) == len(bindings) == 1 else state
+    only = assignment(variable, facts.tree.statement_of(state)) if variable is not None else None
+    return only.value if only is not None and only.value is not None and not only.selector else state
 
 
 def _string_index(facts: Facts, node: cst.Subscript) -> str | None:

@@ -130,7 +130,11 @@ def _set_in(program: Program, paths: set[str]) -> set[str]:
 
 def _stored(file: File) -> set[str]:
     """The attributes that a file gives a value, alone or among others."""
-    return {one.attr for _, target, _ in file.assigned for one in walk(target) if isinstance(one, ast.Attribute)}
+    return {attr for _, target, _ in file.assigned for attr in _attributes_in(target)}
+
+
+def _attributes_in(node: ast.AST) -> Iterator[str]:
+    return (one.attr for one in walk(node) if isinstance(one, ast.Attribute))
 
 
 def _is_set_elsewhere(after: Program, attr: str) -> bool:
@@ -147,15 +151,9 @@ def _is_set_elsewhere(after: Program, attr: str) -> bool:
 
 def _is_only_replaced(before: Program, attr: str, changed: set[str]) -> bool:
     """True for `self.net, self.opt = prepare(self.net, self.opt)`, where a base class out of sight has set them."""
-    files = [before.files[path] for path in changed if path in before.files]
-    setting = [
-        value
-        for file in files
-        for _, target, value in file.assigned
-        if any(isinstance(one, ast.Attribute) and one.attr == attr for one in walk(target))
-    ]
-    reading = [any(isinstance(one, ast.Attribute) and one.attr == attr for one in walk(value)) for value in setting]
-    return bool(reading) and all(reading)
+    assigned = (one for path in changed if path in before.files for one in before.files[path].assigned)
+    values = [value for _, target, value in assigned if attr in _attributes_in(target)]
+    return bool(values) and all(attr in _attributes_in(value) for value in values)
 
 
 def _signatures(before: Program, after: Program, changed: set[str]) -> Iterator[Breach]:

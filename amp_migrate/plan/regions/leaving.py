@@ -1,7 +1,8 @@
 """Half tensors that leave a training region (rules B4, E3).
 
-Most uses take half as they take float. A model outside of autocast does not, nor does a criterion, nor a matrix
-product with a float32 operand: they get `.float()`. O1 had patched torch for both, O2 had handed out float32.
+Most uses take half as they take float. A model outside of autocast does not, nor does a criterion, nor code that is
+not read: they get `.float()`. O1 had patched torch, O2 had handed out float32. What operations of torch are given is
+asked of the interpreter (`plan/safety/after_regions.py`).
 
     with autocast(...):
         fake = generator(noise)
@@ -61,7 +62,7 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                 if taker is None:
                     continue
                 is_tensor = any(map(tensors.shows_tensor, beside))
-                if not is_tensor and isinstance(taker, cst.Call) and _computes_elsewhere(facts, taker):
+                if not is_tensor and _computes_elsewhere(facts, taker):
                     continue
                 if not is_tensor and not _takes_tensors(facts, taker):
                     text = facts.text(use.node)
@@ -145,7 +146,7 @@ def half_names(facts: Facts, forwards: Forwards, region: Region) -> Iterator[str
                     yield from names_of_halves(facts, node)
 
 
-def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNode | None:
+def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.Call | None:
     """What needs a value in float32: the call of a model or a criterion."""
     parent = facts.tree.parents.get(after_moves(facts, use))
     call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
@@ -157,7 +158,7 @@ def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.CSTNo
 
 def _taken_inside(
     facts: Facts, tensors: Tensors, regions: list[Region], use: cst.BaseExpression, callers: frozenset[Function]
-) -> tuple[Sequence[cst.BaseExpression], cst.CSTNode | None]:
+) -> tuple[Sequence[cst.BaseExpression], cst.Call | None]:
     """The call of a model that takes a value in the function or forward that is given it, outside of all regions, with
     the uses of the value there.
     """
@@ -170,7 +171,7 @@ def _taken_inside(
         for load in loads:
             if not any(region.covers(facts.tree.statement_of(load)) for region in regions):
                 taker = _taker(facts, tensors, load)
-                if not isinstance(taker, cst.Call) or not _is_module(facts, taker):
+                if taker is None or not _is_module(facts, taker):
                     _, taker = _taken_inside(facts, tensors, regions, load, callers | {frame.function})
                 if taker is not None:
                     return loads, taker
@@ -201,16 +202,15 @@ def _leaves_unit(facts: Facts, call: cst.Call) -> bool:
     if facts.objects.candidates(call) or not isinstance(call.func, (cst.Name, cst.Attribute)):
         return False
     nodes = [call.func, *([call.func.value] if isinstance(call.func, cst.Attribute) else [])]
-    nodes += [one.func for node in nodes for one in facts.objects.calls_behind(node)]
-    paths = (path for node in nodes for path in facts.objects.import_paths(node))
+    paths = (path for node in nodes for path in facts.objects.paths_behind(node))
     return any(facts.elsewhere.source_of(path) is not None for path in paths)
 
 
-def _takes_tensors(facts: Facts, taker: cst.CSTNode) -> bool:
-    """True for a layer of torch.nn that is given one thing, a loss of torch and `@`. (What a recurrent layer is given
+def _takes_tensors(facts: Facts, taker: cst.Call) -> bool:
+    """True for a layer of torch.nn that is given one thing, and a loss of torch. (What a recurrent layer is given
     second may be a pair.)
     """
-    if not isinstance(taker, cst.Call) or (facts.names.dotted(taker.func) or "").startswith("torch.nn.functional."):
+    if (facts.names.dotted(taker.func) or "").startswith("torch.nn.functional."):
         return True
     if not isinstance(taker.func, (cst.Name, cst.Attribute)):
         return False

@@ -43,5 +43,4 @@ def _is_float32_only(context: Context, callee: cst.BaseExpression) -> bool:
     makers = [call.func for call in facts.objects.calls_behind(callee)]
     if any(facts.names.dotted(maker) in _LAYERS for maker in makers):
         return True
-    paths = [path for node in (callee, *makers) for path in facts.objects.import_paths(node)]
-    return any(path.partition(".")[0] in _PACKAGES for path in paths)
+    return any(path.partition(".")[0] in _PACKAGES for path in facts.objects.paths_behind(callee))

@@ -7,7 +7,7 @@ import enum
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.reaching import reaching
+from amp_migrate.facts.reaching import assignment
 from amp_migrate.facts.tree import Function
 from amp_migrate.facts.variables import Binding
 from amp_migrate.interp.steps import Steps
@@ -98,5 +98,4 @@ class Precisions:
         statement = self.facts.tree.statement_of(name)
         if variable is None or variable.scope.owner is not statement.function:
             return None
-        bindings = reaching(variable, statement)
-        return bindings[0] if len(bindings) == 1 and bindings[0].kind == "assign" else None
+        return assignment(variable, statement)

@@ -78,7 +78,7 @@ class Reached:
             self._check_is_read()
             self._check_callers(plan.roles)
             self._check_sigmoids()
-        elif self.regions and not all(setup.level in ("O0", "O1") for setup in self.found.setups):
+        elif self.regions and not self._ran_patched:
             self._add_models()
             self._check_mixing_is_read()
             match_mixed_types(self.facts, reach, plan.safety)
@@ -95,6 +95,11 @@ class Reached:
             guard_functions(Context(self.facts, reach, Precisions(self.facts, plan.safety), plan.safety), again=True)
         if not self.found.is_scaled:
             plan.findings += summed_losses(self.facts, reach, self.found.backwards)
+
+    @property
+    def _ran_patched(self) -> bool:
+        """True where no weights were half: Apex's O1 had patched torch, and cast what it was given."""
+        return all(setup.level in ("O0", "O1") for setup in self.found.setups)
 
     def _match_products_in_place(self) -> None:
         """Apex had matched the types of products in place, of which autocast knows nothing."""
@@ -141,7 +146,7 @@ class Reached:
         context = context_after(self.facts, self.regions, self._values(), self.plan.safety)
         match_operands(context)
         keep_linear_algebra(context)
-        if not (self.found.is_proven and {setup.level for setup in self.found.setups} <= {"O0", "O1"}):
+        if not (self.found.is_proven and self._ran_patched):
             keep_masks(context)
             keep_epsilons(context)
             match_indexed_writes(context)

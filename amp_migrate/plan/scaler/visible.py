@@ -10,7 +10,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.identity import Key
 from amp_migrate.facts.reaching import is_certain
-from amp_migrate.facts.tree import Class, Function, Statement, children, is_atom
+from amp_migrate.facts.tree import Class, Function, Statement, atom, children, is_atom
 from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.scaler.latch import is_changed_later
 
@@ -239,12 +239,9 @@ class _Renamer(cst.CSTTransformer):
         self._changed = changed
 
     def on_leave(self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT) -> cst.CSTNodeT:
-        if original_node not in self._changed:
-            return updated_node
-        new = cst.parse_expression(self._changed[original_node])
-        if not is_atom(new) and not new.lpar:
-            new = new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-        return new  # type: ignore[return-value]
+        if original_node in self._changed:
+            return atom(cst.parse_expression(self._changed[original_node]))  # type: ignore[return-value]
+        return updated_node
 
 
 def _names_a_variable(node: cst.CSTNode) -> bool:
