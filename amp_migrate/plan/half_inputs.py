@@ -1,53 +1,100 @@
 """Inputs that are cast to half by hand: they only fit a model that runs in mixed precision.
 
 scores = model(images.half())                 refused where the forward would stay in float32
-matrix[i, j : j + n] = scores.half()          what comes out of a model, and is stored, may be half
+images = to_half(batch); model(images)        the same, however far the cast is
+for images in loader: model(images)           the same, where a function out of whose sight it runs returns `x.half()`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement, called_name, names_in
+from amp_migrate.facts.paths import is_dead
+from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal
-from amp_migrate.plan.model import Recognition
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import Trace, trace
+from amp_migrate.interp.step import Made
+from amp_migrate.interp.steps import Steps
+from amp_migrate.models import Dtype, Operation
+from amp_migrate.models.queries import follows
 from amp_migrate.plan.regions.forwards import Forwards
-from amp_migrate.plan.regions.region import Region
-from amp_migrate.plan.regions.tensors import leaves_torch
+from amp_migrate.plan.regions.region import Region, UnderAutocast
+from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.rules.regions import HALF_INPUTS
 
+_HALF = re.compile(r"[Hh]alf|float16")  # one of them stands in every cast
 
-def cast_outside(facts: Facts, regions: list[Region], forwards: Forwards) -> Iterator[Statement]:
-    """Statements outside of every region that run a model on what is cast to half in them."""
-    for statement in facts.tree.all_statements():
-        casts = any(called_name(call) == "half" for call in facts.tree.calls(statement))
-        if casts and forwards.runs_model_here(statement) and not any(one.covers(statement) for one in regions):
-            yield statement
+Decide = Callable[[cst.BaseExpression], bool | None]
 
 
-def check_half_inputs(facts: Facts, found: Recognition, left: list[Statement]) -> None:
-    """Raise Refusal for a cast in a function with forwards that are `left` in float32."""
-    functions = {statement.function for statement in left}
-    if left and not found.backwards:  # what inference is given may come from anywhere
-        functions = {one for one in facts.tree.functions if facts.may_run(one)}
-    for statement in facts.tree.all_statements():
-        if statement.function not in functions or (isinstance(statement.node, cst.Expr) and statement not in left):
-            continue
-        for part in facts.tree.expressions(statement):
-            if not isinstance(part, cst.Call) or called_name(part) != "half" or part.args:
-                continue
-            if not leaves_torch(facts, part) and not _is_stored(facts, statement, left):
-                message = f"{facts.text(part)} feeds a model whose forward would stay in float32"
-                raise Refusal(HALF_INPUTS, part, message)
+def check_half_inputs(facts: Facts, regions: list[Region], forwards: Forwards, decide: Decide) -> None:
+    """Raise Refusal for a cast whose result a model gets outside of every region, or may get where the way from one to
+    the other is out of sight.
+    """
+    if facts.says(_HALF):
+        inputs = _Inputs(facts, regions, forwards)
+        for cast, statement in inputs.halves:
+            if not inputs.runs_under_autocast([statement]) and not is_dead(statement, decide):
+                message = f"{facts.text(cast)} feeds a model whose forward would stay in float32"
+                raise Refusal(HALF_INPUTS, cast, message)
 
 
-def _is_stored(facts: Facts, statement: Statement, forwards: list[Statement]) -> bool:
-    """True for `matrix[i, j] = scores.half()`, unless a forward reads the matrix."""
-    targets = [one.target for one in statement.node.targets] if isinstance(statement.node, cst.Assign) else []
-    stores = [target.value for target in targets if isinstance(target, cst.Subscript)]
-    names = {name for store in stores for name in names_in(store)}
-    read = {name for forward in forwards for part in facts.tree.expressions(forward) for name in names_in(part)}
-    return len(stores) == len(targets) > 0 and statement not in forwards and not names & read
+class _Inputs:
+    """What models are given."""
+
+    def __init__(self, facts: Facts, regions: list[Region], forwards: Forwards) -> None:
+        self.facts = facts
+        self.regions = regions
+        self.forwards = forwards
+        self.steps = facts.analysis(Steps)
+
+    @cached_property
+    def runs_under_autocast(self) -> UnderAutocast:
+        return UnderAutocast(self.regions, Reach(self.facts, self.forwards, self.regions).statements)
+
+    @property
+    def halves(self) -> Iterator[tuple[cst.BaseExpression, Statement]]:
+        """Casts to half, each with a statement that runs a model on what comes of it."""
+        for call, statement in self.facts.tree.every(cst.Call):
+            for arg in call.args if self.forwards.roles.is_forward(call) else ():
+                found = self._behind(arg.value)
+                casts = [one.node for one in found.ends if _makes_half(one)]
+                yield from ((one, statement) for one in [*casts, *(self._handed_out if found.open else ())])
+
+    def _behind(self, value: cst.BaseExpression) -> Trace:
+        return trace(self.steps, Place(value), _passes, _casts)
+
+    @cached_property
+    def _handed_out(self) -> list[cst.BaseExpression]:
+        """Casts to half whose results go where no caller is known: to a loader that collates, to a loop."""
+        facts = self.facts
+        values: list[tuple[object, Function]] = []
+        values += ((node.body, at.function) for node, at in facts.tree.every(cst.Lambda))
+        values += ((node.value, at.function) for node, at in facts.tree.every(cst.Yield))
+        for function in facts.tree.functions:
+            is_method = function.owner is not None and not function.is_of_network
+            if facts.calls.value_uses(function) or (is_method and not facts.calls.callers(function)):
+                values += ((value, function) for value in facts.objects.returned_by(function))
+        run = [value for value, function in values if isinstance(value, cst.BaseExpression) and facts.may_run(function)]
+        return [one.node for value in run for one in self._behind(value).ends if _makes_half(one)]
+
+
+def _passes(row: Operation) -> bool:
+    return follows(row) or row.by_argument
+
+
+def _casts(made: Made) -> bool:
+    """True for what has a dtype of its own; `x.to(device)` has that of x."""
+    return made.cast is not None
+
+
+def _makes_half(made: Made) -> bool:
+    """Certainly."""
+    row = made.operation
+    return made.cast == frozenset((Dtype.HALF,)) or (row is not None and row.kind == "method" and row.result == "half")

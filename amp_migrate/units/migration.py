@@ -110,6 +110,16 @@ class _Done:
         """Which files could lift what prevents the migration."""
         return frozenset().union(*(reason.rule.helped_by for reason in self.attempt.reasons))
 
+    def has_grown_over(self, unit: Unit) -> bool:
+        """True where it is migrated, with all files of a unit."""
+        return bool(self.attempt.changed) and set(unit.files) <= set(self.unit.files)
+
+    def is_superseded_by(self, larger: _Done) -> bool:
+        """True for a refused unit whose training another one migrates, with more files."""
+        changed = {real(path) for path in larger.attempt.changed}
+        is_same = not changed.isdisjoint(self.unit.files)
+        return bool(self.attempt.reasons) and is_same and larger.has_grown_over(self.unit)
+
 
 class _Units:
     def __init__(
@@ -150,8 +160,8 @@ class _Units:
             unit = waiting.pop(0)
             sizes.update({file: len(self.index.source(file)) for file in unit.files})
             self.workspace.workers.progress.reached(sum(sizes.values()))
-            if any(other.attempt.changed and set(unit.files) <= set(other.unit.files) for other in done):
-                continue  # a larger unit that is migrated has grown over it
+            if any(other.has_grown_over(unit) for other in done):
+                continue
             one = self._tried(unit)
             forget_modules()
             others = [other for other in done if one.attempt.contradicts(other.attempt)]
@@ -159,6 +169,7 @@ class _Units:
                 done = [other for other in done if other not in others]
                 waiting.insert(0, one.unit.joined(*(other.unit for other in others)))
             else:
+                done = [other for other in done if not other.is_superseded_by(one)]
                 done.append(one)
         return done
 

@@ -12,7 +12,7 @@ from amp_migrate.facts.paths import is_dead
 from amp_migrate.facts.tree import by_function, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
-from amp_migrate.plan.half_inputs import cast_outside, check_half_inputs
+from amp_migrate.plan.half_inputs import check_half_inputs
 from amp_migrate.plan.regions.evaluation import Evaluation, asks_anew
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.region import Region
@@ -95,8 +95,7 @@ class Enabled:
                 plan.floats.extend(found.floats)
             else:
                 left[found.region.first] = "the condition of mixed precision is not known there"
-        outside = cast_outside(self.facts, [found.region for found in plan.regions], forwards)
-        check_half_inputs(self.facts, self.found, [*left, *outside])
+        check_half_inputs(self.facts, [*shared, *(one.region for one in plan.regions)], forwards, decide)
         if not plan.regions and not left:
             for setup in self.found.setups:
                 message = "no forward of this model is in this file: wherever it runs, it is in float32 now"

@@ -1,0 +1,85 @@
+"""Half inputs of forwards that stay in float32: they raise there, however far the cast is."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import Options, migrate_project
+from tests.unit_fixture import write_tree
+
+SCRIPT = """\
+import torch
+from apex import amp
+
+{before}
+model = torch.nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer = amp.initialize(model, optimizer, opt_level="O2")
+loader = [torch.randn(8, 4) for _ in range(3)]
+for x in loader:
+    optimizer.zero_grad()
+    loss = model(x.cuda()).float().pow(2).mean()
+    with amp.scale_loss(loss, optimizer) as scaled:
+        scaled.backward()
+    optimizer.step()
+
+
+def evaluate(model, loader):
+    total = 0
+    for x in {loop}:
+        total += model({given}).float().mean().item()
+    return total
+
+
+print(evaluate(model, loader))
+"""
+DATA = """
+class Data:
+    def __init__(self, data):
+        self.data = data
+
+    {method}
+"""
+FAR = {
+    "a list": ("", "[x.half() for x in loader]", "x.cuda()"),
+    "text": ("", "loader", 'x.cuda().type("torch.cuda.HalfTensor")'),
+    "a lambda": ("cast = lambda x: x.half()", "loader", "cast(x.cuda())"),
+    "a generator": ("def halves(data):\n    for x in data:\n        yield x.half()", "halves(loader)", "x.cuda()"),
+    "a dataset": (
+        DATA.format(method="def __getitem__(self, index):\n        return self.data[index].half()"),
+        "torch.utils.data.DataLoader(Data(loader))",
+        "x.cuda()",
+    ),
+    "an iterator": (
+        DATA.format(method="def __iter__(self):\n        for x in self.data:\n            yield x.half()"),
+        "Data(loader)",
+        "x.cuda()",
+    ),
+    "what collates": (
+        "def collate(batch):\n    return torch.stack(batch).half()",
+        "torch.utils.data.DataLoader(loader, collate_fn=collate)",
+        "x.cuda()",
+    ),
+}
+
+
+def refusals(tmp_path, before: str, loop: str, given: str) -> list[str]:
+    write_tree(tmp_path, {"train.py": SCRIPT.format(before=before, loop=loop, given=given).encode()})
+    (result,) = migrate_project([tmp_path], Options())
+    return [finding.code for finding in result.findings if result.status == "left"]
+
+
+@pytest.mark.parametrize("how", FAR)
+def test_a_forward_in_float32_gets_no_half(tmp_path, how):
+    assert refusals(tmp_path, *FAR[how]) == ["AMP920"]
+
+
+@pytest.mark.parametrize("how", FAR)
+def test_in_float32_all_of_them_may_stay(tmp_path, how):
+    before, loop, given = (part.replace("half()", "float()").replace("Half", "Float") for part in FAR[how])
+    assert refusals(tmp_path, before, loop, given) == []
+
+
+def test_what_a_file_does_not_use_feeds_nothing(tmp_path):
+    """The cast beside a copy of FP16_Optimizer stays, and its calls are gone."""
+    assert refusals(tmp_path, "def to_half(x):\n    return x.half()", "loader", "x.cuda()") == []
