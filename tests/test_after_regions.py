@@ -156,3 +156,27 @@ def test_an_output_goes_in_float32_to_code_that_is_not_read(tmp_path, made, befo
     results = migrate_project([tmp_path], Options(api="torch.amp"))
     train = next(result for result in results if result.path.endswith("train.py"))
     assert train.output.decode().splitlines()[-1].strip() == after
+
+
+MAKERS = {"out of sight": "make_cache()", "a class out of sight": "Cache()", "a dict": "{}"}
+WRITES = {
+    "a tuple": ("cache[batch] = (out.detach().cpu(), loss.item())", ""),
+    "two keys": ("cache[i, rows.cpu()] = [out.detach()]", ""),
+    "one tensor": ("cache[batch] = out.detach().cpu()", "cache[batch] = out.detach().cpu().float()"),
+    "in a helper": ("keep(cache, batch, out.detach())", "    cache[key] = given.float()"),
+}
+
+
+@pytest.mark.parametrize("made", MAKERS)
+@pytest.mark.parametrize("how", WRITES)
+def test_what_may_be_a_dict_is_not_asked_for_its_dtype(tmp_path, how, made):
+    """It may also be a buffer of float32, which takes no half; a dict of the script takes anything."""
+    after, expected = WRITES[how]
+    parts = {"imports": "from caches import Cache, make_cache", "before": f"cache = {MAKERS[made]}", "after": after}
+    parts["helper"] = "def keep(cache, key, given):\n    cache[key] = given\n"
+    text = SCRIPT.format(**{**DEFAULTS, **parts})
+    write_tree(tmp_path, {"train.py": text.encode(), "caches.py": b"from elsewhere import Cache, make_cache\n"})
+    (result,) = (one for one in migrate_project([tmp_path], Options()) if one.path.endswith("train.py"))
+    assert result.status == "migrated", result
+    changed = [one for one in result.output.decode().splitlines() if "cache" in one and one not in text.splitlines()]
+    assert [one.strip() for one in changed] == ([expected.strip()] if expected and made != "a dict" else [])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 import pytest
 
-from amp_migrate import Options, migrate_source
+from amp_migrate import Options, migrate_project, migrate_source
+from tests.unit_fixture import write_tree
 
 SCRIPT = """\
 import torch
@@ -62,3 +65,48 @@ def test_a_second_network_that_is_trained_in_a_step_is_no_fit():
     fit = fit.replace("- shift", "- shift(points[:, :3])").replace("shift.detach()", "shift(points[:, :3]).detach()")
     result = migrate_source(SCRIPT.format(fit=fit, called=called).encode(), Options(api="torch.amp"))
     assert fit not in result.output.decode() or result.status == "left"
+
+
+TRAINER = """\
+import torch
+from torch import nn
+from fits import Fit
+
+
+class Trainer:
+    def __init__(self):
+        self.model = nn.Linear(8, 3).cuda()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
+        self.fit = Fit()
+
+    def step(self, points):
+        target = self.fit(points)
+        loss = nn.functional.mse_loss(self.model(points), target)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+trainer = Trainer()
+for _ in range(5):
+    trainer.step(torch.randn(8, 8).cuda())
+"""
+
+
+def test_an_inner_fit_of_another_file_stays_in_float32(tmp_path):
+    """The class comes through a package, and an attribute holds the instance that is called."""
+    fit, _ = shape(BODY.format(tensor=TENSORS[0]), "an object")
+    fit = "import torch\n\n\n" + fit.replace("\n\n\nfit = Fit()", "")
+    files = {"train.py": TRAINER, "fits/__init__.py": "from .shifts import Fit\n", "fits/shifts.py": fit}
+    write_tree(tmp_path, {path: text.encode() for path, text in files.items()})
+    results = {PurePath(one.path).name: one for one in migrate_project([tmp_path], Options(api="torch.amp"))}
+    assert not results["shifts.py"].changed
+    assert "self.scaler = torch.amp.GradScaler" in results["train.py"].output.decode(), results["train.py"]
+
+
+def test_a_fit_that_others_call_out_of_sight_is_left(tmp_path):
+    fit, _ = shape(BODY.format(tensor=TENSORS[0]), "a function")
+    files = {"shifts.py": "import torch\n\n\n" + fit, "use.py": "from shifts import fit\n\nRUN = [fit]\n"}
+    write_tree(tmp_path, {path: text.encode() for path, text in files.items()})
+    results = {PurePath(one.path).name: one for one in migrate_project([tmp_path / "shifts.py"], Options())}
+    assert [finding.code for finding in results["shifts.py"].findings] == ["AMP951"]

@@ -89,7 +89,8 @@ class Callables(Hierarchy, ABC):
             of_self = isinstance(func.value, cst.Name) and func.value.value == "self"
             methods = {self._method(owner, func.attr.value, of_self=of_self) for owner in owners}
             methods = {method for method in methods if method is None or self._gives_enough(call, method)}
-            return _only(methods or {*self._called_instances(call)}) or _only(self._constructors(call))
+            has_none = methods <= {None}  # `self.fit(x)` of an attribute that holds an instance
+            return _only({*self._called_instances(call)} if has_none else methods) or _only(self._constructors(call))
         meant = self._function_meant(func) or _only(self._constructors(call))
         return meant or _only({*self._called_instances(call)})
 

@@ -40,9 +40,12 @@ class Trace:
         return (*self.ends, *self.passed)
 
 
-def trace(steps: Steps, value: Place, passes: Passes, stops: Stops = never) -> Trace:
-    """The ways back from a value, each to the first operation that does not pass, or to a result that stops it. What is
-    written into it in place counts as well. A way that leads out of sight ends there, and the others go on.
+def trace(steps: Steps, value: Place, passes: Passes, stops: Stops = never, *, of_dtype: bool = False) -> Trace:
+    """The ways back from a value, each to the first operation that does not pass, or to a result that stops it. A way
+    that leads out of sight ends there, and the others go on.
+
+    What is written into it in place counts as well; for where its dtype comes from (`of_dtype`) it does not, and that
+    of `torch.zeros_like(x)` comes from x.
     """
     ends: dict[Made, None] = {}
     passed: dict[Made, None] = {}
@@ -60,11 +63,11 @@ def trace(steps: Steps, value: Place, passes: Passes, stops: Stops = never) -> T
         step = steps.of(place)
         if step.is_lost:
             open_[place] = None
-        waiting += [*step.same, *step.written]
+        waiting += [*step.same, *(() if of_dtype else step.written)]
         for made in step.made:
             if all(one is not None and passes(one) for one in made.operations) and not stops(made):
                 passed[made] = None
-                waiting += contributing(made)
+                waiting += made.operands[:1] if of_dtype and made.is_a("like") else contributing(made)
             else:
                 ends[made] = None
     return Trace(tuple(ends), tuple(passed), tuple(open_), tuple(seen))

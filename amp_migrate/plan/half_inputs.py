@@ -68,7 +68,7 @@ class _Inputs:
                 yield from ((one, statement) for one in [*casts, *(self._handed_out if found.open else ())])
 
     def _behind(self, value: cst.BaseExpression) -> Trace:
-        return trace(self.steps, Place(value), _passes, _casts)
+        return trace(self.steps, Place(value), _passes, _casts, of_dtype=True)
 
     @cached_property
     def _handed_out(self) -> list[cst.BaseExpression]:

@@ -36,6 +36,12 @@ UNKNOWN_CALLER = Rule(
             "what would run under autocast has to be read for what breaks in half",
             "call the class by its name in the code, then run again; or add autocast and a GradScaler by hand",
         ),
+        "fit": Case(
+            "who calls this fit of a few tensors is not known",
+            "where another training calls it for each batch, each call would get a new GradScaler, which skips steps "
+            "until its scale fits",
+            "give the files that call it, too; or leave it in float32, where a fit of so little costs no time",
+        ),
     },
     helped_by=frozenset({Help.CALLERS, Help.FAR_CALLERS, Help.SCRIPTS}),
 )

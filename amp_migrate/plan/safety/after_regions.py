@@ -91,7 +91,8 @@ class _PrecisionsAfter(Precisions):
 
     def of(self, node: cst.BaseExpression) -> Precision:
         found = super().of(node)
-        if not found.may_be_half and found is not Precision.UNKNOWN:
+        is_known = not found.may_be_half and found is not Precision.UNKNOWN
+        if is_known or self.values.of(node).is_container:
             return found
         if not self._leaves_autocast(node):
             return Precision.SINGLE
@@ -99,7 +100,7 @@ class _PrecisionsAfter(Precisions):
 
     def _leaves_autocast(self, node: cst.BaseExpression) -> bool:
         """True where a result of autocast has the dtype of a value, or may have it where it is out of sight."""
-        ways = trace(self.steps, Place(node), follows, self._is_made_inside)
+        ways = trace(self.steps, Place(node), follows, self._is_made_inside, of_dtype=True)
         ends = (one for one in ways.ends if one.operations[-1] is None or not in_float32(one.operations[-1]))
         calls = (one for one in ways.open if isinstance(one.node, cst.Call))
         return any(map(self._is_made_inside, ends)) or any(

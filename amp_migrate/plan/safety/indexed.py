@@ -102,6 +102,8 @@ def _is_by_tensor(context: Context, target: cst.Subscript) -> bool:
 
 def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseExpression) -> None:
     into, given = context.precisions.of(destination), context.precisions.of(source)
+    if context.values.of(source).is_container:
+        return  # what takes a tuple is no tensor
     if not into.is_tensor or not given.is_tensor:
         if into is Precision.SINGLE and given is Precision.UNKNOWN and literal_value(source) is UNKNOWN:
             text = context.facts.text(source)
@@ -113,7 +115,8 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
         return  # most probably of one origin
     while isinstance(destination, cst.Subscript) and context.precisions.of(destination.value).is_tensor:
         destination = destination.value  # a part has the dtype of the whole
-    if isinstance(destination, (cst.Name, cst.Attribute, cst.Subscript)):
+    is_tensor = context.values.of(destination).is_tensor  # what is out of sight may be a dict, without a dtype
+    if is_tensor and isinstance(destination, (cst.Name, cst.Attribute, cst.Subscript)):
         context.safety.casts.append(Cast(source, destination))
     elif into is Precision.SINGLE:
         context.safety.keep_float32(source)

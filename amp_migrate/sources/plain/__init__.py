@@ -67,8 +67,9 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     try:
         conditions = [*devices.conditions(), *unread_switches(facts, optimizers, losses)]
         devices.check_losses()
-        found.setups.extend(_setups(facts, optimizers))
-        stepped = [one for one in losses if not is_inner_fit(facts, one, losses)]
+        fits = {one.statement.function for one in losses if is_inner_fit(facts, one, losses)}
+        found.setups.extend(one for one in _setups(facts, optimizers) if one.statement.function not in fits)
+        stepped = [one for one in losses if one.statement.function not in fits]
         found.backwards.extend(read_backwards(facts, optimizers, stepped))
     except Refusal as refusal:
         return found, [refusal]

@@ -21,18 +21,27 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.findings import Refusal
 from amp_migrate.interp.steps import Steps
 from amp_migrate.plan.steps.inputs import makes_tensor
+from amp_migrate.rules.plain import UNKNOWN_CALLER
 from amp_migrate.sources.plain.losses import Loss
 
 
 def is_inner_fit(facts: Facts, loss: Loss, losses: list[Loss]) -> bool:
-    """True where the function of a loss makes an optimizer of tensors of its own, and another training runs it."""
+    """True where the function of a loss makes an optimizer of tensors of its own, and another training runs it.
+
+    Raises Refusal where it cannot be said, since files out of sight use the function.
+    """
     function = loss.statement.function
     if function.is_module or not _makes_optimizer_of_tensors(facts, loss):
         return False
     others = {one.statement.function for one in losses} - {function}
-    return any(facts.calls.reaches(one, {function}.__contains__) for one in others)
+    if any(facts.calls.reaches(one, {function}.__contains__) for one in others):
+        return True
+    if facts.is_used_outside(function.outermost) or facts.calls.value_uses(function):
+        raise Refusal(UNKNOWN_CALLER, loss.call, f"{function.outermost.name} may run for each batch", case="fit")
+    return False
 
 
 def _makes_optimizer_of_tensors(facts: Facts, loss: Loss) -> bool:
