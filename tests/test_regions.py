@@ -261,3 +261,51 @@ def test_a_name_that_nothing_reads_does_not_make_another_condition_of_a_guard():
 def test_what_a_guard_sets_for_the_program_is_kept():
     result = _guarded("args.fp16", "args.fp16", "size = 1", "size")
     assert "if args.fp16:\n    size = 1\n" in result.output.decode()
+
+
+_TWO_LOOPS = """\
+import torch
+from torch.nn import functional as F
+
+
+def plain(net, x):
+    return F.mse_loss(net(x), x)
+
+
+def attacked(net, x):
+    x.requires_grad_()
+    loss = F.mse_loss(net(x), x)
+    {inside}
+    return F.mse_loss(net(x + 0.01), x)
+
+
+def train(net, optimizer, criterion):
+    for step in range(3):
+        loss = criterion(net, torch.randn(8, 4).cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def again(net, optimizer):
+    for step in range(3):
+        x = torch.randn(8, 4).cuda()
+        loss = F.mse_loss(net(x), x)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+train(net, optimizer, plain if net.training else attacked)
+again(net, optimizer)
+"""
+
+
+@pytest.mark.parametrize(("inside", "left"), [("loss.backward(retain_graph=True)", True), ("loss = loss * 2", False)])
+def test_no_loss_of_a_unit_is_scaled_without_autocast(inside, left):
+    """The second loop could have its region; in the first one, nothing could."""
+    result = migrate_source(_TWO_LOOPS.format(inside=inside).encode(), Options(api="torch.amp"))
+    assert (result.status == "left") == left, result
+    assert not left or "AMP968" in {finding.code for finding in result.findings}

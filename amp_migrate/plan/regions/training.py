@@ -57,12 +57,14 @@ class _Finder:
         return regions
 
     def _check_anything_is_left(self, regions: list[Region]) -> None:
-        """A scaler without any autocast would be for nothing."""
-        inside = (inner for region in regions for one in region.statements() for inner in one.descendants())
-        if any(map(self.forwards.runs_model, inside)):
-            return
-        penalised = [one for function in self.behind.needed for one in self._penalised(function)]
-        barred = [one for statements in self.behind.needed.values() for one in statements if self.barriers.blocks(one)]
+        """A scaler without any autocast would be for nothing, in the unit or for one of its backwards."""
+        inside = [inner for region in regions for one in region.statements() for inner in one.descendants()]
+        covered = {one.function for one in inside if self.forwards.runs_model(one)}
+        needed = self.behind.needed
+        functions = [one.statement.function for one in self.found.backwards] if covered else [*needed]
+        bare = [one for one in functions if not self.facts.calls.reaches(one, covered.__contains__)]
+        barred = [one for function in bare for one in needed.get(function, ()) if self.barriers.blocks(one)]
+        penalised = [] if covered else [one for function in bare for one in self._penalised(function)]
         for forwards, why, case in (
             (penalised, "is for a penalty as well", ""),
             (barred, "takes gradients as well", "inside"),
