@@ -73,3 +73,43 @@ def test_the_mean_is_taken_in_float32(tmp_path, net, loss):
 def test_what_a_model_out_of_sight_returns_is_mostly_a_loss(tmp_path):
     critic = "torch.nn.DataParallel(resnet18(num_classes=1))"
     assert loss_of(tmp_path, net="nn.Linear(8, 1)", critic=critic, loss="out.mean()") == "out.mean()"
+
+
+TWO = "self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 1)"
+LIST = "self.net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 1))"
+PARTS = {
+    "children": (TWO, "for layer in self.children():\n            x = layer(x)"),
+    "children by name": (TWO, "for name, layer in self.named_children():\n            x = layer(x)"),
+    "getattr": (TWO, "for name in ('first', 'last'):\n            x = getattr(self, name)(x)"),
+    "set by name": (
+        "for i in range(2):\n            setattr(self, f'fc{i}', nn.Linear(8, 8))",
+        "for i in range(2):\n            x = getattr(self, f'fc{i}')(x)",
+    ),
+    "a loop": (LIST, "for layer in self.net:\n            x = layer(x)"),
+    "an index": (LIST, "x = self.net[1](self.net[0](x))"),
+    "a slice": (LIST, "x = self.net[1:](self.net[:1](x))"),
+    "a list that grows": (
+        "self.net = nn.ModuleList()\n        self.net.extend([nn.Linear(8, 8), nn.Linear(8, 1)])",
+        "for layer in self.net:\n            x = layer(x)",
+    ),
+    "a dict": (
+        "self.net = nn.ModuleDict({'a': nn.Linear(8, 8), 'b': nn.Linear(8, 1)})",
+        "for layer in self.net.values():\n            x = layer(x)",
+    ),
+    "a dict that grows": (
+        "self.net = nn.ModuleDict()\n        self.net['a'] = nn.Linear(8, 1)",
+        "for name, layer in self.net.items():\n            x = layer(x)",
+    ),
+    "a lambda": ("self.fc = nn.Linear(8, 1)\n        self.act = lambda x: x.relu()", "x = self.act(self.fc(x))"),
+}
+
+
+@pytest.mark.parametrize("how", PARTS)
+def test_a_layer_is_one_however_the_network_holds_it(tmp_path, how):
+    made, run = PARTS[how]
+    text = SCRIPT.replace("layers = [nn.Linear(8, 16), nn.ReLU()]\n        layers += [nn.Linear(16, 1)]\n", "{made}\n")
+    text = text.replace("        self.net = {net}\n", "").replace("return self.net(x)", "{run}\n        return x")
+    text = text.format(made=made, run=run, critic="Critic()", loss="-out.mean()")
+    write_tree(tmp_path, {"train.py": text.encode()})
+    (result,) = migrate_project([tmp_path], Options())
+    assert "loss = -out.float().mean()" in result.output.decode(), result

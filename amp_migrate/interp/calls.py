@@ -44,6 +44,7 @@ class Calls:
             or self._of_containers(node, place)
             or self._of_layers(node, place)
             or self._of_torch(node, place)
+            or self._of_own_part(node, place)
             or LOST
         )
 
@@ -240,6 +241,12 @@ class Calls:
         output = place.keys[0] if place.keys else None
         same = () if all(layers) else operands[:1]
         return Step(same, tuple(Made(node, one, operands, output, is_plain=True) for one in layers if one))
+
+    def _of_own_part(self, node: cst.Call, place: Place) -> Step | None:
+        """What a module returns that a network takes out of its own: numbers of floating point, computed by a layer."""
+        if not node.args or not self.layers.is_own_part(node.func):
+            return None
+        return Step(made=(Made(node, (None,), self._operands(node, None, place.frames)),))
 
     # -- Python and NumPy -------------------------------------------------------------------------------
 

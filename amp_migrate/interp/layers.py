@@ -13,6 +13,7 @@ from amp_migrate.facts.tree import Class, called_name
 from amp_migrate.models import Operation, traits
 
 _CALLABLE = (cst.Name, cst.Attribute, cst.Subscript)
+_DEEPEST = 4  # names that are bound from each other
 _ADDING = traits.named("adding a module")
 
 
@@ -37,6 +38,34 @@ class Layers:
         origins = [one.origin for one in taken_out(self.facts.names, self.facts.objects, func)]
         found = [self._of_origin(one) for one in origins]
         return [one for one in found if one is not None] if None not in found else []
+
+    def is_own_part(self, func: cst.BaseExpression) -> bool:
+        """True for what a network takes out of itself to call it, whatever that is: `layer` of `for layer in
+        self.children()`, `self.convs[i]`, `getattr(self, name)`; and for `self.act` after `self.act = lambda x: ...`.
+        """
+        function = self.facts.tree.function_of(func)
+        if not function.is_of_network:
+            return False
+        if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):
+            values = self.facts.objects.values_of(func)
+            return bool(values) and all(isinstance(one, cst.Lambda) for one in values)
+        return self._comes_from(func, function.receiver or "", _DEEPEST)
+
+    def _comes_from(self, node: cst.BaseExpression, receiver: str, most: int) -> bool:
+        """True where a part of `self` may be meant: names are followed to what they are bound to."""
+        match node:
+            case cst.Name() if node.value == receiver:
+                return True
+            case cst.Name() if most:
+                variable = self.facts.names.visible(node.value, self.facts.tree.function_of(node))
+                values = [one.value for one in variable.bindings if one.value] if variable is not None else []
+                return any(self._comes_from(one, receiver, most - 1) for one in values)
+            case cst.Attribute() | cst.Subscript():
+                return self._comes_from(node.value, receiver, most)
+            case cst.Call():
+                within = [node.func.value] if isinstance(node.func, cst.Attribute) else [arg.value for arg in node.args]
+                return any(self._comes_from(one, receiver, most) for one in within)
+        return False
 
     def _of_origin(self, origin: object) -> tuple[Operation | None, ...] | None:
         if isinstance(origin, Class):

@@ -17,10 +17,12 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Frames, Place
+from amp_migrate.interp.search import trace
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.uses import shows_tensor
 from amp_migrate.models import Dtype, Operation
+from amp_migrate.models.queries import follows, may_compute_in_half
 
 HALF, SINGLE = Dtype.HALF, Dtype.SINGLE
 # What is out of sight may be all that scripts compute with, but for doubles and complex numbers.
@@ -123,6 +125,16 @@ class Values:
         if place not in self._known:
             self._settle(place)
         return self._known[place]
+
+    def may_leave_autocast(self, place: Place, *, unseen: bool = True) -> bool:
+        """True where a value has the dtype of what autocast has made half, or (`unseen`) of a call under it that is out
+        of sight. What is in sight otherwise (a batch, a parameter) is what it was without autocast.
+        """
+        ways = trace(self.steps, place, _keeps_dtype, of_dtype=True)
+        ends = (one for one in ways.ends if one.operations[-1] is None or may_compute_in_half(one.operations[-1]))
+        made = ((one.node, one.operands[0].frames if one.operands else ()) for one in ends)
+        calls = ((one.node, one.frames) for one in ways.open if unseen and isinstance(one.node, cst.Call))
+        return any(self.is_autocast(node, frames) for node, frames in (*made, *calls))
 
     def _settle(self, place: Place) -> None:
         """Work out a value and all that it comes from: the least that agrees with every step."""
@@ -273,6 +285,11 @@ def _dtypes(
     repaired = [one - {HALF} | {SINGLE} if HALF in one else one for one in inputs]
     floats = [frozenset((SINGLE,)) for _ in inputs]
     return operation.dtype(repaired, False, zero_dim) or operation.dtype(floats, autocast, zero_dim)
+
+
+def _keeps_dtype(row: Operation) -> bool:
+    """It has the dtype of what it is given, under autocast as well."""
+    return row.shape_only or (follows(row) and not row.policy)
 
 
 def _constant(node: cst.BaseExpression) -> Value:

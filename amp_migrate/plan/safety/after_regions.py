@@ -20,10 +20,8 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.interp.place import Place
-from amp_migrate.interp.search import trace
-from amp_migrate.interp.step import Made
 from amp_migrate.interp.values import Values
-from amp_migrate.models.queries import follows, in_float32, writes
+from amp_migrate.models.queries import writes
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import magnifies
@@ -94,18 +92,4 @@ class _PrecisionsAfter(Precisions):
         is_known = not found.may_be_half and found is not Precision.UNKNOWN
         if is_known or self.values.of(node).is_container:
             return found
-        if not self._leaves_autocast(node):
-            return Precision.SINGLE
-        return Precision.HALF
-
-    def _leaves_autocast(self, node: cst.BaseExpression) -> bool:
-        """True where a result of autocast has the dtype of a value, or may have it where it is out of sight."""
-        ways = trace(self.steps, Place(node), follows, self._is_made_inside, of_dtype=True)
-        ends = (one for one in ways.ends if one.operations[-1] is None or not in_float32(one.operations[-1]))
-        calls = (one for one in ways.open if isinstance(one.node, cst.Call))
-        return any(map(self._is_made_inside, ends)) or any(
-            self.values.is_autocast(one.node, one.frames) for one in calls
-        )
-
-    def _is_made_inside(self, made: Made) -> bool:
-        return self.values.is_autocast(made.node, made.operands[0].frames if made.operands else ())
+        return Precision.HALF if self.values.may_leave_autocast(Place(node)) else Precision.SINGLE

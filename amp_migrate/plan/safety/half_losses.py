@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from amp_migrate.interp.place import Place
-from amp_migrate.models.queries import follows, in_half
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import computes_linearly
@@ -24,14 +23,9 @@ def keep_losses(context: Context, backwards: Iterable[Backward]) -> None:
     for backward in backwards:
         for averaged in _averaged(context, Place(backward.loss)):
             value = context.values.at(averaged)
-            if value.is_half or (value.may_be_half and _comes_from_half(context, averaged)):
+            # What a model out of sight returns is mostly a loss.
+            if value.is_half or (value.may_be_half and context.values.may_leave_autocast(averaged, unseen=False)):
                 context.safety.keep_float32(averaged.node)
-
-
-def _comes_from_half(context: Context, averaged: Place) -> bool:
-    """True where a product has made a part of a value, or `nn.Sequential(*layers)`, whose last layer is mostly one."""
-    ends = context.trace(averaged, lambda row: row.shape_only or (follows(row) and not row.policy)).ends
-    return any(one.operations[-1] is None or in_half(one.operations[-1]) for one in ends)
 
 
 def _averaged(context: Context, loss: Place) -> Iterator[Place]:
