@@ -56,3 +56,13 @@ def test_a_number_beyond_half_is_filled_into_float32(number, named):
     result = migrate_source(source.encode(), Options(api="torch.amp"))
     assert result.status == "migrated", result.findings
     assert (".float().masked_fill" in result.output.decode()) == (number in LARGE)
+
+
+@pytest.mark.parametrize("made", ["Layers.Attention", "Model.layer", "Model().layer"])
+def test_a_class_within_a_class_is_read(made):
+    before, _, rest = SCRIPT.format(number="-1e9", written="-1e9").partition("class Attention(nn.Module):\n")
+    body, _, script = rest.partition("\n\n\n")
+    inner = "class Layers:\n    class Attention(nn.Module):\n" + "\n".join(f"    {one}" for one in body.splitlines())
+    own = "\n\n\nclass Model:\n    layer = Layers.Attention\n\n\n"
+    result = migrate_source((before + inner + own + script.replace("Attention()", f"{made}()")).encode(), Options())
+    assert ".float().masked_fill" in result.output.decode(), result

@@ -557,7 +557,7 @@ class PointsTo(Callables):
             if owner in own or self.root_class(owner) is one.origin:
                 scope = self.names.scopes.get(owner)
                 variable = scope.variables.get(field) if scope is not None else None
-                if variable is not None and not any(b.kind in ("def", "class") for b in variable.bindings):
+                if variable is not None and not any(one.kind == "def" for one in variable.bindings):
                     found |= self._of_variable(variable)
                 if field in owner.methods and owner.methods[field].is_property:
                     for value in self._stores.returned(owner.methods[field]):

@@ -1,6 +1,6 @@
 """The dtype that a call names for its result.
 
-x.to(torch.float32)    x.type_as(y)    x.to(y.dtype)    torch.zeros(n, dtype=torch.half)    x.type("torch.HalfTensor")
+x.to(torch.float32)    x.type_as(y)    x.to(y)    x.to(y.dtype)    torch.zeros(n, dtype=torch.half)    x.type("torch.HalfTensor")
 torch.from_numpy(a.astype(np.float32))
 """
 
@@ -38,8 +38,8 @@ def dtype_asked(facts: Facts, call: cst.Call, frames: Frames) -> frozenset[Dtype
     if row is not None and row.by_argument:
         meant = [_meant(facts, arg.value, frames) for arg in call.args if not arg.star]
         asked = next((one for one in meant if one is not None), None)
-        is_open = any(arg.keyword is None and not _is_device(facts, arg.value) for arg in call.args)
-        return asked if asked is not None or not is_open else _ANY_FLOAT
+        others = [one.value for one in call.args if one.keyword is None and not _is_device(facts, one.value)]
+        return asked if asked is not None or not others else Place(others[0], (), frames)
     return None
 
 

@@ -196,8 +196,7 @@ class Values:
         if type(made.node) in _OPERATORS and all(one.dtypes == _NUMBER for one in given):
             return Value(_NUMBER)
         if made.cast is not None:
-            dtypes = self._known[made.cast].dtypes if isinstance(made.cast, Place) else made.cast
-            return Value(dtypes, bool(given) and given[0].is_zero_dim)
+            return Value(self._asked(made.cast, given), bool(given) and given[0].is_zero_dim)
         operations = made.operations
         if type(made.node) is cst.BinaryOperation and given[0].dtypes == _NUMBER:
             operations, given = _reflected(operations), given[::-1]
@@ -205,6 +204,15 @@ class Values:
         for operation in operations:
             given = [_returned(operation, given, autocast, made.is_plain)]
         return _output(made, given[0])
+
+    def _asked(self, cast: frozenset[Dtype] | Place, given: list[Value]) -> frozenset[Dtype]:
+        """The dtype that a call asks for: that of `y` in `x.to(y)`, which changes nothing where y is a device."""
+        if not isinstance(cast, Place):
+            return cast
+        asked = self._known[cast]
+        if asked.is_open:
+            return FLOATING
+        return asked.dtypes - _NUMBER or (given[0].dtypes if given and asked.dtypes else asked.dtypes)
 
     def _is_setting(self, place: Place) -> bool:
         """True for a parameter that is a number unless another one is given: `margin=0.3`, configured."""
