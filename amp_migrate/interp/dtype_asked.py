@@ -1,6 +1,7 @@
 """The dtype that a call names for its result.
 
-x.to(torch.float32)    x.type_as(y)    x.to(y)    x.to(y.dtype)    torch.zeros(n, dtype=torch.half)    x.type("torch.HalfTensor")
+x.to(torch.float32)    x.type_as(y)    x.to(y)    x.to(y.dtype)    torch.zeros(n, dtype=torch.half)
+x.type("torch.HalfTensor")
 torch.from_numpy(a.astype(np.float32))
 """
 
