@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 import pytest
 
 from amp_migrate import Options, migrate_project
@@ -83,3 +85,54 @@ def test_in_float32_all_of_them_may_stay(tmp_path, how):
 def test_what_a_file_does_not_use_feeds_nothing(tmp_path):
     """The cast beside a copy of FP16_Optimizer stays, and its calls are gone."""
     assert refusals(tmp_path, "def to_half(x):\n    return x.half()", "loader", "x.cuda()") == []
+
+
+TRAINER = """\
+import torch
+from apex import amp
+
+
+class Trainer:
+    def __init__(self):
+        self.model = torch.nn.Linear(4, 2).cuda()
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.model, self.optimizer = amp.initialize(self.model, optimizer, opt_level="O1")
+
+    def step(self, x):
+        self.optimizer.zero_grad()
+        loss = self.model(x).float().pow(2).mean()
+        with amp.scale_loss(loss, self.optimizer) as scaled:
+            scaled.backward()
+        self.optimizer.step()
+"""
+EVALUATOR = """\
+import torch
+
+
+class Evaluator:
+    def __init__(self, trainer):
+        self.model = trainer.model
+
+    def run(self, x):
+        with torch.no_grad():
+            return self.model(x.half()).max(1)[1]
+"""
+MAIN = """\
+import torch
+from evaluator import Evaluator
+from trainer import Trainer
+
+trainer = Trainer()
+evaluator = Evaluator(trainer)
+for _ in range(3):
+    trainer.step(torch.randn(8, 4).cuda())
+    print(evaluator.run(torch.randn(8, 4).cuda()))
+"""
+
+
+def test_an_evaluator_that_the_trainer_does_not_know_is_given_no_half(tmp_path):
+    files = {"trainer.py": TRAINER, "evaluator.py": EVALUATOR, "main.py": MAIN}
+    write_tree(tmp_path, {path: text.encode() for path, text in files.items()})
+    outputs = {PurePath(one.path).name: one.output.decode() for one in migrate_project([tmp_path], Options())}
+    assert "amp.initialize" not in outputs["trainer.py"]
+    assert ".half()" not in outputs["evaluator.py"]

@@ -230,10 +230,14 @@ class _Units:
         return joined if is_half or (casts_in_place and joined.attempt.reasons) else done
 
     def _with_half_inputs(self, done: _Done) -> _Done:
-        """The unit with the files that cast what its model is given: O2 had made the model half."""
-        if self.tie is not APEX_AMP or not done.attempt.changed:
+        """The unit with the files that cast what its model is given, there or by its callers (an evaluation): Apex had
+        made the model half, or patched what it computes with.
+        """
+        if self.tie is not APEX_AMP or not done.attempt.changed or not self.index.holding(CASTS):
             return done
         casting = self.index.used_with(done.unit, CASTS)
+        if casting.files == done.unit.files:
+            casting = self.index.used_with(self.index.grown(done.unit) or done.unit, CASTS)
         if not len(done.unit.files) < len(casting.files) <= _MOST_FILES:
             return done
         joined = self._grown(casting)
