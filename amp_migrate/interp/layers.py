@@ -46,7 +46,7 @@ class Layers:
         function = self.facts.tree.function_of(func)
         if not function.is_of_network:
             return False
-        if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):
+        if isinstance(func, cst.Attribute):  # a method of a part may return anything
             values = self.facts.objects.values_of(func)
             return bool(values) and all(isinstance(one, cst.Lambda) for one in values)
         return self._comes_from(func, function.receiver or "", _DEEPEST)

@@ -43,6 +43,14 @@ NOTHING_IN_HALF = Rule(
     "neither faster nor smaller",
     f"leave the script as it is, with a comment `# amp-migrate: ignore-file[{PLAIN}]`; the change would do no harm",
 )
+FOREIGN_CODE = Rule(
+    "AMP192",
+    "attention",
+    "code of a package that is not read runs on half values",
+    "autocast casts for torch's own operations; a kernel of the package's own may raise for half, or lose precision",
+    "run the script on a GPU once; if the package raises, give it .float() values inside of `with "
+    "autocast(enabled=False)`",
+)
 BCE_ON_PROBABILITIES = Rule(
     "AMP967",
     "refusal",
@@ -61,6 +69,11 @@ GRADIENT_PENALTY = Rule(
             "the code of the penalty was not found",
             "the gradients of its gradients belong in float32: its code has to be read for the forward that it uses",
             "give the file that defines it, too; or keep this training in float32",
+        ),
+        "foreign": Case(
+            "code that is not read may take gradients of an output",
+            "a gradient that is taken under autocast is in half and unscaled, as in an inner step of meta learning",
+            "take the gradient in the project's own code, outside of autocast; or keep this training in float32",
         ),
         "inside": Case(
             "every forward takes gradients itself",

@@ -69,13 +69,13 @@ class Forwards:
         if self.facts.objects.is_partial(call) or (function is None and name in DATA_CALLS):
             return False
         bound = self.facts.objects.partial_behind(call.func) if isinstance(call.func, cst.Name) else None
-        if bound is not None and any(self._is_whole_model(arg.value) for arg in bound.args[1:]):
+        if bound is not None and any(self.is_whole_model(arg.value) for arg in bound.args[1:]):
             return True
         if function is not None:
             return self.function_runs_model(function)
         if name[:1].isupper() or any(word in name.lower() for word in _PREPARING):
             return False
-        return any(self._is_whole_model(arg.value) and not self._is_only_read(call, arg) for arg in call.args)
+        return any(self.is_whole_model(arg.value) and not self._is_only_read(call, arg) for arg in call.args)
 
     def _is_only_read(self, call: cst.Call, arg: cst.Arg) -> bool:
         """True for a model that is kept, or given to functions of other files that only ask it something."""
@@ -86,7 +86,8 @@ class Forwards:
         has_star = any(one.star for one in call.args)
         return bool(paths) and not has_star and all(self.facts.elsewhere.only_read(path, place) for path in paths)
 
-    def _is_whole_model(self, node: cst.BaseExpression) -> bool:
+    def is_whole_model(self, node: cst.BaseExpression) -> bool:
+        """True for a variable or attribute that holds a model."""
         return isinstance(node, (cst.Name, cst.Attribute)) and self.roles.is_whole_model(node)
 
     def calls_an_object(self, statement: Statement) -> bool:

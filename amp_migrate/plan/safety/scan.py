@@ -14,6 +14,7 @@ from amp_migrate.plan.safety.dtype_checks import keep_what_is_checked
 from amp_migrate.plan.safety.exact_products import keep_exact_products
 from amp_migrate.plan.safety.extensions import check_extensions
 from amp_migrate.plan.safety.float32_only import keep_float32_inputs
+from amp_migrate.plan.safety.foreign import check_foreign_code
 from amp_migrate.plan.safety.functions import guard_functions
 from amp_migrate.plan.safety.half_losses import keep_losses
 from amp_migrate.plan.safety.hooked import match_hooks
@@ -76,6 +77,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     match_hooks(context)
     keep_coordinates(context)
     keep_positions(context)
+    check_foreign_code(context, reach.forwards)
     note_what_stays_in_float32(context)
     return safety
 

@@ -1,0 +1,63 @@
+"""Code of other packages, which nobody reads here, on half values.
+
+    self.conv = SplineConv(8, 8, dim=2, kernel_size=5)            a kernel of its own may take float32 only: said
+    return self.conv(self.linear(x), edges)
+
+    weights = gradient_update_parameters(model, inner_loss)       it may take gradients, unscaled: refused (rule H6)
+
+Packages of torch's own operations, and those whose own training scripts use autocast, are known (`traits.json`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate import models
+from amp_migrate.facts import Facts
+from amp_migrate.findings import Refusal
+from amp_migrate.interp.place import Place
+from amp_migrate.models import traits
+from amp_migrate.models.queries import may_compute_in_half
+from amp_migrate.plan.regions.forwards import Forwards
+from amp_migrate.plan.safety.context import Context
+from amp_migrate.rules.safety import FOREIGN_CODE, GRADIENT_PENALTY
+
+
+def check_foreign_code(context: Context, forwards: Forwards) -> None:
+    """Name each package once, and raise Refusal where a function of one gets a model together with its output."""
+    said: set[str] = set()
+    for call, _ in context.reach.calls():
+        names = dict.fromkeys(foreign_names(context.facts, call))
+        computed = [arg for arg in call.args if names and _is_computed(context, arg)]
+        if computed and any(forwards.is_whole_model(arg.value) for arg in call.args if arg not in computed):
+            message = f"{next(iter(names))} gets a model and what it computes, and its code is not read"
+            raise Refusal(GRADIENT_PENALTY, call, message, case="foreign")
+        for name in names if any(context.precisions.of(arg.value).may_be_half for arg in computed) else ():
+            package = name.partition(".")[0]
+            if package not in said:
+                said.add(package)
+                context.note(call, FOREIGN_CODE, f"{name} may be given half values, and its code is not read")
+
+
+def foreign_names(facts: Facts, call: cst.Call) -> Iterator[str]:
+    """The full names of what a call may run, where that belongs to a package of which nothing is known."""
+    if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
+        for name in (*facts.names.imported_as(call.func), *facts.made_by(call.func)):
+            if _is_unknown(name) and facts.elsewhere.source_of(name) is None:
+                yield name
+
+
+def _is_unknown(name: str) -> bool:
+    package = name.partition(".")[0]
+    is_known = package in traits.named("under autocast") or package in sys.stdlib_module_names
+    return not is_known and models.function(name) is None and not name.startswith(("/", "."))
+
+
+def _is_computed(context: Context, arg: cst.Arg) -> bool:
+    """True for a tensor that comes out of a product or a layer, or of a call that is not read."""
+    ways = context.trace(Place(arg.value), lambda row: not may_compute_in_half(row))
+    calls = (one for one in ways.open if isinstance(one.node, cst.Call))
+    return (bool(ways.ends) or any(calls)) and context.precisions.of(arg.value).is_tensor

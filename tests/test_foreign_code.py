@@ -1,0 +1,70 @@
+"""Packages whose code is not read: they are named where they get half values, and refused where they get a model too."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import Options, migrate_source
+
+SCRIPT = """\
+import torch
+from torch import nn
+from {package} import Layer, run
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.layer = Layer(4)
+
+    def forward(self, x):
+        out = self.linear(x)
+        return {returned}
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    x = torch.randn(2, 4).cuda()
+    loss = nn.functional.mse_loss(model(x), x)
+    {between}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+NAMED = ["self.layer(out)", "self.layer(out.relu(), x)", "run(out)", "run(out[:, 0])"]
+NOT_NAMED = ["self.layer(x) + out", "run(out.float())", "run(out.argmax(1)) + out", "out + len(str(out.shape))"]
+
+
+def found(**parts: str) -> list[tuple[str, str]]:
+    parts = {"package": "kernels_of_others", "returned": "out", "between": "pass", **parts}
+    result = migrate_source(SCRIPT.format(**parts).encode(), Options())
+    return [(result.status, one.code) for one in result.findings if one.code in ("AMP192", "AMP968")]
+
+
+@pytest.mark.parametrize("returned", NAMED)
+def test_a_package_that_gets_half_values_is_named(returned):
+    assert found(returned=returned) == [("migrated", "AMP192")]
+
+
+@pytest.mark.parametrize("returned", NOT_NAMED)
+def test_one_that_gets_none_is_not(returned):
+    assert found(returned=returned) == []
+
+
+@pytest.mark.parametrize("package", ["torchvision.ops", "timm.layers", "einops"])
+def test_one_that_is_known_under_autocast_is_not(package):
+    assert found(returned=NAMED[0], package=package) == []
+
+
+@pytest.mark.parametrize(
+    ("between", "left"),
+    [
+        ("weights = run(model, loss)\n    loss = nn.functional.mse_loss(model(x + weights), x)", True),
+        ("loss = loss + run(model, model(x))", True),
+        ("loss = loss + run(model, x)", False),
+    ],
+)
+def test_one_that_may_take_gradients_under_autocast_refuses(between, left):
+    assert (("left", "AMP968") in found(between=between)) == left
