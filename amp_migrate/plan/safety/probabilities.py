@@ -35,7 +35,8 @@ def keep_probabilities(context: Context) -> None:
         if (context.facts.names.dotted(call.func) or "").startswith("torch.distributions."):
             for arg in call.args:
                 _keep_sigmoids(context, Place(arg.value))
-                if context.precisions.of(arg.value).may_be_half:
+                may_be_half = context.precisions.of(arg.value).may_be_half
+                if may_be_half and context.values.may_leave_autocast(Place(arg.value)):
                     context.safety.keep_float32(arg.value)
 
 
