@@ -16,6 +16,7 @@ from amp_migrate.models.queries import scales
 
 _CLIPS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm")
 _SUMS = ("all_reduce", "reduce", "broadcast", "append")  # they commute with a scale
+_ZEROS = ("zeros", "zeros_like", "new_zeros", "zero_")
 _KNOWN = ("torch.", "builtins.", "logging.", "tqdm.", "numpy.", "math.", "time.", "os.", "sys.", "wandb.", "apex.")
 
 
@@ -204,4 +205,10 @@ def _is_linear(node: ast.Attribute, holder: ast.AST | None) -> bool:
     if isinstance(holder, ast.Call):
         called = ast.unparse(holder.func).rpartition(".")[2]
         return called in _SUMS or called in names(scales)
-    return isinstance(node.ctx, ast.Store) and isinstance(holder, ast.Assign) and ast.unparse(holder.value) == "None"
+    return isinstance(node.ctx, ast.Store) and isinstance(holder, ast.Assign) and _is_nothing(holder.value)
+
+
+def _is_nothing(node: ast.expr) -> bool:
+    """True for None and for zeros, which a scale leaves as they are."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return ast.unparse(node) == "None" or getattr(called, "attr", getattr(called, "id", None)) in _ZEROS
