@@ -471,7 +471,10 @@ for x, y in loader:
         ("for p in model.parameters():\n        p.data.add_(p.grad / torch.norm(p.grad))", False),
         ("for p in model.parameters():\n        p.data.add_(p.grad / torch.norm(p.data))", True),
         ("for p in model.parameters():\n        if p.grad is None:\n            p.grad = torch.zeros_like(p)", False),
-        ("for p in model.parameters():\n        if p.grad is None:\n            p.grad = p.new(p.size()).zero_()", False),
+        (
+            "for p in model.parameters():\n        if p.grad is None:\n            p.grad = p.new(p.size()).zero_()",
+            False,
+        ),
         ("for p in model.parameters():\n        p.grad = torch.ones_like(p)", True),
     ],
 )

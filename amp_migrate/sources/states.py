@@ -229,17 +229,28 @@ def _outermost(facts: Facts, place: Place) -> tuple[Place, tuple[str, ...]]:
 
 
 def _checkpoint(facts: Facts, state: cst.BaseExpression, trails: set[tuple[str, ...]]) -> cst.BaseExpression | None:
-    """X in `X["optimizer"]`, and in `X["optimizer"]["critic"]` where that is how it is saved, if it can be written
-    twice.
+    """X in `X["optimizer"]`, `X.pop("optimizer")`, and in `X["optimizer"]["critic"]` where that is how it is saved, if
+    it can be written twice.
     """
     keys: tuple[str, ...] = ()
     found: cst.BaseExpression | None = None
-    while isinstance(state, cst.Subscript) and (key := _string_index(facts, state)) is not None:
+    while (item := _item(facts, state)) is not None:
+        state, key = item
         keys = (key, *keys)
-        state = state.value
         if len(keys) == 1 or keys in trails:
             found = state
     return found if isinstance(found, (cst.Name, cst.Attribute)) else None
+
+
+def _item(facts: Facts, node: cst.BaseExpression) -> tuple[cst.BaseExpression, str] | None:
+    """The holder and the key of `state["optimizer"]`, `state.get("optimizer")` and `state.pop("optimizer")`."""
+    if isinstance(node, cst.Subscript):
+        key = _string_index(facts, node)
+        return (node.value, key) if key is not None else None
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or not node.args:
+        return None
+    key = _text_of(facts, node.args[0].value) if called_name(node) in ("get", "pop") else None
+    return (node.func.value, key) if key is not None else None
 
 
 def _value_of(facts: Facts, state: cst.BaseExpression) -> cst.BaseExpression:
