@@ -770,3 +770,23 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     files = {"train.py": before, "precision.py": helper}
     assert not _kinds(files, {"train.py": after, "precision.py": empty})
     assert "not the same program" in _kinds(files, {"train.py": after, "precision.py": other})
+
+
+@pytest.mark.parametrize("given", ["net, None, ", "net, optimizers=None, ", "net, "])
+def test_without_an_optimizer_initialize_returns_the_model_alone(given):
+    script = f"""\
+import argparse
+import torch
+from apex import amp
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true")
+args = parser.parse_args()
+net = torch.nn.Linear(4, 2).cuda()
+if args.fp16:
+    net = amp.initialize({given}opt_level="O1")
+with torch.no_grad():
+    out = net(torch.randn(8, 4).cuda())
+print(out.float().mean().item())
+"""
+    assert migrate_source(script.encode(), Options()).status == "migrated"

@@ -14,7 +14,7 @@ from typing import Any
 from amp_migrate import models
 from amp_migrate.check.proof.by_hand import copied_from, moves_copies, scale_key, unscales
 from amp_migrate.check.proof.kinds import DECORATORS, MODEL_WRAPPERS, SCALES
-from amp_migrate.check.proof.nodes import Node, at, call, changed, handler, method, name, walk
+from amp_migrate.check.proof.nodes import Node, at, call, changed, handler, is_none, method, name, walk
 from amp_migrate.check.proof.normal import normal
 from amp_migrate.check.proof.program import Def, Scope, imports_of
 from amp_migrate.check.proof.side import AUTOCASTS, SCALERS, Side, apex_name, is_behind_cast
@@ -487,7 +487,8 @@ class Eraser:
         if known == "initialize":
             self._note_setup(node, given)
             optimizers = given.get("optimizers", node.args[1] if len(node.args) > 1 else None)
-            parts = [self.expr(one) for one in (given.get("models", first), optimizers) if one is not None]
+            returned = [given.get("models", first), *([] if is_none(optimizers) else [optimizers])]
+            parts = [self.expr(one) for one in returned if one is not None]
             return parts[0] if len(parts) == 1 else at(node, ast.Tuple(parts, ast.Load()))
         if known in _NOTHING_LEFT:
             self._fire(sets_up=known == "init")

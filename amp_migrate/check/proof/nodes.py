@@ -39,6 +39,11 @@ def method(value: ast.expr, attr: str) -> ast.Call:
     return call(ast.Attribute(value, attr, ast.Load()))
 
 
+def is_none(node: ast.expr | None) -> bool:
+    """True for `None` as it is written."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def walk(node: ast.AST) -> Iterator[ast.AST]:
     """A node and all below it as `ast.walk` has them, but for what only marks a node, and in the order of the text."""
     waiting = [node]

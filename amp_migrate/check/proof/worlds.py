@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from amp_migrate.check.proof.flow import Flow
+from amp_migrate.check.proof.nodes import is_none
 from amp_migrate.check.proof.program import Def, Scope, default_of, imports_of, is_modern
 from amp_migrate.files.syntax import names_in
 
@@ -82,7 +83,7 @@ class Keys:
             own = [one for one in stores if self.flow.are_related(one[0].owner, scope.owner)]
             bound = scope.owner.bound.get(node.attr, []) if scope.owner is not None else []
             own += [(scope, one) for one in bound if isinstance(one, ast.expr)]
-            return _only([(at, one) for at, one in own or stores if not _is_none(one)])
+            return _only([(at, one) for at, one in own or stores if not is_none(one)])
         full = scope.file.dotted(node)
         there = self.flow.program.definition(full, scope.file) if full is not None else None
         return self._of_name(*there) if there is not None else None
@@ -129,10 +130,6 @@ def _spreads(call: ast.Call) -> bool:
 
 def _only(values: list[tuple[Scope, ast.expr]]) -> tuple[Scope, ast.expr] | None:
     return values[0] if len({ast.dump(one) for _, one in values}) == 1 else None
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 class World:
