@@ -76,3 +76,18 @@ def test_no_cast_is_kept_from_a_forward_without_gradients(how, second):
 def test_another_model_keeps_its_casts():
     output = migrated("teacher = nn.Linear(4, 4).cuda().eval()", "teacher(x).argmax(-1)", "net(x)")
     assert "cache_enabled" not in output
+
+
+@pytest.mark.parametrize(
+    ("between", "cached"),
+    [
+        ("torch.nn.utils.vector_to_parameters(mean, net.parameters())", False),
+        ("net.load_state_dict(other)", False),
+        ("mean = torch.nn.utils.parameters_to_vector(net.parameters())", True),
+    ],
+)
+def test_no_cast_is_kept_where_a_module_gets_other_weights(between, cached):
+    """A region of its own for each forward would keep none either."""
+    helper = f"def both(x):\n    first = net(x)\n    {between}\n    return first, net(x)\n"
+    output = migrated(helper, "x[:, 0].long()", "sum(both(x))")
+    assert ("cache_enabled=False" not in output) == cached

@@ -48,8 +48,9 @@ UNCACHED_CASTS = Rule(
     "AMP125",
     "note",
     "a region keeps no casts of weights",
-    "the same weights run without gradients first, and torch (until the end of 2025) reuses the casts that it made "
-    "there, which have no graph: the weights would not be trained",
+    "where the same weights run without gradients first, torch (until the end of 2025) reuses the casts that it made "
+    "there, which have no graph: the weights would not be trained; and where modules get other weights, it reuses the "
+    "casts of the first",
     "nothing; cache_enabled=False needs torch 1.10, and casts the weights at each use",
 )
 MODEL_RETURNS_LOGITS = Rule(

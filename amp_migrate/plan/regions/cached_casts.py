@@ -4,10 +4,14 @@
         scores = super().forward(batch)
     return super().forward(hardest(batch, scores))
 
+    online = self.base(batch)
+    vector_to_parameters(self.average, self.parameters())
+    target = self.base(batch)
+
 Autocast keeps the casts of weights until the region ends. Torch before the end of 2025 hands the second forward those
 that the first made without a graph, and its weights are not trained ([T] pytorch#65766). Forwards beside each other get
 regions of their own (`training.py`); where both are behind one call, or in an arm of an `if`, the region is told not to
-keep casts.
+keep casts. Nor does one keep them in which a module gets other weights: the casts would be those of the first ([run]).
 """
 
 from __future__ import annotations
@@ -20,9 +24,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import JUMPS, Class, Function, Statement
+from amp_migrate.facts.tree import JUMPS, Class, Function, Statement, called_name
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.findings import Finding
+from amp_migrate.models import traits
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.safety.reach import Reach
@@ -43,12 +48,21 @@ def keep_no_stale_casts(
         for function in reach.functions
         if _function_runs_both_ways(facts, function) or _helped_without_gradients(facts, forwards, function)
     }
+    swaps = {one.function for one in reach.statements if _swaps_weights(facts, one)}
     for found in regions:
-        behind = Reach(facts, forwards, [found.region]).functions if within else frozenset()
-        if behind & within or _needs_no_cache(facts, forwards, found.region):
-            found.cached = False
-            message = "a forward without gradients comes before one with gradients: no cast of a weight is kept"
-            yield facts.finding(found.region.first.node, UNCACHED_CASTS, message)
+        behind = Reach(facts, forwards, [found.region]).functions if within or swaps else frozenset()
+        if swaps & {found.region.function, *behind}:
+            why = "modules get other weights in it"
+        elif behind & within or _needs_no_cache(facts, forwards, found.region):
+            why = "a forward without gradients comes before one with gradients"
+        else:
+            continue
+        found.cached = False
+        yield facts.finding(found.region.first.node, UNCACHED_CASTS, f"{why}: no cast of a weight is kept")
+
+
+def _swaps_weights(facts: Facts, statement: Statement) -> bool:
+    return any(called_name(call) in traits.named("other weights") for call in facts.tree.calls(statement))
 
 
 def _needs_no_cache(facts: Facts, forwards: Forwards, region: Region) -> bool:
