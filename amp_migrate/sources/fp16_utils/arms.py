@@ -25,8 +25,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, negated, negation, source_key
-from amp_migrate.facts.paths import written_by
-from amp_migrate.facts.tree import Block, Class, Statement, called_name, names_in
+from amp_migrate.facts.dataflow import Path, overlaps, path_of, reads, writes
+from amp_migrate.facts.tree import Block, Class, Statement, called_name
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plain_attributes import bare
 from amp_migrate.plan.model import Lowering
@@ -172,7 +172,7 @@ class Arms:
         if self._form_backwards(block) or (self._holds_masters(block) and self._plain_backwards(block)):
             return bool(self._plain_backwards(other))
         if self._holds_setup(block):
-            return any(self._is_made_in(target, other) for target in self._targets(block))
+            return any(self._is_made_in(self.facts.text(target), other) for target in self._targets(block))
         return is_named
 
     def _is_settled(self, block: Block) -> bool:
@@ -203,9 +203,10 @@ class Arms:
         is_backward_alone = isinstance(statement.node, cst.Expr) and self._makes_backward(statement)
         return is_backward_alone or self._masters.are_in(statement) or self.casts.is_only_cast(statement)
 
-    def _targets(self, block: Block) -> list[str]:
+    def _targets(self, block: Block) -> list[cst.BaseExpression]:
+        """What the optimizers are bound to that an arm wraps."""
         return [
-            self.facts.text(setup.node.targets[0].target)
+            setup.node.targets[0].target
             for setup in self.setups
             if isinstance(setup.node, cst.Assign) and any(setup.inside(one) for one in block.statements)
         ]
@@ -275,20 +276,23 @@ class Arms:
             test = statement.node.test if other.arm == "body" else negated(statement.node.test)
             body = textwrap.indent("\n".join(code), "    ")
             moved = f"if {self.facts.text(test)}:\n{body}"
-            names = names_in(cst.parse_module(moved)) - set(self._targets(other))
-            given = [self.facts.text(one.node) for one in self._given(other, names)]
+            made = [path_of(target) for target in self._targets(other)]
+            needed = [path for path in reads(cst.parse_module(moved)) if path not in made]
+            given = [self.facts.text(one.node) for one in self._given(other, needed)]
             self.lowering.added += [(statement, one) for one in (*given, moved)]
 
-    def _given(self, other: Block, names: set[str]) -> list[Statement]:
-        """The statements of an arm that goes that give names to what is moved out of it: `scale = args.loss_scale`."""
+    def _given(self, other: Block, needed: list[Path]) -> list[Statement]:
+        """The statements of an arm that goes that make what is read where it is moved to: `scale = args.loss_scale`."""
         found: list[Statement] = []
         for one in reversed(other.statements):
-            if isinstance(one.node, cst.Assign) and written_by(one) & names and one not in self.setups:
-                if not only_looks(one.node.value):
-                    message = f"{self.facts.text(one.node.targets[0].target)} is made where mixed precision is on only"
+            made = [path for inner in one.descendants() for path in writes(inner)]
+            read = [path for path in needed if any(overlaps(path, written) for written in made)]
+            if read:
+                if not isinstance(one.node, cst.Assign) or not only_looks(one.node.value):
+                    message = f"{'.'.join(read[0])} is made where mixed precision is on only"
                     raise Refusal(UNKNOWN_FP16_USE, one.node, message, case="arm")
                 found.insert(0, one)
-                names = names | names_in(one.node.value)
+                needed = [*needed, *reads(one.node.value)]
         return found
 
     def _scale(self, plain: Block, optimizer: str) -> None:

@@ -15,7 +15,8 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.rules.fp16_utils import ARMS_DIFFERED, OTHER_OPTIMIZER, UNKNOWN_FP16_USE
 from amp_migrate.rules.rule import Rule
-from amp_migrate.sources.fp16_utils.names import CLIPS, form_name
+from amp_migrate.sources.fp16_utils.names import CLIPS, OPTIMIZERS, form_name
+from amp_migrate.sources.fp16_utils.wrappers import wrapped
 
 Test = Callable[[Statement], bool]
 
@@ -50,13 +51,20 @@ class Differences:
             self.other_optimizers.append(statement)
 
     def _made_optimizers(self, block: Block) -> dict[str, list[cst.Call]]:
-        """What an arm makes with parameters, also under conditions of its own, by the name that it is given."""
+        """What an arm makes with parameters, also under conditions of its own, by the name that it is given. What is
+        wrapped has the name of its wrapper.
+        """
         made: dict[str, list[cst.Call]] = {}
         for one in (inner for statement in block.statements for inner in statement.descendants()):
             node = one.node
             if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and node.value.args:
-                if form_name(self.facts, node.value.func) is None and called_name(node.value)[:1].isupper():
-                    made.setdefault(self.facts.text(node.targets[0].target), []).append(node.value)
+                value: cst.BaseExpression = node.value
+                if form_name(self.facts, node.value.func) in OPTIMIZERS:
+                    value = wrapped(self.facts, node.value)
+                calls = [value] if isinstance(value, cst.Call) else made.pop(self.facts.text(value), [])
+                if all(form_name(self.facts, call.func) is None and called_name(call)[:1].isupper() for call in calls):
+                    for target in node.targets:
+                        made.setdefault(self.facts.text(target.target), []).extend(calls)
         return made
 
     def _report_norm(self, gone: cst.Call, stay: list[cst.Call]) -> None:
