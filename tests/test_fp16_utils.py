@@ -92,3 +92,79 @@ def test_a_setting_made_in_the_arm_is_there_for_the_scaler(made, code):
     wrapped = f"{made}\n            optimizer = {FUSED}\n            self.optimizer = FP16_Optimizer(optimizer, {name})"
     result = migrated(SCRIPT.format(wrapped=wrapped))
     assert (code in codes(result)) if code else (f"{name} = " in line_with(result, "args.scale"))
+
+
+LOOP = """\
+import argparse
+
+import torch
+from apex.contrib.optimizers import FP16_Optimizer, FusedAdam
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true")
+args = parser.parse_args()
+
+
+class Average:
+    def update(self, model):
+        self.weights = [p.detach().clone() for p in model.parameters()]
+
+
+average = Average()
+model = nn.Linear(10, 2).cuda()
+if args.fp16:
+    model.half()
+{made}
+for step in range(10):
+    x, y = torch.randn(8, 10).cuda(), torch.randint(0, 2, (8,)).cuda()
+    loss = nn.functional.cross_entropy(model(x), y)
+    if args.fp16:
+        {before}
+        optimizer.backward(loss)
+        {after}
+    else:
+        loss.backward()
+        {plain}
+    optimizer.step()
+    model.zero_grad()
+"""
+OTHER = """\
+if args.fp16:
+    optimizer = FP16_Optimizer(FusedAdam(model.parameters(), lr=1e-3), dynamic_loss_scale=True)
+else:
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)"""
+SAME = """\
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+if args.fp16:
+    optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)"""
+RATE = "1e-3 * (1 - step / 10)"
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        f"lr = {RATE}\n        for group in optimizer.param_groups:\n            group['lr'] = lr",
+        f'for group in optimizer.param_groups: group["lr"] = {RATE}',
+        f'optimizer.param_groups[0]["lr"] = {RATE}',
+        f"for group in optimizer.param_groups:\n            print(step)\n            group['lr'] = {RATE}",
+    ],
+)
+def test_a_rate_that_one_arm_sets_is_told(rate):
+    """Before the backward or after it: it goes with the other optimizer, or there is none without mixed precision."""
+    for before, after in ((rate, "pass"), ("pass", rate)):
+        told = {
+            made: migrated(LOOP.format(made=made, before=before, after=after, plain="pass")) for made in (OTHER, SAME)
+        }
+        assert codes(told[OTHER]) == ["AMP160", "AMP161", "AMP162"]
+        assert codes(told[SAME]) == ["AMP160", "AMP163"]
+    both = migrated(LOOP.format(made=SAME, before="pass", after=rate, plain=rate))
+    assert codes(both) == ["AMP160"]
+
+
+@pytest.mark.parametrize("plain", ["pass", "average.update(model)"])
+def test_a_call_that_one_arm_has_alone_is_told(plain):
+    result = migrated(LOOP.format(made=SAME, before="print(step)", after="average.update(model)", plain=plain))
+    told = [finding.message for finding in result.findings if finding.code == "AMP163"]
+    assert told == (["average.update(model) was done in mixed precision only, and goes"] if plain == "pass" else [])
+    assert ("average.update(model)" in result.output.decode()) == (plain != "pass")

@@ -31,11 +31,11 @@ from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plain_attributes import bare
 from amp_migrate.plan.model import Lowering
 from amp_migrate.plan.purity import only_looks, only_says
-from amp_migrate.rules.fp16_utils import LEARNING_RATE_GOES, UNKNOWN_FP16_USE
+from amp_migrate.rules.fp16_utils import UNKNOWN_FP16_USE
 from amp_migrate.sources.fp16_utils.casts import Casts
-from amp_migrate.sources.fp16_utils.differences import Differences
+from amp_migrate.sources.fp16_utils.differences import Differences, sets_learning_rate
 from amp_migrate.sources.fp16_utils.float_parts import float_parts
-from amp_migrate.sources.fp16_utils.guarded_masters import GuardedMasters
+from amp_migrate.sources.fp16_utils.guarded_masters import GuardedMasters, divisors
 from amp_migrate.sources.fp16_utils.masters import Masters
 from amp_migrate.sources.fp16_utils.names import (
     METHODS,
@@ -79,6 +79,7 @@ class Arms:
                     self._if(statement)
                 except Refusal as refusal:
                     self.refusals.append(refusal)
+        self._differences.report_rates()
         for statement in self._statements:
             if not self._is_gone(statement):
                 self._choices(statement)
@@ -107,12 +108,7 @@ class Arms:
 
     def _calls(self, block: Block) -> Iterator[cst.Call]:
         """The calls in a block, without what goes anyway."""
-        for statement in block.statements:
-            for inner in statement.descendants():
-                if not self._is_gone(inner):
-                    for part in self.facts.tree.expressions(inner):
-                        if isinstance(part, cst.Call):
-                            yield part
+        return (call for one in block.descendants() if not self._is_gone(one) for call in self.facts.tree.calls(one))
 
     def _form_backwards(self, block: Block) -> list[cst.Call]:
         return [call for call in self._calls(block) if is_backward(self.facts, call)]
@@ -139,8 +135,7 @@ class Arms:
         )
 
     def _holds_masters(self, block: Block) -> bool:
-        inside = (inner for one in block.statements for inner in one.descendants())
-        return any(self._masters.are_in(one) for one in inside if not self._is_gone(one))
+        return any(self._masters.are_in(one) for one in block.descendants() if not self._is_gone(one))
 
     def _is_gone(self, statement: Statement) -> bool:
         return any(outer in self._gone for outer in statement.path())
@@ -179,8 +174,7 @@ class Arms:
         """True where all that an arm has of the form is under conditions of its own that say when to use it."""
         of_form = [
             inner
-            for one in block.statements
-            for inner in one.descendants()
+            for inner in block.descendants()
             if inner in self.setups
             or self.casts.is_at(inner)
             or self._makes_backward(inner)
@@ -203,6 +197,12 @@ class Arms:
         is_backward_alone = isinstance(statement.node, cst.Expr) and self._makes_backward(statement)
         return is_backward_alone or self._masters.are_in(statement) or self.casts.is_only_cast(statement)
 
+    def _is_plumbing(self, statement: Statement) -> bool:
+        """True for what the plain arm needs nothing in place of."""
+        calls = [called_name(call) for call in self.facts.tree.calls(statement)]
+        has_gradients = "backward" in calls or "zero_grad" in calls or any(divisors(statement.node))
+        return has_gradients or self._is_of_form_alone(statement) or self.casts.is_at(statement)
+
     def _targets(self, block: Block) -> list[cst.BaseExpression]:
         """What the optimizers are bound to that an arm wraps."""
         return [
@@ -215,8 +215,7 @@ class Arms:
         return any(
             isinstance(inner.node, cst.Assign)
             and any(self.facts.text(one.target) == target for one in inner.node.targets)
-            for one in block.statements
-            for inner in one.descendants()
+            for inner in block.descendants()
         )
 
     def _formula(self, statement: Statement, arm: str) -> Formula:
@@ -265,7 +264,7 @@ class Arms:
             assert isinstance(backwards[0].func, cst.Attribute)
             self._scale(plain, self.facts.text(backwards[0].func.value))
         code = [text for one in other.statements if (text := self._moved(one, plain, other)) is not None]
-        self._differences.report(statement, plain, other)
+        self._differences.report(statement, plain, other, self._is_plumbing)
         asked = shared_questions(self.facts, plain, other)
         self.lowering.replaced |= {never: self.facts.text(question) for never, question in asked.items()}
         self.findings += lost_questions(self.facts, other, list(asked.values()))
@@ -363,9 +362,7 @@ class Arms:
         if not self._is_on(self._formula(statement, "body")) or not self._sets_learning_rate(body):
             return
         self._check_unused(body)
-        text = self.facts.text(statement.node.test)
-        message = f"the learning rate that was set under {text} goes with the optimizer that it was for"
-        self.findings.append(self.facts.finding(statement.node, LEARNING_RATE_GOES, message))
+        self._differences.report_rate(statement)
         self.lowering.removed.append(statement)
         self._gone.add(statement)
 
@@ -383,13 +380,10 @@ class Arms:
 
     def _sets_learning_rate(self, body: Block) -> bool:
         """True for `lr = ...` and `for group in optimizer.param_groups: group["lr"] = lr`, and nothing else."""
-        loops = False
-        for one in body.statements:
-            if isinstance(one.node, cst.For) and "param_groups" in source_key(one.node.iter):
-                loops = True
-            elif not isinstance(one.node, cst.Assign) or not _only_sets_names(one.node):
-                return False
-        return loops
+        inside = [one for one in body.descendants() if not isinstance(one.node, cst.For) and not only_says(one)]
+        rates = [one for one in inside if sets_learning_rate(one)]
+        names = [one for one in inside if isinstance(one.node, cst.Assign) and _only_sets_names(one.node)]
+        return bool(rates) and set(inside) == {*rates, *names}
 
     def _check_unused(self, body: Block) -> None:
         for one in body.statements:

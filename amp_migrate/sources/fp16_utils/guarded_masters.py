@@ -125,7 +125,7 @@ class GuardedMasters:
     def _scale(self, inner: list[Statement], backward: cst.Call) -> cst.BaseExpression | None:
         """S of `loss * S` before the backward and of the division after it."""
         assert isinstance(backward.func, cst.Attribute)
-        divisors = [one for statement in inner for one in _divisors(statement.node)]
+        taken = [one for statement in inner for one in divisors(statement.node)]
         factors = list(_factors(backward.func.value))
         for statement in inner:
             if (
@@ -133,13 +133,13 @@ class GuardedMasters:
                 and statement.order < self.facts.tree.statement_of(backward).order
             ):
                 factors += _factors(statement.node.value)
-        keys = {source_key(one) for one in (*divisors, *factors)}
+        keys = {source_key(one) for one in (*taken, *factors)}
         if not keys:
             return None
-        if len(keys) != 1 or len(divisors) != 1 or len(factors) != 1:
+        if len(keys) != 1 or len(taken) != 1 or len(factors) != 1:
             text = " ".join(self.facts.text(backward).split())
             raise Refusal(SCALE_BY_HAND, backward, f"{text}: the loss and the gradients are not scaled by one number")
-        return divisors[0]
+        return taken[0]
 
     def _visible(self, scale: cst.BaseExpression) -> str:
         """The scale where the optimizer is made: a number, or what belongs to the module."""
@@ -165,7 +165,7 @@ def _factors(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
             yield node.right if sides[0] is node.left else node.left
 
 
-def _divisors(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+def divisors(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """S of `p.grad.data = p.grad.data / S`, `p.grad.data.div_(S)` and `p.grad.data.mul_(1. / S)`."""
     if isinstance(node, cst.Assign):
         value, target = node.value, node.targets[0].target
