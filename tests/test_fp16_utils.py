@@ -168,3 +168,56 @@ def test_a_call_that_one_arm_has_alone_is_told(plain):
     told = [finding.message for finding in result.findings if finding.code == "AMP163"]
     assert told == (["average.update(model) was done in mixed precision only, and goes"] if plain == "pass" else [])
     assert ("average.update(model)" in result.output.decode()) == (plain != "pass")
+
+
+MASTERS = """\
+import argparse
+
+import torch
+from apex.fp16_utils import {imported}
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true")
+parser.add_argument("--resume", action="store_true")
+args = parser.parse_args()
+model = nn.Linear(10, 2).cuda()
+{made}
+if args.resume:
+    optimizer.load_state_dict(torch.load("state.pth")["optimizer"])
+for step in range(10):
+    x, y = torch.randn(8, 10).cuda(), torch.randint(0, 2, (8,)).cuda()
+    loss = nn.functional.cross_entropy(model(x), y)
+    model.zero_grad()
+    {step}
+    optimizer.step()
+    {after}
+torch.save({{"optimizer": optimizer.state_dict()}}, "state.pth")
+"""
+WRAPPED = (
+    "FP16_Optimizer",
+    "model.half()\noptimizer = FP16_Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), static_loss_scale=128.0)",
+    "optimizer.backward(loss)",
+    "pass",
+)
+PREPARED = """\
+model.half()
+model_params, master_params = prep_param_lists(model)
+optimizer = torch.optim.SGD(master_params, lr=0.1)"""
+BY_HAND = (
+    "prep_param_lists, model_grads_to_master_grads, master_params_to_model_params",
+    PREPARED,
+    """(loss * 128.0).backward()
+    model_grads_to_master_grads(model_params, master_params)
+    for param in master_params:
+        param.grad.data.mul_(1.0 / 128.0)""",
+    "master_params_to_model_params(model_params, master_params)",
+)
+
+
+@pytest.mark.parametrize(("parts", "told"), [(WRAPPED, ["AMP165"]), (BY_HAND, [])])
+def test_the_state_of_an_optimizer_of_masters_is_its_own(parts, told):
+    """The wrapper saves more than that of its optimizer; who keeps masters by hand saves that alone."""
+    result = migrated(MASTERS.format(**dict(zip(("imported", "made", "step", "after"), parts, strict=True))))
+    assert line_with(result, "GradScaler(") == 'scaler = torch.amp.GradScaler("cuda", init_scale=128.0)'
+    assert codes(result) == ["AMP160", *told]

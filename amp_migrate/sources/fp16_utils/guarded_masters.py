@@ -42,7 +42,8 @@ from amp_migrate.facts.tree import Block, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.rules.fp16_utils import ARMS_DIFFERED, SCALE_BY_HAND
-from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, MARK, form_name
+from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, form_name
+from amp_migrate.sources.fp16_utils.wrappers import masters_wrapped
 
 _ITERATORS = frozenset("parameters filter map iter".split())
 
@@ -119,8 +120,8 @@ class GuardedMasters:
                     SCALE_BY_HAND, optimizer, f"{text} has master weights, and where it is made is not understood"
                 )
             target = self.facts.text(node.targets[0].target)
-            given = f", static_loss_scale={self._visible(scale)}" if scale is not None else ""
-            self.lowering.added.append((made[0], f"if {guards[0]}:\n    {target} = {MARK}({target}{given})"))
+            wrapped = masters_wrapped(target, self._visible(scale) if scale is not None else None)
+            self.lowering.added.append((made[0], f"if {guards[0]}:\n    {wrapped}"))
 
     def _scale(self, inner: list[Statement], backward: cst.Call) -> cst.BaseExpression | None:
         """S of `loss * S` before the backward and of the division after it."""

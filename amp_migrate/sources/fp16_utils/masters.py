@@ -26,7 +26,8 @@ from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.rules.fp16_utils import SCALE_BY_HAND
-from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, MARK, form_name
+from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, form_name
+from amp_migrate.sources.fp16_utils.wrappers import masters_wrapped
 
 _UNSCALES = {"mul_": True, "div_": False}
 
@@ -108,8 +109,7 @@ class Masters:
         node = made[0].node
         assert isinstance(node, cst.Assign)
         target = self.facts.text(node.targets[0].target)
-        scale = f", static_loss_scale={next(iter(divisors))}" if divisors else ""
-        self.lowering.added.append((made[0], f"{target} = {MARK}({target}{scale})"))
+        self.lowering.added.append((made[0], masters_wrapped(target, next(iter(divisors), None))))
         backwards = [
             (one, part)
             for one in self.statements

@@ -37,7 +37,7 @@ from amp_migrate.sources.fp16_utils.names import (
     program_statements,
 )
 from amp_migrate.sources.fp16_utils.scaled_twice import scaled_twice
-from amp_migrate.sources.fp16_utils.wrappers import read_loss_scale, unknown_to_torch, wrapped
+from amp_migrate.sources.fp16_utils.wrappers import read_loss_scale, saves_masters, unknown_to_torch, wrapped
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
 from amp_migrate.sources.states import add_states
 
@@ -198,11 +198,14 @@ class Reader:
     def _states(self) -> None:
         """The scaler's state beside the optimizer's; what was saved before holds that of the wrapper."""
         add_states(self.facts, self.found, self._wrapped)
+        saved = self._objects_of(
+            one for setup in self.found.setups if saves_masters(setup.call) for one in setup.optimizers
+        )
         for statement in self._statements:
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Call) and called_name(part) == "load_state_dict":
                     assert isinstance(part.func, cst.Attribute)
-                    if self._is_wrapped(part.func.value):
+                    if self.facts.objects.objects(part.func.value) & saved:
                         message = f"{self.facts.text(part)} meets states that the wrapper saved"
                         self.found.findings.append(self.facts.finding(part, STATE_OF_FP16_OPTIMIZER, message))
 
