@@ -221,3 +221,25 @@ def test_the_state_of_an_optimizer_of_masters_is_its_own(parts, told):
     result = migrated(MASTERS.format(**dict(zip(("imported", "made", "step", "after"), parts, strict=True))))
     assert line_with(result, "GradScaler(") == 'scaler = torch.amp.GradScaler("cuda", init_scale=128.0)'
     assert codes(result) == ["AMP160", *told]
+
+
+@pytest.mark.parametrize(
+    ("before", "backward", "plain"),
+    [
+        ("pass", "held = optimizer; held.backward(loss)", "loss.backward()"),
+        (
+            "pass",
+            "held = optimizer\n        first = held; first.backward(loss)",
+            "named = loss\n        named.backward()",
+        ),
+        ("held = optimizer", "held.backward(loss)", "loss.backward()"),
+        ("held = optimizer", "first = held; first.backward(loss)", "loss.backward()"),
+    ],
+)
+def test_an_optimizer_under_a_name_of_its_arm_is_scaled_under_one_that_stays(before, backward, plain):
+    script = LOOP.format(made=SAME, before="pass", after="pass", plain="pass")
+    script = script.replace("    loss = ", f"    {before}\n    loss = ").replace("optimizer.backward(loss)", backward)
+    result = migrated(script.replace("loss.backward()\n        pass", plain))
+    assert line_with(result, ".backward()").startswith("scaler.scale(")
+    assert line_with(result, "scaler.step(") == "scaler.step(optimizer)"
+    assert codes(result) == ["AMP160"]

@@ -26,6 +26,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, negated, negation, source_key
 from amp_migrate.facts.dataflow import Path, overlaps, path_of, reads, writes
+from amp_migrate.facts.reaching import assignment
 from amp_migrate.facts.tree import Block, Class, Statement, called_name
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plain_attributes import bare
@@ -259,10 +260,10 @@ class Arms:
         backwards = self._form_backwards(other)
         kept = self._masters.optimizer_of(statement, plain, other)
         if kept is not None:
-            self._scale(plain, kept)
+            self._scale(plain, self._seen_from(statement, kept))
         elif backwards:
             assert isinstance(backwards[0].func, cst.Attribute)
-            self._scale(plain, self.facts.text(backwards[0].func.value))
+            self._scale(plain, self._seen_from(statement, backwards[0].func.value))
         code = [text for one in other.statements if (text := self._moved(one, plain, other)) is not None]
         self._differences.report(statement, plain, other, self._is_plumbing)
         asked = shared_questions(self.facts, plain, other)
@@ -309,8 +310,17 @@ class Arms:
                 for part in self.facts.tree.expressions(other):
                     if isinstance(part, cst.Call) and is_backward(self.facts, part):
                         assert isinstance(part.func, cst.Attribute)
-                        return self.facts.text(part.func.value)
+                        return self._seen_from(statement, part.func.value)
         raise Refusal(UNKNOWN_FP16_USE, statement.node, "which optimizer this backward is for cannot be seen")
+
+    def _seen_from(self, statement: Statement, optimizer: cst.BaseExpression) -> str:
+        """An optimizer where a name of the arm that goes is not bound: `opt = self.optimizer; opt.backward(loss)`."""
+        variable = self.facts.names.variable_at(optimizer)
+        bound = assignment(variable, self.facts.tree.statement_of(optimizer)) if variable is not None else None
+        around = [outer.block for outer in statement.path()]
+        if bound is None or bound.value is None or bound.statement is None or bound.statement.block in around:
+            return self.facts.text(optimizer)
+        return self._seen_from(statement, bound.value)
 
     def _floats(self, block: Block) -> bool:
         """`model = model.float()`: as it is made, the model may be in half."""

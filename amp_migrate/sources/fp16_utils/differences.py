@@ -59,13 +59,22 @@ class Differences:
 
     def _report_rest(self, plain: Block, other: Block, is_of_form: Test) -> None:
         """Calls that one arm has alone, for what they do."""
-        ours = {source_key(one.node) for one in plain.descendants()}
+        ours = [call for one in plain.descendants() for call in self.facts.tree.calls(one)]
         for one in other.descendants():
             call = one.node.value if isinstance(one.node, cst.Expr) else None
             if isinstance(call, cst.Call) and not is_of_form(one) and not only_says(one):
-                if source_key(one.node) not in ours and not is_clip(self.facts, call):
+                if not is_clip(self.facts, call) and not any(self._do_the_same(call, own) for own in ours):
                     text = self.facts.text(call)
                     self._add(call, ARMS_DIFFERED, f"{text} was done in mixed precision only, and goes")
+
+    def _do_the_same(self, one: cst.Call, other: cst.Call) -> bool:
+        """True for calls of one function, and of one method of one object, whatever they are given."""
+        if source_key(one.func) == source_key(other.func):
+            return True
+        if not isinstance(one.func, cst.Attribute) or not isinstance(other.func, cst.Attribute):
+            return False
+        objects = self.facts.objects.objects(one.func.value) & self.facts.objects.objects(other.func.value)
+        return called_name(one) == called_name(other) and bool(objects)
 
     def _report_optimizer(self, statement: Statement, gone: cst.Call, stay: list[cst.Call]) -> None:
         """Of several that the plain arm chooses from (`if args.from_scratch: ...`), all are named."""

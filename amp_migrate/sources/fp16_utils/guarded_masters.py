@@ -64,7 +64,7 @@ class GuardedMasters:
             for part in self.facts.tree.expressions(statement)
         )
 
-    def optimizer_of(self, statement: Statement, plain: Block, other: Block) -> str | None:
+    def optimizer_of(self, statement: Statement, plain: Block, other: Block) -> cst.BaseExpression | None:
         """The optimizer of a training step in an arm that goes. One that makes the lists is noted."""
         inner = [one for outer in other.statements for one in outer.descendants()]
         if not any(self.are_in(one) for one in inner):
@@ -84,7 +84,7 @@ class GuardedMasters:
                 SCALE_BY_HAND, statement.node, "master weights are kept here, with no single backward and step"
             )
         self._steps.append((steps[0], self._scale(inner, backwards[0])))
-        return self.facts.text(steps[0])
+        return steps[0]
 
     def keep_lists(self, is_gone: Callable[[Statement], bool]) -> Iterator[Finding]:
         """`a = b = model.parameters()` in place of two lists: whoever reads it after the first use finds it empty, and
