@@ -243,3 +243,67 @@ def test_an_optimizer_under_a_name_of_its_arm_is_scaled_under_one_that_stays(bef
     assert line_with(result, ".backward()").startswith("scaler.scale(")
     assert line_with(result, "scaler.step(") == "scaler.step(optimizer)"
     assert codes(result) == ["AMP160"]
+
+
+FUNCTIONS = """\
+import argparse
+
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--fp16", action="store_true")
+args = parser.parse_args()
+
+
+def build(model):
+    if args.fp16:
+        {made}
+        model.half()
+        optimizer = {wrapper}(FusedAdam(model.parameters()), dynamic_loss_scale=True)
+    else:
+        optimizer = torch.optim.Adam(model.parameters())
+    return optimizer
+
+
+def train(model, optimizer, x):
+    loss = model(x).float().sum()
+    optimizer.zero_grad()
+    if args.fp16:
+        optimizer.backward(loss)
+    else:
+        loss.backward()
+    optimizer.step()
+
+
+def main():
+    model = nn.Linear(3, 3).cuda()
+    train(model, build(model), torch.randn(2, 3).cuda())
+
+
+def tune(model, optimizer, x):
+    optimizer.zero_grad()
+    loss = model(x).float().sum()
+    if args.fp16:
+        optimizer.backward(loss)
+    else:
+        loss.backward()
+    optimizer.step()
+
+
+def other(model, optimizer):
+    tune(model, optimizer, torch.randn(2, 3).cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "wrapper"),
+    [
+        ("from apex.optimizers import FP16_Optimizer, FusedAdam", "FP16_Optimizer"),
+        ("from apex.optimizers import FP16_Optimizer as Wrapper, FusedAdam", "Wrapper"),
+    ],
+)
+def test_a_refusal_names_the_class_and_no_mark_of_the_plain_program(made, wrapper):
+    result = migrated(FUNCTIONS.format(made=made, wrapper=wrapper))
+    told = [finding.message for finding in result.findings if finding.code == "AMP914"]
+    assert told == ["no known function leads both to FP16_Optimizer (in build) and to train"]
