@@ -307,3 +307,34 @@ def test_a_refusal_names_the_class_and_no_mark_of_the_plain_program(made, wrappe
     result = migrated(FUNCTIONS.format(made=made, wrapper=wrapper))
     told = [finding.message for finding in result.findings if finding.code == "AMP914"]
     assert told == ["no known function leads both to FP16_Optimizer (in build) and to train"]
+
+
+@pytest.mark.parametrize("dynamic", ["seen = 1", "seen = [1, args.scale]"])
+def test_what_is_only_set_beside_a_wrapper_is_needed_by_none(dynamic):
+    wrapped = f"""seen = []
+            optimizer = {FUSED}
+            if args.scale == 0:
+                self.optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+                {dynamic}
+            else:
+                self.optimizer = FP16_Optimizer(optimizer, static_loss_scale=args.scale)"""
+    assert codes(migrated(SCRIPT.format(wrapped=wrapped))) == ["AMP160", "AMP160", "AMP161"]
+
+
+EMPTY_FIRST = "if not args.fp16:\n    pass\nelse:\n    "
+
+
+@pytest.mark.parametrize("test", ["if args.fp16:\n    ", "if args.fp16:\n    pass\n    ", EMPTY_FIRST])
+def test_an_arm_in_which_nothing_is_done_is_none(test):
+    """Around the cast that says when an optimizer is in mixed precision, and around a learning rate."""
+    always = "optimizer = FP16_Optimizer(torch.optim.Adam(model.parameters()), dynamic_loss_scale=True)"
+    script = LOOP.format(made=always, before="pass", after="pass", plain="pass")
+    script = script.replace("if args.fp16:\n    model", f"{test}model")
+    head, tail = script.split("    if args.fp16:\n        pass\n")
+    script = f"{head}    optimizer.backward(loss)\n{tail[tail.index('    optimizer.step') :]}"
+    assert line_with(migrated(script), "GradScaler(").endswith("enabled=args.fp16)")
+    script = LOOP.format(made=OTHER, before="pass", after="pass", plain="pass")
+    rate = f"{test}optimizer.param_groups[0]['lr'] = {RATE}".replace("\n", "\n    ")
+    result = migrated(script.replace("    optimizer.step()", f"    {rate}\n    optimizer.step()"))
+    assert "AMP162" in codes(result)
+    assert b"param_groups" not in result.output

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 
 import libcst as cst
@@ -27,7 +28,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, negated, negation, source_key
 from amp_migrate.facts.dataflow import Path, overlaps, path_of, reads, writes
 from amp_migrate.facts.reaching import assignment
-from amp_migrate.facts.tree import Block, Class, Statement, called_name
+from amp_migrate.facts.tree import Block, Class, Statement, called_name, targets, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plain_attributes import bare
 from amp_migrate.plan.model import Lowering
@@ -40,6 +41,8 @@ from amp_migrate.sources.fp16_utils.guarded_masters import GuardedMasters, divis
 from amp_migrate.sources.fp16_utils.masters import Masters
 from amp_migrate.sources.fp16_utils.names import (
     METHODS,
+    OPTIMIZERS,
+    form_name,
     is_backward,
     is_inside_copy,
     is_wrapper,
@@ -95,9 +98,9 @@ class Arms:
             self._differences.check_names(self._statements, self._is_gone)
         except Refusal as refusal:
             self.refusals.append(refusal)
-        self._guard_setups()
-        self._own_classes()
         try:
+            self._guard_setups()
+            self._own_classes()
             self._masters.wrap()
             self.findings += self._masters.keep_lists(self._is_gone)
             Masters(self.facts, self.lowering, [one for one in self._statements if not self._is_gone(one)]).lower()
@@ -147,7 +150,7 @@ class Arms:
         """The condition of an `if` that chooses between both ways of a backward, or of making an optimizer."""
         if not isinstance(statement.node, cst.If):
             return
-        arms = {block.arm: block for block in statement.blocks}
+        arms = _arms_of(statement)
         for arm, block in arms.items():
             other = next((one for one in arms.values() if one is not block), None)
             if (other is None or not self._holds_form(other)) and self._is_way_of_precision(statement, block, other):
@@ -244,16 +247,18 @@ class Arms:
     # -- ifs --------------------------------------------------------------------------------------------
 
     def _if(self, statement: Statement) -> None:
-        arms = {block.arm: block for block in statement.blocks}
+        arms = _arms_of(statement)
         of_form = [arm for arm, block in arms.items() if self._holds_form(block)]
         if len(of_form) == 1 and len(arms) == 2 and self._is_on(self._formula(statement, of_form[0])):
             plain = "else" if of_form[0] == "body" else "body"
             self._keep(statement, arms[plain], arms[of_form[0]])
-        elif len(arms) == 1 and not of_form and self._is_on(self._formula(statement, "else")):
-            if self._plain_backwards(arms["body"]) or self._floats(arms["body"]):
-                self.lowering.arms[statement] = "body"  # `if not args.fp16: loss.backward()`
-                if self._plain_backwards(arms["body"]):
-                    self._scale(arms["body"], self._receiver_nearby(statement))
+        elif len(arms) == 1 and not of_form:
+            ((arm, block),) = arms.items()
+            has_backward = bool(self._plain_backwards(block))
+            if self._is_on(negation(self._formula(statement, arm))) and (has_backward or self._floats(block)):
+                self.lowering.arms[statement] = arm  # `if not args.fp16: loss.backward()`
+                if has_backward:
+                    self._scale(block, self._receiver_nearby(statement))
 
     def _keep(self, statement: Statement, plain: Block, other: Block) -> None:
         """The plain arm stays; optimizers that the other one wraps are wrapped after it."""
@@ -276,8 +281,11 @@ class Arms:
             test = statement.node.test if other.arm == "body" else negated(statement.node.test)
             body = textwrap.indent("\n".join(code), "    ")
             moved = f"if {self.facts.text(test)}:\n{body}"
+            module = cst.parse_module(moved)
+            written = [path for part in walk(module) for one in targets(part) if (path := path_of(one)) is not None]
+            read = Counter(reads(module)) - Counter(written)  # a target is no value that is read
             made = [path_of(target) for target in self._targets(other)]
-            needed = [path for path in reads(cst.parse_module(moved)) if path not in made]
+            needed = [path for path in read if path not in made]
             given = [self.facts.text(one.node) for one in self._given(other, needed)]
             self.lowering.added += [(statement, one) for one in (*given, moved)]
 
@@ -287,7 +295,7 @@ class Arms:
         for one in reversed(other.statements):
             made = [path for inner in one.descendants() for path in writes(inner)]
             read = [path for path in needed if any(overlaps(path, written) for written in made)]
-            if read:
+            if read and not any(setup.inside(one) for setup in self.setups):
                 if not isinstance(one.node, cst.Assign) or not only_looks(one.node.value):
                     message = f"{'.'.join(read[0])} is made where mixed precision is on only"
                     raise Refusal(UNKNOWN_FP16_USE, one.node, message, case="arm")
@@ -366,10 +374,10 @@ class Arms:
     def _only_in_precision(self, statement: Statement) -> None:
         """The schedule by hand of an optimizer that goes: the plain one has its own (`BertAdam(warmup=...)`)."""
         assert isinstance(statement.node, cst.If)
-        if not self._differences.other_optimizers or len(statement.blocks) != 1 or statement in self.lowering.arms:
+        body = _only_arm(statement)
+        if not self._differences.other_optimizers or body is None or statement in self.lowering.arms:
             return
-        body = statement.blocks[0]
-        if not self._is_on(self._formula(statement, "body")) or not self._sets_learning_rate(body):
+        if not self._is_on(self._formula(statement, body.arm)) or not self._sets_learning_rate(body):
             return
         self._check_unused(body)
         self._differences.report_rate(statement)
@@ -379,18 +387,21 @@ class Arms:
     def _says_what_goes(self, statement: Statement) -> None:
         """`logger.info("model.half() activated")` beside the cast: it goes along, for it would not be true any more."""
         assert isinstance(statement.node, cst.If)
-        if len(statement.blocks) != 1 or not only_looks(statement.node.test):
+        body = _only_arm(statement)
+        if body is None or not only_looks(statement.node.test):
             return
-        inside = statement.blocks[0].statements
+        inside = body.statements
         said = [one for one in inside if only_says(one) and _ABOUT_PRECISION.search(self.facts.text(one.node))]
         cast = [one for one in inside if self.casts.is_only_cast(one)]
-        if said and cast and len(said) + len(cast) == len(inside) and self._is_on(self._formula(statement, "body")):
+        if said and cast and len(said) + len(cast) == len(inside) and self._is_on(self._formula(statement, body.arm)):
             self.lowering.removed.append(statement)
             self._gone.add(statement)
 
     def _sets_learning_rate(self, body: Block) -> bool:
         """True for `lr = ...` and `for group in optimizer.param_groups: group["lr"] = lr`, and nothing else."""
-        inside = [one for one in body.descendants() if not isinstance(one.node, cst.For) and not only_says(one)]
+        inside = [
+            one for one in body.descendants() if not isinstance(one.node, (cst.For, cst.Pass)) and not only_says(one)
+        ]
         rates = [one for one in inside if sets_learning_rate(one)]
         names = [one for one in inside if isinstance(one.node, cst.Assign) and _only_sets_names(one.node)]
         return bool(rates) and set(inside) == {*rates, *names}
@@ -469,10 +480,17 @@ class Arms:
             return
         test = self.facts.text(next(iter(tests.values())))
         for setup in self.setups:
-            if isinstance(setup.node, cst.Assign) and not self._is_gone(setup):
+            node = setup.node
+            if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and not self._is_gone(setup):
+                if len(node.targets) != 1 or form_name(self.facts, node.value.func) not in OPTIMIZERS:
+                    message = f"{self.facts.text(node)} wraps an optimizer inside of something else"
+                    raise Refusal(UNKNOWN_FP16_USE, node, message)
                 self.lowering.removed.append(setup)
-                code = textwrap.indent(self.facts.text(setup.node), "    ")
-                self.lowering.added.append((setup, f"if {test}:\n{code}"))
+                call, target, optimizer = node.value, node.targets[0].target, wrapped(self.facts, node.value)
+                if self.facts.text(target) != self.facts.text(optimizer):
+                    self.lowering.added.append((setup, f"{self.facts.text(target)} = {self.facts.text(optimizer)}"))
+                made = f"{self.facts.text(target)} = {self.facts.text(marked(self.facts, call, target))}"
+                self.lowering.added.append((setup, f"if {test}:\n    {made}"))
 
 
 class _Replacer(cst.CSTTransformer):
@@ -484,6 +502,20 @@ class _Replacer(cst.CSTTransformer):
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         return self._calls.get(original_node, updated_node)
+
+
+def _arms_of(statement: Statement) -> dict[str, Block]:
+    """The arms of an `if` in which something is done."""
+    return {
+        block.arm: block
+        for block in statement.blocks
+        if not all(isinstance(one.node, cst.Pass) for one in block.statements)
+    }
+
+
+def _only_arm(statement: Statement) -> Block | None:
+    arms = list(_arms_of(statement).values())
+    return arms[0] if len(arms) == 1 else None
 
 
 def _only_sets_names(node: cst.Assign) -> bool:
