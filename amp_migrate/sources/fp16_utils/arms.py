@@ -187,10 +187,8 @@ class Arms:
         return all(any(outer in self._settled for outer in inner.path()) for inner in of_form)
 
     def _makes_backward(self, statement: Statement) -> bool:
-        return any(
-            isinstance(part, cst.Call) and (is_backward(self.facts, part) or called_name(part) in METHODS)
-            for part in self.facts.tree.expressions(statement)
-        )
+        calls = self.facts.tree.calls(statement)
+        return any(is_backward(self.facts, call) or called_name(call) in METHODS for call in calls)
 
     def _is_of_form_alone(self, statement: Statement) -> bool:
         """True for a statement that is nothing without the form."""
@@ -315,10 +313,9 @@ class Arms:
         """The optimizer whose backward stands in the same function."""
         for other in self._statements:
             if other.function is statement.function:
-                for part in self.facts.tree.expressions(other):
-                    if isinstance(part, cst.Call) and is_backward(self.facts, part):
-                        assert isinstance(part.func, cst.Attribute)
-                        return self._seen_from(statement, part.func.value)
+                for call in self.facts.tree.calls(other):
+                    if is_backward(self.facts, call) and isinstance(call.func, cst.Attribute):
+                        return self._seen_from(statement, call.func.value)
         raise Refusal(UNKNOWN_FP16_USE, statement.node, "which optimizer this backward is for cannot be seen")
 
     def _seen_from(self, statement: Statement, optimizer: cst.BaseExpression) -> str:
@@ -450,12 +447,10 @@ class Arms:
         its own stays there with its helpers.
         """
         for setup in self.setups:
-            for part in self.facts.tree.expressions(setup):
-                owner = own_class(self.facts, part.func) if isinstance(part, cst.Call) else None
-                if owner is None or self._is_gone(setup) or setup in self.lowering.removed:
-                    continue
-                assert isinstance(part, cst.Call)
-                self.lowering.replaced[part] = self.facts.text(marked(self.facts, part, wrapped(self.facts, part)))
+            for call in self.facts.tree.calls(setup):
+                owner = own_class(self.facts, call.func)
+                if owner is not None and not self._is_gone(setup) and setup not in self.lowering.removed:
+                    self.lowering.replaced[call] = self.facts.text(marked(self.facts, call, wrapped(self.facts, call)))
         for owner in self.facts.tree.classes:
             if is_wrapper(owner) and not self._is_needed(owner):
                 self.lowering.removed.append(self.facts.tree.statements[owner.node])

@@ -58,10 +58,7 @@ class Casts:
         }
         self._helpers: dict[Function, bool] = {}
         self._found = [
-            (statement, part)
-            for statement in statements
-            for part in facts.tree.expressions(statement)
-            if isinstance(part, cst.Call) and self.is_cast(part)
+            (statement, call) for statement in statements for call in facts.tree.calls(statement) if self.is_cast(call)
         ]
         self._statements = statements
 

@@ -59,10 +59,7 @@ class GuardedMasters:
 
     def are_in(self, statement: Statement) -> bool:
         """True for a statement that calls one of the functions that keep masters."""
-        return any(
-            isinstance(part, cst.Call) and form_name(self.facts, part.func) in HAND_LOOPS
-            for part in self.facts.tree.expressions(statement)
-        )
+        return any(form_name(self.facts, call.func) in HAND_LOOPS for call in self.facts.tree.calls(statement))
 
     def optimizer_of(self, statement: Statement, plain: Block, other: Block) -> cst.BaseExpression | None:
         """The optimizer of a training step in an arm that goes. One that makes the lists is noted."""

@@ -46,9 +46,9 @@ class Masters:
 
     def _calls(self, *names: str) -> Iterator[tuple[Statement, cst.Call]]:
         for statement in self.statements:
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and form_name(self.facts, part.func) in names:
-                    yield statement, part
+            for call in self.facts.tree.calls(statement):
+                if form_name(self.facts, call.func) in names:
+                    yield statement, call
 
     def _lists(self, statement: Statement, call: cst.Call) -> None:
         node = statement.node

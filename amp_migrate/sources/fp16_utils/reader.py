@@ -125,10 +125,9 @@ class Reader:
     def _trained(self) -> Iterator[cst.BaseExpression]:
         """X of `X.train()`: the models of an optimizer whose parameters come from elsewhere."""
         for statement in self._statements:
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and called_name(part) == "train" and not part.args:
-                    if isinstance(part.func, cst.Attribute):
-                        yield part.func.value
+            for call in self.facts.tree.calls(statement):
+                if called_name(call) == "train" and not call.args and isinstance(call.func, cst.Attribute):
+                    yield call.func.value
 
     def _optimizers_without_backward(self) -> None:
         """A wrapper that steps, and none of whose own scales a loss: another one scales it for both."""
@@ -189,11 +188,8 @@ class Reader:
 
     def _has_plain_backward(self) -> bool:
         scaled = {backward.call for backward in self.found.backwards}
-        return any(
-            isinstance(part, cst.Call) and called_name(part) == "backward" and part not in scaled
-            for statement in self._statements
-            for part in self.facts.tree.expressions(statement)
-        )
+        calls = (call for statement in self._statements for call in self.facts.tree.calls(statement))
+        return any(called_name(call) == "backward" and call not in scaled for call in calls)
 
     def _states(self) -> None:
         """The scaler's state beside the optimizer's; what was saved before holds that of the wrapper."""
