@@ -206,8 +206,7 @@ class Function:
 
     def descendants(self) -> Iterator[Statement]:
         """Every statement of its body, in source order."""
-        for statement in self.body.statements:
-            yield from statement.descendants()
+        return self.body.descendants()
 
     def encloses(self, other: Function) -> bool:
         """True where `other` is this function or is defined inside it."""
@@ -228,6 +227,11 @@ class Block:
     arm: str
     node: cst.CSTNode
     statements: list[Statement] = dataclasses.field(default_factory=list)
+
+    def descendants(self) -> Iterator[Statement]:
+        """Every statement of it, and of the blocks in it, in source order."""
+        for statement in self.statements:
+            yield from statement.descendants()
 
 
 @dataclasses.dataclass(eq=False)
@@ -306,8 +310,7 @@ class Statement:
         """This statement and every statement in its blocks, in source order."""
         yield self
         for block in self.blocks:
-            for statement in block.statements:
-                yield from statement.descendants()
+            yield from block.descendants()
 
 
 class Tree:

@@ -46,13 +46,14 @@ class Values:
     def __init__(self, tree: Tree, names: Names, objects: Objects) -> None:
         self.names = names
         self.objects = objects
-        self.options: dict[str, CommandLineOption] = {}
+        self.options: dict[str, list[CommandLineOption]] = {}
+        self._root_of = tree.root_of
         self._asked: set[cst.BaseExpression] = set()
         for part, _ in tree.every(cst.Call):
             if called_name(part) in ("add_argument", "add_arg"):
                 option = _option(part)
                 if option is not None:
-                    self.options[option.name] = option
+                    self.options.setdefault(option.name, []).append(option)
 
     def constant(self, node: cst.BaseExpression) -> object:
         """The value of a literal, or of a name that is bound once to a literal; else UNKNOWN."""
@@ -68,7 +69,8 @@ class Values:
         return UNKNOWN
 
     def option(self, node: cst.BaseExpression) -> CommandLineOption | None:
-        """The command-line option that `args.x` reads, where `args` comes from a parser of the unit.
+        """The command-line option that `args.x` reads, where `args` comes from a parser of the unit: that of the file,
+        or what those of several scripts have in common.
 
         A parameter that nothing in the unit gives a value counts as the parsed arguments too: it is how
         scripts hand them around.
@@ -80,7 +82,9 @@ class Values:
             return None
         bases = self.objects.objects(node.value)
         if all(_is_parsed(_outermost(base).origin) or base.kind == "parameter" for base in bases):
-            return self.options[node.attr.value]
+            declared = self.options[node.attr.value]
+            own = [one for one in declared if self._root_of(one.node) is self._root_of(node)]
+            return _in_common(own or declared)
         return None
 
     def is_bool(self, node: cst.BaseExpression) -> bool:
@@ -201,6 +205,18 @@ def _arithmetic(operator: cst.BaseBinaryOp, left: float, right: float) -> object
     except (OverflowError, ZeroDivisionError):
         return UNKNOWN
     return UNKNOWN
+
+
+def _in_common(options: list[CommandLineOption]) -> CommandLineOption:
+    last = options[-1]
+    return dataclasses.replace(
+        last,
+        is_bool=all(one.is_bool for one in options),
+        is_int=all(one.is_int for one in options),
+        default=last.default if all(one.default == last.default for one in options) else UNKNOWN,
+        choices=last.choices if all(one.choices == last.choices for one in options) else None,
+        is_required=all(one.is_required for one in options),
+    )
 
 
 def _option(call: cst.Call) -> CommandLineOption | None:

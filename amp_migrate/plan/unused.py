@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import libcst as cst
@@ -18,10 +18,14 @@ def now_unused(before: Facts, after: Facts) -> list[Finding]:
     """Command-line options and function parameters that were read before the migration and are not after."""
     findings = []
     read_before, read_after = _attributes_read(before), _attributes_read(after)
-    for option in before.values.options.values():
-        if option.name in read_before and option.name not in read_after:
-            message = f"the option {_flag(option.node)} has no effect any more"
-            findings.append(before.finding(option.node, UNUSED_OPTION, message))
+    for name, options in before.values.options.items():
+        scripts = {before.file_of(option.node).path for option in options}
+        for option in options:
+            # What another script declares as well, it reads; a file that declares nothing may read that of any script.
+            others = scripts - {before.file_of(option.node).path}
+            if read_before[name] - others and not read_after[name] - others:
+                message = f"the option {_flag(option.node)} has no effect any more"
+                findings.append(before.finding(option.node, UNUSED_OPTION, message))
     now = dict(_functions(after))
     for place, old in _functions(before):
         new = now.get(place)  # an arm that goes may hold functions
@@ -41,8 +45,12 @@ def _flag(node: cst.CSTNode) -> str:
     return max(names, key=len, default="")
 
 
-def _attributes_read(facts: Facts) -> set[str]:
-    return {part.attr.value for part, _ in facts.tree.every(cst.Attribute)}
+def _attributes_read(facts: Facts) -> defaultdict[str, set[str]]:
+    """The files that read an attribute, by its name."""
+    files: defaultdict[str, set[str]] = defaultdict(set)
+    for part, statement in facts.tree.every(cst.Attribute):
+        files[part.attr.value].add(facts.files[statement.function.root].path)
+    return files
 
 
 def _functions(facts: Facts) -> Iterator[tuple[tuple[str, str, int], Function]]:

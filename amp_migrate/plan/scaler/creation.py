@@ -38,8 +38,8 @@ class Creations:
 
     @property
     def setup_text(self) -> str:
-        """How the first setup is written: `amp.initialize`, or `optim.SGD`."""
-        return self.facts.text(self.setups[0].call.func)
+        """How the first setup is written: `amp.initialize`, or `optim.SGD`; a front end's mark has dunders."""
+        return self.facts.text(self.setups[0].call.func).removeprefix("__").removesuffix("__")
 
     def each(self, function: Function) -> list[Creation]:
         """Where trainings follow each other, each behind an optimizer of its own, one for each; else the only one."""

@@ -19,26 +19,30 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, negated, negation, source_key
-from amp_migrate.facts.paths import written_by
-from amp_migrate.facts.tree import Block, Class, Statement, called_name, names_in
+from amp_migrate.facts.dataflow import Path, overlaps, path_of, reads, writes
+from amp_migrate.facts.reaching import assignment
+from amp_migrate.facts.tree import Block, Class, Statement, called_name, targets, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plain_attributes import bare
 from amp_migrate.plan.model import Lowering
 from amp_migrate.plan.purity import only_looks, only_says
-from amp_migrate.rules.fp16_utils import LEARNING_RATE_GOES, UNKNOWN_FP16_USE
+from amp_migrate.rules.fp16_utils import UNKNOWN_FP16_USE
 from amp_migrate.sources.fp16_utils.casts import Casts
-from amp_migrate.sources.fp16_utils.differences import Differences
+from amp_migrate.sources.fp16_utils.differences import Differences, sets_learning_rate
 from amp_migrate.sources.fp16_utils.float_parts import float_parts
-from amp_migrate.sources.fp16_utils.guarded_masters import GuardedMasters
+from amp_migrate.sources.fp16_utils.guarded_masters import GuardedMasters, divisors
 from amp_migrate.sources.fp16_utils.masters import Masters
 from amp_migrate.sources.fp16_utils.names import (
     METHODS,
+    OPTIMIZERS,
+    form_name,
     is_backward,
     is_inside_copy,
     is_wrapper,
@@ -79,6 +83,7 @@ class Arms:
                     self._if(statement)
                 except Refusal as refusal:
                     self.refusals.append(refusal)
+        self._differences.report_rates()
         for statement in self._statements:
             if not self._is_gone(statement):
                 self._choices(statement)
@@ -93,9 +98,9 @@ class Arms:
             self._differences.check_names(self._statements, self._is_gone)
         except Refusal as refusal:
             self.refusals.append(refusal)
-        self._guard_setups()
-        self._own_classes()
         try:
+            self._guard_setups()
+            self._own_classes()
             self._masters.wrap()
             self.findings += self._masters.keep_lists(self._is_gone)
             Masters(self.facts, self.lowering, [one for one in self._statements if not self._is_gone(one)]).lower()
@@ -107,12 +112,7 @@ class Arms:
 
     def _calls(self, block: Block) -> Iterator[cst.Call]:
         """The calls in a block, without what goes anyway."""
-        for statement in block.statements:
-            for inner in statement.descendants():
-                if not self._is_gone(inner):
-                    for part in self.facts.tree.expressions(inner):
-                        if isinstance(part, cst.Call):
-                            yield part
+        return (call for one in block.descendants() if not self._is_gone(one) for call in self.facts.tree.calls(one))
 
     def _form_backwards(self, block: Block) -> list[cst.Call]:
         return [call for call in self._calls(block) if is_backward(self.facts, call)]
@@ -139,8 +139,7 @@ class Arms:
         )
 
     def _holds_masters(self, block: Block) -> bool:
-        inside = (inner for one in block.statements for inner in one.descendants())
-        return any(self._masters.are_in(one) for one in inside if not self._is_gone(one))
+        return any(self._masters.are_in(one) for one in block.descendants() if not self._is_gone(one))
 
     def _is_gone(self, statement: Statement) -> bool:
         return any(outer in self._gone for outer in statement.path())
@@ -151,7 +150,7 @@ class Arms:
         """The condition of an `if` that chooses between both ways of a backward, or of making an optimizer."""
         if not isinstance(statement.node, cst.If):
             return
-        arms = {block.arm: block for block in statement.blocks}
+        arms = _arms_of(statement)
         for arm, block in arms.items():
             other = next((one for one in arms.values() if one is not block), None)
             if (other is None or not self._holds_form(other)) and self._is_way_of_precision(statement, block, other):
@@ -172,15 +171,14 @@ class Arms:
         if self._form_backwards(block) or (self._holds_masters(block) and self._plain_backwards(block)):
             return bool(self._plain_backwards(other))
         if self._holds_setup(block):
-            return any(self._is_made_in(target, other) for target in self._targets(block))
+            return any(self._is_made_in(self.facts.text(target), other) for target in self._targets(block))
         return is_named
 
     def _is_settled(self, block: Block) -> bool:
         """True where all that an arm has of the form is under conditions of its own that say when to use it."""
         of_form = [
             inner
-            for one in block.statements
-            for inner in one.descendants()
+            for inner in block.descendants()
             if inner in self.setups
             or self.casts.is_at(inner)
             or self._makes_backward(inner)
@@ -189,10 +187,8 @@ class Arms:
         return all(any(outer in self._settled for outer in inner.path()) for inner in of_form)
 
     def _makes_backward(self, statement: Statement) -> bool:
-        return any(
-            isinstance(part, cst.Call) and (is_backward(self.facts, part) or called_name(part) in METHODS)
-            for part in self.facts.tree.expressions(statement)
-        )
+        calls = self.facts.tree.calls(statement)
+        return any(is_backward(self.facts, call) or called_name(call) in METHODS for call in calls)
 
     def _is_of_form_alone(self, statement: Statement) -> bool:
         """True for a statement that is nothing without the form."""
@@ -203,9 +199,16 @@ class Arms:
         is_backward_alone = isinstance(statement.node, cst.Expr) and self._makes_backward(statement)
         return is_backward_alone or self._masters.are_in(statement) or self.casts.is_only_cast(statement)
 
-    def _targets(self, block: Block) -> list[str]:
+    def _is_plumbing(self, statement: Statement) -> bool:
+        """True for what the plain arm needs nothing in place of."""
+        calls = [called_name(call) for call in self.facts.tree.calls(statement)]
+        has_gradients = "backward" in calls or "zero_grad" in calls or any(divisors(statement.node))
+        return has_gradients or self._is_of_form_alone(statement) or self.casts.is_at(statement)
+
+    def _targets(self, block: Block) -> list[cst.BaseExpression]:
+        """What the optimizers are bound to that an arm wraps."""
         return [
-            self.facts.text(setup.node.targets[0].target)
+            setup.node.targets[0].target
             for setup in self.setups
             if isinstance(setup.node, cst.Assign) and any(setup.inside(one) for one in block.statements)
         ]
@@ -214,8 +217,7 @@ class Arms:
         return any(
             isinstance(inner.node, cst.Assign)
             and any(self.facts.text(one.target) == target for one in inner.node.targets)
-            for one in block.statements
-            for inner in one.descendants()
+            for inner in block.descendants()
         )
 
     def _formula(self, statement: Statement, arm: str) -> Formula:
@@ -243,28 +245,30 @@ class Arms:
     # -- ifs --------------------------------------------------------------------------------------------
 
     def _if(self, statement: Statement) -> None:
-        arms = {block.arm: block for block in statement.blocks}
+        arms = _arms_of(statement)
         of_form = [arm for arm, block in arms.items() if self._holds_form(block)]
         if len(of_form) == 1 and len(arms) == 2 and self._is_on(self._formula(statement, of_form[0])):
             plain = "else" if of_form[0] == "body" else "body"
             self._keep(statement, arms[plain], arms[of_form[0]])
-        elif len(arms) == 1 and not of_form and self._is_on(self._formula(statement, "else")):
-            if self._plain_backwards(arms["body"]) or self._floats(arms["body"]):
-                self.lowering.arms[statement] = "body"  # `if not args.fp16: loss.backward()`
-                if self._plain_backwards(arms["body"]):
-                    self._scale(arms["body"], self._receiver_nearby(statement))
+        elif len(arms) == 1 and not of_form:
+            ((arm, block),) = arms.items()
+            has_backward = bool(self._plain_backwards(block))
+            if self._is_on(negation(self._formula(statement, arm))) and (has_backward or self._floats(block)):
+                self.lowering.arms[statement] = arm  # `if not args.fp16: loss.backward()`
+                if has_backward:
+                    self._scale(block, self._receiver_nearby(statement))
 
     def _keep(self, statement: Statement, plain: Block, other: Block) -> None:
         """The plain arm stays; optimizers that the other one wraps are wrapped after it."""
         backwards = self._form_backwards(other)
         kept = self._masters.optimizer_of(statement, plain, other)
         if kept is not None:
-            self._scale(plain, kept)
+            self._scale(plain, self._seen_from(statement, kept))
         elif backwards:
             assert isinstance(backwards[0].func, cst.Attribute)
-            self._scale(plain, self.facts.text(backwards[0].func.value))
+            self._scale(plain, self._seen_from(statement, backwards[0].func.value))
         code = [text for one in other.statements if (text := self._moved(one, plain, other)) is not None]
-        self._differences.report(statement, plain, other)
+        self._differences.report(statement, plain, other, self._is_plumbing)
         asked = shared_questions(self.facts, plain, other)
         self.lowering.replaced |= {never: self.facts.text(question) for never, question in asked.items()}
         self.findings += lost_questions(self.facts, other, list(asked.values()))
@@ -275,20 +279,26 @@ class Arms:
             test = statement.node.test if other.arm == "body" else negated(statement.node.test)
             body = textwrap.indent("\n".join(code), "    ")
             moved = f"if {self.facts.text(test)}:\n{body}"
-            names = names_in(cst.parse_module(moved)) - set(self._targets(other))
-            given = [self.facts.text(one.node) for one in self._given(other, names)]
+            module = cst.parse_module(moved)
+            written = [path for part in walk(module) for one in targets(part) if (path := path_of(one)) is not None]
+            read = Counter(reads(module)) - Counter(written)  # a target is no value that is read
+            made = [path_of(target) for target in self._targets(other)]
+            needed = [path for path in read if path not in made]
+            given = [self.facts.text(one.node) for one in self._given(other, needed)]
             self.lowering.added += [(statement, one) for one in (*given, moved)]
 
-    def _given(self, other: Block, names: set[str]) -> list[Statement]:
-        """The statements of an arm that goes that give names to what is moved out of it: `scale = args.loss_scale`."""
+    def _given(self, other: Block, needed: list[Path]) -> list[Statement]:
+        """The statements of an arm that goes that make what is read where it is moved to: `scale = args.loss_scale`."""
         found: list[Statement] = []
         for one in reversed(other.statements):
-            if isinstance(one.node, cst.Assign) and written_by(one) & names and one not in self.setups:
-                if not only_looks(one.node.value):
-                    message = f"{self.facts.text(one.node.targets[0].target)} is made where mixed precision is on only"
+            made = [path for inner in one.descendants() for path in writes(inner)]
+            read = [path for path in needed if any(overlaps(path, written) for written in made)]
+            if read and not any(setup.inside(one) for setup in self.setups):
+                if not isinstance(one.node, cst.Assign) or not only_looks(one.node.value):
+                    message = f"{'.'.join(read[0])} is made where mixed precision is on only"
                     raise Refusal(UNKNOWN_FP16_USE, one.node, message, case="arm")
                 found.insert(0, one)
-                names = names | names_in(one.node.value)
+                needed = [*needed, *reads(one.node.value)]
         return found
 
     def _scale(self, plain: Block, optimizer: str) -> None:
@@ -303,11 +313,19 @@ class Arms:
         """The optimizer whose backward stands in the same function."""
         for other in self._statements:
             if other.function is statement.function:
-                for part in self.facts.tree.expressions(other):
-                    if isinstance(part, cst.Call) and is_backward(self.facts, part):
-                        assert isinstance(part.func, cst.Attribute)
-                        return self.facts.text(part.func.value)
+                for call in self.facts.tree.calls(other):
+                    if is_backward(self.facts, call) and isinstance(call.func, cst.Attribute):
+                        return self._seen_from(statement, call.func.value)
         raise Refusal(UNKNOWN_FP16_USE, statement.node, "which optimizer this backward is for cannot be seen")
+
+    def _seen_from(self, statement: Statement, optimizer: cst.BaseExpression) -> str:
+        """An optimizer where a name of the arm that goes is not bound: `opt = self.optimizer; opt.backward(loss)`."""
+        variable = self.facts.names.variable_at(optimizer)
+        bound = assignment(variable, self.facts.tree.statement_of(optimizer)) if variable is not None else None
+        around = [outer.block for outer in statement.path()]
+        if bound is None or bound.value is None or bound.statement is None or bound.statement.block in around:
+            return self.facts.text(optimizer)
+        return self._seen_from(statement, bound.value)
 
     def _floats(self, block: Block) -> bool:
         """`model = model.float()`: as it is made, the model may be in half."""
@@ -353,39 +371,37 @@ class Arms:
     def _only_in_precision(self, statement: Statement) -> None:
         """The schedule by hand of an optimizer that goes: the plain one has its own (`BertAdam(warmup=...)`)."""
         assert isinstance(statement.node, cst.If)
-        if not self._differences.other_optimizers or len(statement.blocks) != 1 or statement in self.lowering.arms:
+        body = _only_arm(statement)
+        if not self._differences.other_optimizers or body is None or statement in self.lowering.arms:
             return
-        body = statement.blocks[0]
-        if not self._is_on(self._formula(statement, "body")) or not self._sets_learning_rate(body):
+        if not self._is_on(self._formula(statement, body.arm)) or not self._sets_learning_rate(body):
             return
         self._check_unused(body)
-        text = self.facts.text(statement.node.test)
-        message = f"the learning rate that was set under {text} goes with the optimizer that it was for"
-        self.findings.append(self.facts.finding(statement.node, LEARNING_RATE_GOES, message))
+        self._differences.report_rate(statement)
         self.lowering.removed.append(statement)
         self._gone.add(statement)
 
     def _says_what_goes(self, statement: Statement) -> None:
         """`logger.info("model.half() activated")` beside the cast: it goes along, for it would not be true any more."""
         assert isinstance(statement.node, cst.If)
-        if len(statement.blocks) != 1 or not only_looks(statement.node.test):
+        body = _only_arm(statement)
+        if body is None or not only_looks(statement.node.test):
             return
-        inside = statement.blocks[0].statements
+        inside = body.statements
         said = [one for one in inside if only_says(one) and _ABOUT_PRECISION.search(self.facts.text(one.node))]
         cast = [one for one in inside if self.casts.is_only_cast(one)]
-        if said and cast and len(said) + len(cast) == len(inside) and self._is_on(self._formula(statement, "body")):
+        if said and cast and len(said) + len(cast) == len(inside) and self._is_on(self._formula(statement, body.arm)):
             self.lowering.removed.append(statement)
             self._gone.add(statement)
 
     def _sets_learning_rate(self, body: Block) -> bool:
         """True for `lr = ...` and `for group in optimizer.param_groups: group["lr"] = lr`, and nothing else."""
-        loops = False
-        for one in body.statements:
-            if isinstance(one.node, cst.For) and "param_groups" in source_key(one.node.iter):
-                loops = True
-            elif not isinstance(one.node, cst.Assign) or not _only_sets_names(one.node):
-                return False
-        return loops
+        inside = [
+            one for one in body.descendants() if not isinstance(one.node, (cst.For, cst.Pass)) and not only_says(one)
+        ]
+        rates = [one for one in inside if sets_learning_rate(one)]
+        names = [one for one in inside if isinstance(one.node, cst.Assign) and _only_sets_names(one.node)]
+        return bool(rates) and set(inside) == {*rates, *names}
 
     def _check_unused(self, body: Block) -> None:
         for one in body.statements:
@@ -431,12 +447,10 @@ class Arms:
         its own stays there with its helpers.
         """
         for setup in self.setups:
-            for part in self.facts.tree.expressions(setup):
-                owner = own_class(self.facts, part.func) if isinstance(part, cst.Call) else None
-                if owner is None or self._is_gone(setup) or setup in self.lowering.removed:
-                    continue
-                assert isinstance(part, cst.Call)
-                self.lowering.replaced[part] = self.facts.text(marked(self.facts, part, wrapped(self.facts, part)))
+            for call in self.facts.tree.calls(setup):
+                owner = own_class(self.facts, call.func)
+                if owner is not None and not self._is_gone(setup) and setup not in self.lowering.removed:
+                    self.lowering.replaced[call] = self.facts.text(marked(self.facts, call, wrapped(self.facts, call)))
         for owner in self.facts.tree.classes:
             if is_wrapper(owner) and not self._is_needed(owner):
                 self.lowering.removed.append(self.facts.tree.statements[owner.node])
@@ -461,10 +475,17 @@ class Arms:
             return
         test = self.facts.text(next(iter(tests.values())))
         for setup in self.setups:
-            if isinstance(setup.node, cst.Assign) and not self._is_gone(setup):
+            node = setup.node
+            if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and not self._is_gone(setup):
+                if len(node.targets) != 1 or form_name(self.facts, node.value.func) not in OPTIMIZERS:
+                    message = f"{self.facts.text(node)} wraps an optimizer inside of something else"
+                    raise Refusal(UNKNOWN_FP16_USE, node, message)
                 self.lowering.removed.append(setup)
-                code = textwrap.indent(self.facts.text(setup.node), "    ")
-                self.lowering.added.append((setup, f"if {test}:\n{code}"))
+                call, target, optimizer = node.value, node.targets[0].target, wrapped(self.facts, node.value)
+                if self.facts.text(target) != self.facts.text(optimizer):
+                    self.lowering.added.append((setup, f"{self.facts.text(target)} = {self.facts.text(optimizer)}"))
+                made = f"{self.facts.text(target)} = {self.facts.text(marked(self.facts, call, target))}"
+                self.lowering.added.append((setup, f"if {test}:\n    {made}"))
 
 
 class _Replacer(cst.CSTTransformer):
@@ -476,6 +497,20 @@ class _Replacer(cst.CSTTransformer):
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         return self._calls.get(original_node, updated_node)
+
+
+def _arms_of(statement: Statement) -> dict[str, Block]:
+    """The arms of an `if` in which something is done."""
+    return {
+        block.arm: block
+        for block in statement.blocks
+        if not all(isinstance(one.node, cst.Pass) for one in block.statements)
+    }
+
+
+def _only_arm(statement: Statement) -> Block | None:
+    arms = list(_arms_of(statement).values())
+    return arms[0] if len(arms) == 1 else None
 
 
 def _only_sets_names(node: cst.Assign) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import negated
 from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Block, Function, Statement
 from amp_migrate.plan.model import Lowering
@@ -57,10 +58,7 @@ class Casts:
         }
         self._helpers: dict[Function, bool] = {}
         self._found = [
-            (statement, part)
-            for statement in statements
-            for part in facts.tree.expressions(statement)
-            if isinstance(part, cst.Call) and self.is_cast(part)
+            (statement, call) for statement in statements for call in facts.tree.calls(statement) if self.is_cast(call)
         ]
         self._statements = statements
 
@@ -71,9 +69,9 @@ class Casts:
         for statement, call in self._found:
             if self._is_module(call):
                 outer = statement.block.owner
-                if outer is None or not isinstance(outer.node, cst.If) or statement.block.arm != "body":
+                if outer is None or not isinstance(outer.node, cst.If):
                     return
-                tests.append(outer.node.test)
+                tests.append(outer.node.test if statement.block.arm == "body" else negated(outer.node.test))
         yield from tests
 
     def is_cast(self, node: cst.CSTNode) -> bool:

@@ -10,12 +10,15 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.each_once import each_once
-from amp_migrate.facts.tree import Block, Statement, argument_value, called_name, walk
+from amp_migrate.facts.stores import subscript_key
+from amp_migrate.facts.tree import Block, Statement, argument_value, called_name, targets, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
-from amp_migrate.rules.fp16_utils import ARMS_DIFFERED, OTHER_OPTIMIZER, UNKNOWN_FP16_USE
+from amp_migrate.plan.purity import only_says
+from amp_migrate.rules.fp16_utils import ARMS_DIFFERED, LEARNING_RATE_GOES, OTHER_OPTIMIZER, UNKNOWN_FP16_USE
 from amp_migrate.rules.rule import Rule
-from amp_migrate.sources.fp16_utils.names import CLIPS, form_name
+from amp_migrate.sources.fp16_utils.names import CLIPS, OPTIMIZERS, form_name
+from amp_migrate.sources.fp16_utils.wrappers import wrapped
 
 Test = Callable[[Statement], bool]
 
@@ -27,15 +30,51 @@ class Differences:
         self.facts = facts
         self.findings = findings
         self.other_optimizers: list[Statement] = []
+        self._rates: list[Statement] = []
 
-    def report(self, statement: Statement, plain: Block, other: Block) -> None:
-        """Compare the arms of an `if`, where `other` goes."""
+    def report(self, statement: Statement, plain: Block, other: Block, is_of_form: Test) -> None:
+        """Compare the arms of an `if`, where `other` goes; `is_of_form` holds for what is nothing without the form."""
         made, now = self._made_optimizers(other), self._made_optimizers(plain)
         for target, calls in made.items():
             for one in calls if target in now else ():
                 self._report_optimizer(statement, one, now[target])
                 self._report_norm(one, now[target])
         self._report_clips(plain, other)
+        if any(map(sets_learning_rate, other.descendants())) and not any(map(sets_learning_rate, plain.descendants())):
+            self._rates.append(statement)
+        self._report_rest(plain, other, is_of_form)
+
+    def report_rates(self) -> None:
+        """The schedules by hand that one arm had alone, now that it is known which optimizers go."""
+        for statement in self._rates:
+            self.report_rate(statement)
+
+    def report_rate(self, statement: Statement) -> None:
+        assert isinstance(statement.node, cst.If)
+        rate = f"the learning rate that was set under {self.facts.text(statement.node.test)} goes"
+        if self.other_optimizers:
+            self._add(statement.node, LEARNING_RATE_GOES, f"{rate} with the optimizer that it was for")
+        else:
+            self._add(statement.node, ARMS_DIFFERED, f"{rate}: the other arm sets none")
+
+    def _report_rest(self, plain: Block, other: Block, is_of_form: Test) -> None:
+        """Calls that one arm has alone, for what they do."""
+        ours = [call for one in plain.descendants() for call in self.facts.tree.calls(one)]
+        for one in other.descendants():
+            call = one.node.value if isinstance(one.node, cst.Expr) else None
+            if isinstance(call, cst.Call) and not is_of_form(one) and not only_says(one):
+                if not is_clip(self.facts, call) and not any(self._do_the_same(call, own) for own in ours):
+                    text = self.facts.text(call)
+                    self._add(call, ARMS_DIFFERED, f"{text} was done in mixed precision only, and goes")
+
+    def _do_the_same(self, one: cst.Call, other: cst.Call) -> bool:
+        """True for calls of one function, and of one method of one object, whatever they are given."""
+        if source_key(one.func) == source_key(other.func):
+            return True
+        if not isinstance(one.func, cst.Attribute) or not isinstance(other.func, cst.Attribute):
+            return False
+        objects = self.facts.objects.objects(one.func.value) & self.facts.objects.objects(other.func.value)
+        return called_name(one) == called_name(other) and bool(objects)
 
     def _report_optimizer(self, statement: Statement, gone: cst.Call, stay: list[cst.Call]) -> None:
         """Of several that the plain arm chooses from (`if args.from_scratch: ...`), all are named."""
@@ -50,13 +89,20 @@ class Differences:
             self.other_optimizers.append(statement)
 
     def _made_optimizers(self, block: Block) -> dict[str, list[cst.Call]]:
-        """What an arm makes with parameters, also under conditions of its own, by the name that it is given."""
+        """What an arm makes with parameters, also under conditions of its own, by the name that it is given. What is
+        wrapped has the name of its wrapper.
+        """
         made: dict[str, list[cst.Call]] = {}
-        for one in (inner for statement in block.statements for inner in statement.descendants()):
+        for one in block.descendants():
             node = one.node
             if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and node.value.args:
-                if form_name(self.facts, node.value.func) is None and called_name(node.value)[:1].isupper():
-                    made.setdefault(self.facts.text(node.targets[0].target), []).append(node.value)
+                value: cst.BaseExpression = node.value
+                if form_name(self.facts, node.value.func) in OPTIMIZERS:
+                    value = wrapped(self.facts, node.value)
+                calls = [value] if isinstance(value, cst.Call) else made.pop(self.facts.text(value), [])
+                if all(form_name(self.facts, call.func) is None and called_name(call)[:1].isupper() for call in calls):
+                    for target in node.targets:
+                        made.setdefault(self.facts.text(target.target), []).extend(calls)
         return made
 
     def _report_norm(self, gone: cst.Call, stay: list[cst.Call]) -> None:
@@ -108,13 +154,10 @@ class Differences:
         return [value for name in names for value in self.facts.objects.values_of(name)]
 
     def _clips(self, block: Block) -> Iterator[cst.Call]:
-        for one in block.statements:
-            for inner in one.descendants():
-                for part in self.facts.tree.expressions(inner):
-                    if not isinstance(part, cst.Call) or not part.args:
-                        continue
-                    if called_name(part) in CLIPS or is_clip(self.facts, part):
-                        yield part
+        for one in block.descendants():
+            for call in self.facts.tree.calls(one):
+                if call.args and (called_name(call) in CLIPS or is_clip(self.facts, call)):
+                    yield call
 
     def _add(self, node: cst.CSTNode, rule: Rule, message: str) -> None:
         self.findings.append(self.facts.finding(node, rule, message))
@@ -140,6 +183,11 @@ class Differences:
             if not is_gone(self.facts.tree.statement_of(load)):
                 message = f"{load.value} is set where mixed precision is on, and read here"
                 raise Refusal(UNKNOWN_FP16_USE, load, message, case="arm")
+
+
+def sets_learning_rate(statement: Statement) -> bool:
+    """True for `group["lr"] = ...`, whatever the group is."""
+    return any(isinstance(one, cst.Subscript) and subscript_key(one) == "['lr']" for one in targets(statement.node))
 
 
 def _threshold(clip: cst.Call) -> cst.BaseExpression:

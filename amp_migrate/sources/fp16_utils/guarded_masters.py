@@ -42,7 +42,8 @@ from amp_migrate.facts.tree import Block, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.rules.fp16_utils import ARMS_DIFFERED, SCALE_BY_HAND
-from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, MARK, form_name
+from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, form_name
+from amp_migrate.sources.fp16_utils.wrappers import masters_wrapped
 
 _ITERATORS = frozenset("parameters filter map iter".split())
 
@@ -58,12 +59,9 @@ class GuardedMasters:
 
     def are_in(self, statement: Statement) -> bool:
         """True for a statement that calls one of the functions that keep masters."""
-        return any(
-            isinstance(part, cst.Call) and form_name(self.facts, part.func) in HAND_LOOPS
-            for part in self.facts.tree.expressions(statement)
-        )
+        return any(form_name(self.facts, call.func) in HAND_LOOPS for call in self.facts.tree.calls(statement))
 
-    def optimizer_of(self, statement: Statement, plain: Block, other: Block) -> str | None:
+    def optimizer_of(self, statement: Statement, plain: Block, other: Block) -> cst.BaseExpression | None:
         """The optimizer of a training step in an arm that goes. One that makes the lists is noted."""
         inner = [one for outer in other.statements for one in outer.descendants()]
         if not any(self.are_in(one) for one in inner):
@@ -83,7 +81,7 @@ class GuardedMasters:
                 SCALE_BY_HAND, statement.node, "master weights are kept here, with no single backward and step"
             )
         self._steps.append((steps[0], self._scale(inner, backwards[0])))
-        return self.facts.text(steps[0])
+        return steps[0]
 
     def keep_lists(self, is_gone: Callable[[Statement], bool]) -> Iterator[Finding]:
         """`a = b = model.parameters()` in place of two lists: whoever reads it after the first use finds it empty, and
@@ -119,13 +117,13 @@ class GuardedMasters:
                     SCALE_BY_HAND, optimizer, f"{text} has master weights, and where it is made is not understood"
                 )
             target = self.facts.text(node.targets[0].target)
-            given = f", static_loss_scale={self._visible(scale)}" if scale is not None else ""
-            self.lowering.added.append((made[0], f"if {guards[0]}:\n    {target} = {MARK}({target}{given})"))
+            wrapped = masters_wrapped(target, self._visible(scale) if scale is not None else None)
+            self.lowering.added.append((made[0], f"if {guards[0]}:\n    {wrapped}"))
 
     def _scale(self, inner: list[Statement], backward: cst.Call) -> cst.BaseExpression | None:
         """S of `loss * S` before the backward and of the division after it."""
         assert isinstance(backward.func, cst.Attribute)
-        divisors = [one for statement in inner for one in _divisors(statement.node)]
+        taken = [one for statement in inner for one in divisors(statement.node)]
         factors = list(_factors(backward.func.value))
         for statement in inner:
             if (
@@ -133,13 +131,13 @@ class GuardedMasters:
                 and statement.order < self.facts.tree.statement_of(backward).order
             ):
                 factors += _factors(statement.node.value)
-        keys = {source_key(one) for one in (*divisors, *factors)}
+        keys = {source_key(one) for one in (*taken, *factors)}
         if not keys:
             return None
-        if len(keys) != 1 or len(divisors) != 1 or len(factors) != 1:
+        if len(keys) != 1 or len(taken) != 1 or len(factors) != 1:
             text = " ".join(self.facts.text(backward).split())
             raise Refusal(SCALE_BY_HAND, backward, f"{text}: the loss and the gradients are not scaled by one number")
-        return divisors[0]
+        return taken[0]
 
     def _visible(self, scale: cst.BaseExpression) -> str:
         """The scale where the optimizer is made: a number, or what belongs to the module."""
@@ -165,7 +163,7 @@ def _factors(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
             yield node.right if sides[0] is node.left else node.left
 
 
-def _divisors(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+def divisors(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """S of `p.grad.data = p.grad.data / S`, `p.grad.data.div_(S)` and `p.grad.data.mul_(1. / S)`."""
     if isinstance(node, cst.Assign):
         value, target = node.value, node.targets[0].target

@@ -26,7 +26,8 @@ from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering
 from amp_migrate.rules.fp16_utils import SCALE_BY_HAND
-from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, MARK, form_name
+from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, form_name
+from amp_migrate.sources.fp16_utils.wrappers import masters_wrapped
 
 _UNSCALES = {"mul_": True, "div_": False}
 
@@ -45,9 +46,9 @@ class Masters:
 
     def _calls(self, *names: str) -> Iterator[tuple[Statement, cst.Call]]:
         for statement in self.statements:
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and form_name(self.facts, part.func) in names:
-                    yield statement, part
+            for call in self.facts.tree.calls(statement):
+                if form_name(self.facts, call.func) in names:
+                    yield statement, call
 
     def _lists(self, statement: Statement, call: cst.Call) -> None:
         node = statement.node
@@ -108,8 +109,7 @@ class Masters:
         node = made[0].node
         assert isinstance(node, cst.Assign)
         target = self.facts.text(node.targets[0].target)
-        scale = f", static_loss_scale={next(iter(divisors))}" if divisors else ""
-        self.lowering.added.append((made[0], f"{target} = {MARK}({target}{scale})"))
+        self.lowering.added.append((made[0], masters_wrapped(target, next(iter(divisors), None))))
         backwards = [
             (one, part)
             for one in self.statements

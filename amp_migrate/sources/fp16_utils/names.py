@@ -189,10 +189,7 @@ def program_statements(facts: Facts) -> list[Statement]:
 
 def makes_wrapper(facts: Facts, statement: Statement) -> bool:
     """True for a statement that wraps an optimizer."""
-    return any(
-        isinstance(part, cst.Call) and form_name(facts, part.func) in OPTIMIZERS
-        for part in facts.tree.expressions(statement)
-    )
+    return any(form_name(facts, call.func) in OPTIMIZERS for call in facts.tree.calls(statement))
 
 
 def is_backward(facts: Facts, call: cst.Call) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Block, Statement
+from amp_migrate.facts.tree import Block
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding
 from amp_migrate.rules.fp16_utils import OVERFLOW_SKIPPED
@@ -44,7 +44,7 @@ def shared_questions(facts: Facts, plain: Block, other: Block) -> dict[cst.BaseE
 
 def lost_questions(facts: Facts, other: Block, shared: list[cst.BaseExpression]) -> Iterator[Finding]:
     """What else an arm that goes asks: nothing of the plain arm waits for the answer."""
-    for statement in _inside(other):
+    for statement in other.descendants():
         for part in facts.tree.expressions(statement):
             if tells_overflow(part) and part not in shared:
                 text = facts.text(part)
@@ -53,10 +53,6 @@ def lost_questions(facts: Facts, other: Block, shared: list[cst.BaseExpression])
 
 
 def _set_in(block: Block) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    for statement in _inside(block):
+    for statement in block.descendants():
         if isinstance(statement.node, cst.Assign) and len(statement.node.targets) == 1:
             yield statement.node.targets[0].target, statement.node.value
-
-
-def _inside(block: Block) -> Iterator[Statement]:
-    return (inner for statement in block.statements for inner in statement.descendants())

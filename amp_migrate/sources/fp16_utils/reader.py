@@ -37,7 +37,7 @@ from amp_migrate.sources.fp16_utils.names import (
     program_statements,
 )
 from amp_migrate.sources.fp16_utils.scaled_twice import scaled_twice
-from amp_migrate.sources.fp16_utils.wrappers import read_loss_scale, unknown_to_torch, wrapped
+from amp_migrate.sources.fp16_utils.wrappers import read_loss_scale, saves_masters, unknown_to_torch, wrapped
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
 from amp_migrate.sources.states import add_states
 
@@ -125,10 +125,9 @@ class Reader:
     def _trained(self) -> Iterator[cst.BaseExpression]:
         """X of `X.train()`: the models of an optimizer whose parameters come from elsewhere."""
         for statement in self._statements:
-            for part in self.facts.tree.expressions(statement):
-                if isinstance(part, cst.Call) and called_name(part) == "train" and not part.args:
-                    if isinstance(part.func, cst.Attribute):
-                        yield part.func.value
+            for call in self.facts.tree.calls(statement):
+                if called_name(call) == "train" and not call.args and isinstance(call.func, cst.Attribute):
+                    yield call.func.value
 
     def _optimizers_without_backward(self) -> None:
         """A wrapper that steps, and none of whose own scales a loss: another one scales it for both."""
@@ -189,20 +188,20 @@ class Reader:
 
     def _has_plain_backward(self) -> bool:
         scaled = {backward.call for backward in self.found.backwards}
-        return any(
-            isinstance(part, cst.Call) and called_name(part) == "backward" and part not in scaled
-            for statement in self._statements
-            for part in self.facts.tree.expressions(statement)
-        )
+        calls = (call for statement in self._statements for call in self.facts.tree.calls(statement))
+        return any(called_name(call) == "backward" and call not in scaled for call in calls)
 
     def _states(self) -> None:
         """The scaler's state beside the optimizer's; what was saved before holds that of the wrapper."""
         add_states(self.facts, self.found, self._wrapped)
+        saved = self._objects_of(
+            one for setup in self.found.setups if saves_masters(setup.call) for one in setup.optimizers
+        )
         for statement in self._statements:
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Call) and called_name(part) == "load_state_dict":
                     assert isinstance(part.func, cst.Attribute)
-                    if self._is_wrapped(part.func.value):
+                    if self.facts.objects.objects(part.func.value) & saved:
                         message = f"{self.facts.text(part)} meets states that the wrapper saved"
                         self.found.findings.append(self.facts.finding(part, STATE_OF_FP16_OPTIMIZER, message))
 

@@ -27,6 +27,8 @@ _PATIENCE = {"delayed_shift": 1, "consecutive_hysteresis": False, "raise_error_a
 
 _WITHOUT_ARGUMENTS = re.compile(r"apex\.(?:contrib\.)?optimizers\.(?:fp16_optimizer\.)?FP16_Optimizer")
 
+_BY_HAND = "masters_by_hand"  # said of a mark in the lowered program
+
 Arguments = dict[str, cst.BaseExpression]
 
 # Apex starts at 2**16 and grows every 2000 steps, as a GradScaler does ([A:apex/amp/scaler.py]).
@@ -49,6 +51,17 @@ def marked(facts: Facts, call: cst.Call, optimizer: cst.BaseExpression) -> cst.C
     settings = [name for name in ("static_loss_scale", "dynamic_loss_scale", "dynamic_loss_args") if name in given]
     arguments = [cst.Arg(given[name], keyword=cst.Name(name)) for name in settings]
     return cst.Call(cst.Name(MARK), [cst.Arg(optimizer), *arguments])
+
+
+def masters_wrapped(optimizer: str, scale: str | None) -> str:
+    """The code that wraps an optimizer of master weights by hand: its state is that of any optimizer."""
+    given = f", static_loss_scale={scale}" if scale is not None else ""
+    return f"{optimizer} = {MARK}({optimizer}{given}, {_BY_HAND}=True)"
+
+
+def saves_masters(call: cst.Call) -> bool:
+    """True for a wrapper whose state has more in it than that of its optimizer."""
+    return all(arg.keyword is None or arg.keyword.value != _BY_HAND for arg in call.args)
 
 
 def read_loss_scale(facts: Facts, call: cst.Call) -> LossScale:
