@@ -171,8 +171,17 @@ class TestSeveralFiles:
         done = project(tmp_path, wraps=WRAPS.format(""), tests=TESTS)
         assert all(b"from torch.nn.parallel import" in result.output for result in done.values())
 
-    def test_where_one_has_to_stay_all_do(self, tmp_path):
-        done = project(tmp_path, wraps=WRAPS.format(REFUSED), tests=TESTS)
+    @pytest.mark.parametrize(
+        ("imported", "name"),
+        [
+            ("import apex", "apex.parallel.DistributedDataParallel"),
+            ("import apex.parallel as parallel", "parallel.DistributedDataParallel"),
+            ("from apex.parallel import DistributedDataParallel as DDP", "DDP"),
+        ],
+    )
+    def test_where_one_has_to_stay_all_do(self, tmp_path, imported, name):
+        tests = f"{imported}\ndef inner(model):\n    return model.module if isinstance(model, {name}) else model\n"
+        done = project(tmp_path, wraps=WRAPS.format(REFUSED), tests=tests)
         assert [result.changed for result in done.values()] == [False, False]
         assert [found.code for found in done["tests"].findings] == ["AMP945"]
 

@@ -101,6 +101,7 @@ class _Decider:
         """Decide about one use; one that cannot be rewritten keeps all of its companion."""
         companion = COMPANIONS.get(use.path)
         text = self.facts.text(use.node)
+        self._stay_with_others(use.path, use.node)
         if use.path == "apex.amp" or use.path.startswith("apex.amp."):
             return  # what the first stage leaves is none of ours
         if companion is None:
@@ -160,8 +161,7 @@ class _Decider:
             self.decisions.keep(one.path, one.statement.node, UNKNOWN_APEX_USE, message)
             return
         place = one.alias or one.statement.node
-        if family(one.path) in self.surroundings.kept and family(one.path) not in self.decisions.stays:
-            self.decisions.keep(one.path, place, SHARED_WITH_OTHERS, self.surroundings.kept[family(one.path)])
+        self._stay_with_others(one.path, place)
         user = self._user_of(one.variable)
         if user is not None and companion is not None and one.alias is not None and self._can_be_swapped(companion):
             self.decisions.passed_on[one.variable] = companion
@@ -169,6 +169,11 @@ class _Decider:
             self.decisions.keep(
                 one.path, place, SHARED_WITH_OTHERS, f"{user} may take {one.variable.name} from this file"
             )
+
+    def _stay_with_others(self, path: str, place: cst.CSTNode) -> None:
+        """What nobody can migrate, since instances of it are tested for."""
+        if family(path) in self.surroundings.kept and family(path) not in self.decisions.stays:
+            self.decisions.keep(path, place, SHARED_WITH_OTHERS, self.surroundings.kept[family(path)])
 
     def asked_for_others(self, one: ApexImport) -> None:
         """Whether Apex is there, for the sake of a file that still needs it."""
