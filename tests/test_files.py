@@ -220,3 +220,20 @@ def test_gradients_read_in_another_module_are_unscaled_first(tmp_path, statement
     [result] = [one for one in migrate_project(tmp_path) if one.path.endswith("train.py")]
     assert result.status == "migrated"
     assert (b"unscale_(" in result.output) == unscaled
+
+
+def test_a_copy_of_apex_is_no_project_that_uses_it(tmp_path):
+    """Its package, its tests and examples; what is named is looked at."""
+    for part in ("amp", "fp16_utils", "parallel"):
+        (tmp_path / "third" / "apex" / part).mkdir(parents=True)
+        (tmp_path / "third" / "apex" / part / "__init__.py").touch()
+    for name in ("setup.py", "apex/__init__.py", "tests/test_amp.py", "examples/main.py"):
+        (tmp_path / "third" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "third" / name).touch()
+    (tmp_path / "third" / "setup.py").write_text("setup(\n    name='apex',\n)\n")
+    (tmp_path / "train.py").touch()
+    (tmp_path / "apex").mkdir()
+    (tmp_path / "apex" / "__init__.py").touch()
+    assert sorted(find_files([tmp_path])) == [tmp_path / "apex" / "__init__.py", tmp_path / "train.py"]
+    named = tmp_path / "third" / "apex" / "amp" / "__init__.py"
+    assert find_files([named]) == [named]

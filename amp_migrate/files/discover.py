@@ -12,12 +12,17 @@ from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
+from amp_migrate.files.read import read_if_there
+
 _SKIPPED = frozenset(
     ".git .hg .svn .tox .nox .venv venv env __pycache__ .mypy_cache .ruff_cache .pytest_cache node_modules "
     "site-packages build dist .eggs .ipynb_checkpoints".split()
 )
 # What git says of a folder with files that it does not track.
 _NOT_OPENED = re.compile(r"could not open directory '(.*?)/?': ")
+# A copy of Apex: its package, and what its setup.py says.
+_PARTS_OF_APEX = ("amp", "fp16_utils", "parallel")
+_IS_APEX = re.compile(rb"\bname\s*=\s*['\"]apex['\"]")
 _HIDDEN_SOURCES = frozenset((".github", ".circleci", ".devcontainer"))
 
 
@@ -41,10 +46,13 @@ def real_files(paths: Iterable[Path]) -> set[Path]:
 def _found(paths: Iterable[Path], *, and_notebooks: bool, closed: dict[Path, OSError] | None = None) -> dict[str, Path]:
     """The files by their real paths."""
     found: dict[str, Path] = {}
+    within_apex = cache(_is_within_apex)
     real_folder = cache(os.path.realpath)  # it asks for every part of a path: once for each folder, not for each file
     for path in paths:
         if os.path.isdir(path):
             for file in _in_folder(path, (".py", ".ipynb") if and_notebooks else (".py",), closed):
+                if within_apex(file.parent):
+                    continue
                 is_link = file.is_symlink()
                 real = os.path.realpath(file) if is_link else os.path.join(real_folder(file.parent), file.name)
                 if real not in found or found[real].is_symlink():
@@ -54,6 +62,18 @@ def _found(paths: Iterable[Path], *, and_notebooks: bool, closed: dict[Path, OSE
         else:
             raise FileNotFoundError(path)
     return found
+
+
+def _is_within_apex(folder: Path) -> bool:
+    """True in a copy of Apex that came with a project, its tests and examples included: what implements Apex is not
+    what uses it.
+    """
+    for outer in (folder, *folder.parents):
+        if outer.name == "apex" and all((outer / part / "__init__.py").is_file() for part in _PARTS_OF_APEX):
+            return True
+        if (outer / "apex" / "__init__.py").is_file() and _IS_APEX.search(read_if_there(outer / "setup.py")):
+            return True
+    return False
 
 
 def files_below(folder: Path, closed: dict[Path, OSError] | None = None) -> Iterator[Path]:
