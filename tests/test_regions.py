@@ -309,3 +309,40 @@ def test_no_loss_of_a_unit_is_scaled_without_autocast(inside, left):
     result = migrate_source(_TWO_LOOPS.format(inside=inside).encode(), Options(api="torch.amp"))
     assert (result.status == "left") == left, result
     assert not left or "AMP968" in {finding.code for finding in result.findings}
+
+
+_EVALUATION_FIRST = """\
+import sys
+import torch
+from torch.nn import functional as F
+
+
+def main(args, loader):
+    net = torch.nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    if args.test:
+        with torch.no_grad():
+            for x, y in loader:
+                if args.two:
+                    out, kept = net(x.cuda()), x
+                else:
+                    out = net(x.cuda())
+        {ends}
+    for x, y in loader:
+        if args.two:
+            out, kept = net(x.cuda()), x
+            loss = F.mse_loss(out, kept.cuda())
+        else:
+            out = net(x.cuda())
+            loss = F.mse_loss(out, y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("ends", ["sys.exit()", "return", "exit(0)", "raise SystemExit", "print(out.mean())"])
+def test_what_ends_the_program_or_is_set_anew_is_not_behind_the_loss(ends):
+    result = migrate_source(_EVALUATION_FIRST.format(ends=ends).encode(), Options(api="torch.amp"))
+    before, _, training = result.output.decode().partition("    for x, y in loader:\n        with torch.amp")
+    assert training and "autocast" not in before, result

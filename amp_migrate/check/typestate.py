@@ -21,7 +21,7 @@ from amp_migrate.check.violation import Kind, Violation, violation
 from amp_migrate.check.world import World
 from amp_migrate.facts import Facts
 from amp_migrate.facts.paths import Graph, Point
-from amp_migrate.facts.tree import JUMPS, Function, Statement
+from amp_migrate.facts.tree import Function, Statement
 
 State = tuple[str, ...]
 _MOST_STATES = 200_000
@@ -60,11 +60,7 @@ def check_typestate(facts: Facts, scalers: Scalers, *, whole: bool) -> Iterator[
 
 def _is_dead(statement: Statement) -> bool:
     """True below a statement that leaves the block, as a script that only raises does."""
-    return any(
-        isinstance(earlier.node, JUMPS)
-        for outer in statement.path()
-        for earlier in outer.block.statements[: outer.index]
-    )
+    return any(earlier.leaves for outer in statement.path() for earlier in outer.block.statements[: outer.index])
 
 
 def _never_stepped(facts: Facts, scalers: Scalers) -> Iterator[Violation]:
@@ -180,7 +176,7 @@ class _Walk:
         """True for an `if` that decides whether something happens to gradients, or where control goes on."""
         return any(
             inner in self.scalers.events
-            or isinstance(inner.node, JUMPS)
+            or inner.leaves
             or any(site.callee in inlined for site in self.facts.calls.in_statement(inner))
             for inner in statement.descendants()
         )

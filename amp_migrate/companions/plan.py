@@ -20,7 +20,7 @@ from amp_migrate.companions.uses import ApexImport, Use, imports_of_apex, uses_o
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import bound_name
 from amp_migrate.facts.torch_name import torch_name
-from amp_migrate.facts.tree import JUMPS, Function
+from amp_migrate.facts.tree import Function
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.native.cleanup import emit_cleanup
 from amp_migrate.native.comments import indentation
@@ -108,7 +108,7 @@ def _fallback_that_follows(facts: Facts, edits: Edits) -> cst.CSTNode | None:
     for node, arm in edits.kept_arms.items():
         statement = facts.tree.statement_of(node)
         kept = next((block for block in statement.blocks if block.arm == arm and block.statements), None)
-        if kept is not None and isinstance(kept.statements[-1].node, JUMPS):
+        if kept is not None and kept.statements[-1].leaves:
             if statement is not statement.block.statements[-1]:
                 return node
     return None

@@ -13,7 +13,7 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Statement, children, names_in, targets
+from amp_migrate.facts.tree import Block, Statement, children, names_in, targets
 
 Path = tuple[str, ...]
 
@@ -153,9 +153,10 @@ def _take(
     is_branch = isinstance(statement.node, cst.If)  # in an arm, what it sets itself hides what was before
     always = is_branch or (certain and isinstance(statement.node, (cst.With, cst.Try)))
     around = set(found.open_paths)
-    joined = set(around)
+    has_both_arms = is_branch and any(block.arm == "else" for block in statement.blocks)
+    joined = set() if certain and has_both_arms else set(around)  # else the value before may stay
     for block in reversed(statement.blocks):
-        if not isinstance(statement.node, cst.ClassDef):
+        if not isinstance(statement.node, cst.ClassDef) and not _ends(block):
             found.open_paths = set(around) if is_branch else found.open_paths
             for inner in reversed(block.statements):
                 _take(inner, found, ignored, reads_of, certain=always)
@@ -168,6 +169,12 @@ def _take(
     if certain and isinstance(statement.node, (cst.Assign, cst.AnnAssign)):
         found.open_paths = {want for want in found.open_paths if not any(want[: len(p)] == p for p in written)}
     found.open_paths.update(path for path in reads_of(statement) if not ignored(path))
+
+
+def _ends(block: Block) -> bool:
+    """True for a block that nothing comes after: not the next round of a loop, either."""
+    last = block.statements[-1] if block.statements else None
+    return last is not None and last.leaves and not isinstance(last.node, (cst.Break, cst.Continue))
 
 
 def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -25,7 +25,7 @@ from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.constant_tests import value_of_test
 from amp_migrate.facts.implied import implied
-from amp_migrate.facts.tree import JUMPS, Block, Function, Statement, names_in, targets
+from amp_migrate.facts.tree import Block, Function, Statement, names_in, targets
 from amp_migrate.facts.values import UNKNOWN, literal_value
 
 Frames = tuple[CallSite, ...]
@@ -209,9 +209,7 @@ class Graph:
 
     @cached_property
     def _around_jumps(self) -> set[tuple[Statement | None, Frames]]:
-        return self._holders(
-            one for one in self.points if one.statement is not None and isinstance(one.statement.node, JUMPS)
-        )
+        return self._holders(one for one in self.points if one.statement is not None and one.statement.leaves)
 
     def _holders(self, points: Iterable[Point]) -> set[tuple[Statement | None, Frames]]:
         return {(outer, chain) for point in points for _, outer, chain in self._around(point)}
@@ -326,7 +324,7 @@ class Graph:
             point.edges.append(Edge(targets.breaks))
         elif isinstance(node, cst.Continue) and targets.continues is not None:
             point.edges.append(Edge(targets.continues))
-        else:
+        elif not statement.leaves:  # `sys.exit()` leads nowhere
             point.edges.append(Edge(following))
         return entry
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.tree import JUMPS, Block, Function, Statement
+from amp_migrate.facts.tree import Block, Function, Statement
 from amp_migrate.facts.variables import Binding, Variable
 
 
@@ -93,7 +93,7 @@ def _tried(variable: Variable, arms: dict[str, Block]) -> bool:
 
 
 def _leaves(block: Block) -> bool:
-    return bool(block.statements) and isinstance(block.statements[-1].node, JUMPS)
+    return bool(block.statements) and block.statements[-1].leaves
 
 
 def _of(variable: Variable, statement: Statement) -> list[Binding]:

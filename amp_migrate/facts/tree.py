@@ -19,7 +19,7 @@ from amp_migrate.module_text import KEPT_MODULES
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 _Value = TypeVar("_Value")
-JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Raise)  # after which nothing of their block runs
+_JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Raise)  # after which nothing of their block runs
 _NO_NODES = frozenset((type(None), str, bool, int, cst.MaybeSentinel))
 _NOT_SYNTAX = frozenset(
     "lpar rpar comma semicolon leading_lines lines_after_decorators header footer trailing_whitespace "
@@ -255,6 +255,17 @@ class Statement:
     @property
     def is_loop(self) -> bool:
         return isinstance(self.node, (cst.For, cst.While))
+
+    @property
+    def leaves(self) -> bool:
+        """True where nothing of its block runs after it: a jump, `sys.exit()` and `exit()`."""
+        value = self.node.value if isinstance(self.node, cst.Expr) else None
+        if not isinstance(value, cst.Call):
+            return isinstance(self.node, _JUMPS)
+        func = value.func
+        if isinstance(func, cst.Name):
+            return func.value in ("exit", "quit")
+        return isinstance(func, cst.Attribute) and called_name(value) in ("exit", "_exit") and _is_of_python(func.value)
 
     @property
     def is_elif(self) -> bool:
@@ -526,6 +537,10 @@ class _ModuleTree:
             for child in children(current):
                 self.parents[child] = current
                 stack.append(child)
+
+
+def _is_of_python(module: cst.BaseExpression) -> bool:
+    return isinstance(module, cst.Name) and module.value in ("sys", "os")
 
 
 def targets(node: cst.CSTNode) -> list[cst.BaseExpression]:

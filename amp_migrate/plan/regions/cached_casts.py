@@ -24,7 +24,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import JUMPS, Class, Function, Statement, called_name
+from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.findings import Finding
 from amp_migrate.models import traits
@@ -124,7 +124,7 @@ def _are_apart(path: list[Statement], other: list[Statement]) -> bool:
             continue
         if block.owner in other and isinstance(block.owner.node, cst.If):
             return True
-        if isinstance(block.statements[-1].node, JUMPS):
+        if block.statements[-1].leaves:
             return True
     return False
 

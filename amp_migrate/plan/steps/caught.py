@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Block, Function, Statement, walk
+from amp_migrate.facts.tree import Block, Function, Statement
 from amp_migrate.findings import Finding
 from amp_migrate.plan.steps.placement import StepPlan
 from amp_migrate.rules.steps import CAUGHT_WHILE_UNSCALED
@@ -57,19 +57,10 @@ def _attempts_around(
 def _goes_on(handler: Block) -> bool:
     """False for a handler that ends the training, and for what catches Ctrl-C."""
     last = handler.statements[-1]
-    if isinstance(last.node, _ENDS) or _exits(last):
+    if isinstance(last.node, _ENDS) or (isinstance(last.node, cst.Expr) and last.leaves):
         return False
     kind = handler.node.type if isinstance(handler.node, (cst.ExceptHandler, cst.ExceptStarHandler)) else None
     return not (isinstance(kind, cst.Name) and kind.value == "KeyboardInterrupt")
-
-
-def _exits(statement: Statement) -> bool:
-    node = statement.node
-    return (
-        isinstance(node, cst.Expr)
-        and isinstance(node.value, cst.Call)
-        and any(isinstance(part, cst.Name) and part.value == "exit" for part in walk(node.value.func))
-    )
 
 
 def _is_repeated(facts: Facts, attempt: Statement, seen: frozenset[Function] = frozenset()) -> bool:
