@@ -110,10 +110,17 @@ class _Walk:
             root,
             inlined.__contains__,
             world.decide,
-            called_again=self.is_complete,
+            called_again=self.is_complete and not self._starts_anew(root),
             matters=partial(self._matters, inlined=inlined),
             follows_constants=True,
         )
+
+    def _starts_anew(self, root: Function) -> bool:
+        """True where whoever calls it creates a scaler for each call."""
+        makers = {statement.function for statement in self.scalers.created_at}
+        sites = self.facts.calls.callers(root)
+        in_loops = (any(outer.is_loop for outer in site.statement.path()[:-1]) for site in sites)
+        return bool(sites) and all(site.caller in makers for site in sites) and not any(in_loops)
 
     def violations(self) -> Iterator[Violation]:
         first = "none" if self.is_complete else "unknown"
