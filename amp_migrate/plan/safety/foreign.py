@@ -17,6 +17,7 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import Function
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.models import traits
@@ -29,10 +30,16 @@ from amp_migrate.rules.safety import FOREIGN_CODE, GRADIENT_PENALTY
 def check_foreign_code(context: Context, forwards: Forwards) -> None:
     """Name each package once, and raise Refusal where a function of one gets a model together with its output."""
     said: set[str] = set()
-    for call, _ in context.reach.calls():
+    run = {(at.function, context.facts.text(call.func)) for call, at in context.reach.calls()}
+
+    def is_run(node: cst.BaseExpression, function: Function) -> bool:
+        return forwards.is_whole_model(node) or (function, context.facts.text(node)) in run
+
+    for call, at in context.reach.calls():
         names = dict.fromkeys(foreign_names(context.facts, call))
         computed = [arg for arg in call.args if names and _is_computed(context, arg)]
-        if computed and any(forwards.is_whole_model(arg.value) for arg in call.args if arg not in computed):
+        models = [arg for arg in call.args if computed and is_run(arg.value, at.function)]
+        if models and any(arg not in models for arg in computed):
             message = f"{next(iter(names))} gets a model and what it computes, and its code is not read"
             raise Refusal(GRADIENT_PENALTY, call, message, case="foreign")
         for name in names if any(context.precisions.of(arg.value).may_be_half for arg in computed) else ():
