@@ -85,6 +85,8 @@ class Net(nn.Module):
         parts = []
         parts.append(h)
         named = {{"half": h, "single": s}}
+        where = "cuda:0"
+        first = 0
         for _ in range(3):
             h = h.relu()
         found = {expression}
@@ -118,6 +120,9 @@ EXPECTED = {
     "h.to(s.dtype)": "single",
     "h.to(s)": "single",
     "s.to(h)": "half",
+    "h.to(where)": "half",
+    "s.to(first)": "single",
+    "x.argmax(1).to(where)": "integer",
     "s.to(h[0], non_blocking=True)": "half",
     "h.type_as(s)": "single",
     "h.to(x.device)": "half",

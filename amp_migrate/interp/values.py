@@ -212,7 +212,8 @@ class Values:
         asked = self._known[cast]
         if asked.is_open:
             return FLOATING
-        return asked.dtypes - _NUMBER or (given[0].dtypes if given and asked.dtypes else asked.dtypes)
+        is_device = not asked.dtypes - _NUMBER and (bool(asked.dtypes) or asked.is_none)
+        return given[0].dtypes if given and is_device else asked.dtypes - _NUMBER
 
     def _is_setting(self, place: Place) -> bool:
         """True for a parameter that is a number unless another one is given: `margin=0.3`, configured."""

@@ -2,7 +2,7 @@
 
 scores = model(images.half())                 refused where the forward would stay in float32
 images = to_half(batch); model(images)        the same, however far the cast is
-for images in loader: model(images)           the same, where a function out of whose sight it runs returns `x.half()`
+for images in loader: model(images)           the same, where what the loader calls returns `x.half()`
 """
 
 from __future__ import annotations
