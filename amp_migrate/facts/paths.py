@@ -324,7 +324,7 @@ class Graph:
             point.edges.append(Edge(targets.breaks))
         elif isinstance(node, cst.Continue) and targets.continues is not None:
             point.edges.append(Edge(targets.continues))
-        elif not statement.leaves:  # `sys.exit()` leads nowhere
+        else:  # also past `sys.exit()`: what a script never runs is migrated with the rest
             point.edges.append(Edge(following))
         return entry
 

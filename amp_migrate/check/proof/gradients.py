@@ -11,12 +11,11 @@ from amp_migrate.check.proof.nodes import walk
 from amp_migrate.check.proof.program import Scope
 from amp_migrate.check.proof.result import Assumption, Breach
 from amp_migrate.check.proof.side import Side
-from amp_migrate.models import names
+from amp_migrate.models import names, traits
 from amp_migrate.models.queries import scales
 
 _CLIPS = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "get_total_norm")
 _SUMS = ("all_reduce", "reduce", "broadcast", "append")  # they commute with a scale
-_ZEROS = ("zeros", "zeros_like", "new_zeros", "zero_")
 _KNOWN = ("torch.", "builtins.", "logging.", "tqdm.", "numpy.", "math.", "time.", "os.", "sys.", "wandb.", "apex.")
 
 
@@ -211,4 +210,4 @@ def _is_linear(node: ast.Attribute, holder: ast.AST | None) -> bool:
 def _is_nothing(node: ast.expr) -> bool:
     """True for None and for zeros, which a scale leaves as they are."""
     called = node.func if isinstance(node, ast.Call) else None
-    return ast.unparse(node) == "None" or getattr(called, "attr", getattr(called, "id", None)) in _ZEROS
+    return ast.unparse(node) == "None" or getattr(called, "attr", getattr(called, "id", None)) in traits.named("zeros")
