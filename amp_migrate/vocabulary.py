@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from amp_migrate.models.traits import named
 
 # torch.nn.utils, the deprecated forms without an underscore included.
@@ -12,6 +14,7 @@ IMPORTERS = frozenset(("import_module", "__import__"))
 
 # The types of half precision, by their full names.
 HALF_TYPES = frozenset("torch.half torch.float16 torch.HalfTensor torch.cuda.HalfTensor".split())
+SAYS_HALF = re.compile(r"[Hh]alf|float16")  # one of them stands in every cast, and in every choice of a precision
 
 
 def is_forward_again(called: set[str]) -> bool:

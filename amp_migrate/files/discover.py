@@ -46,12 +46,12 @@ def real_files(paths: Iterable[Path]) -> set[Path]:
 def _found(paths: Iterable[Path], *, and_notebooks: bool, closed: dict[Path, OSError] | None = None) -> dict[str, Path]:
     """The files by their real paths."""
     found: dict[str, Path] = {}
-    within_apex = cache(_is_within_apex)
+    is_of_apex = cache(_is_of_apex)
     real_folder = cache(os.path.realpath)  # it asks for every part of a path: once for each folder, not for each file
     for path in paths:
         if os.path.isdir(path):
             for file in _in_folder(path, (".py", ".ipynb") if and_notebooks else (".py",), closed):
-                if within_apex(file.parent):
+                if any(map(is_of_apex, file.parents)):
                     continue
                 is_link = file.is_symlink()
                 real = os.path.realpath(file) if is_link else os.path.join(real_folder(file.parent), file.name)
@@ -64,16 +64,14 @@ def _found(paths: Iterable[Path], *, and_notebooks: bool, closed: dict[Path, OSE
     return found
 
 
-def _is_within_apex(folder: Path) -> bool:
-    """True in a copy of Apex that came with a project, its tests and examples included: what implements Apex is not
-    what uses it.
+def _is_of_apex(folder: Path) -> bool:
+    """True for the package of a copy of Apex that came with a project, and for what holds it with its tests and its
+    setup.py: what implements Apex is not what uses it.
     """
-    for outer in (folder, *folder.parents):
-        if outer.name == "apex" and all((outer / part / "__init__.py").is_file() for part in _PARTS_OF_APEX):
-            return True
-        if (outer / "apex" / "__init__.py").is_file() and _IS_APEX.search(read_if_there(outer / "setup.py")):
-            return True
-    return False
+    if folder.name == "apex" and all((folder / part / "__init__.py").is_file() for part in _PARTS_OF_APEX):
+        return True
+    holds_it = (folder / "apex" / "__init__.py").is_file()
+    return holds_it and _IS_APEX.search(read_if_there(folder / "setup.py")) is not None
 
 
 def files_below(folder: Path, closed: dict[Path, OSError] | None = None) -> Iterator[Path]:

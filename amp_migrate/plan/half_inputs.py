@@ -7,14 +7,13 @@ for images in loader: model(images)           the same, where what the loader ca
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.paths import is_dead
+from amp_migrate.facts.paths import Decide, is_dead
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
@@ -27,17 +26,14 @@ from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.region import Region, UnderAutocast
 from amp_migrate.plan.safety.reach import Reach
 from amp_migrate.rules.regions import HALF_INPUTS
-
-_HALF = re.compile(r"[Hh]alf|float16")  # one of them stands in every cast
-
-Decide = Callable[[cst.BaseExpression], bool | None]
+from amp_migrate.vocabulary import SAYS_HALF
 
 
 def check_half_inputs(facts: Facts, regions: list[Region], forwards: Forwards, decide: Decide) -> None:
     """Raise Refusal for a cast whose result a model gets outside of every region, or may get where the way from one to
     the other is out of sight.
     """
-    if facts.says(_HALF):
+    if facts.says(SAYS_HALF):
         inputs = _Inputs(facts, regions, forwards)
         for cast, statement in inputs.halves:
             if not inputs.runs_under_autocast([statement]) and not is_dead(statement, decide):

@@ -8,8 +8,6 @@ What stays is inference: the cast of a copy, one that is undone, and one that no
 
 from __future__ import annotations
 
-import re
-
 from amp_migrate.facts import Facts
 from amp_migrate.plan.model import Recognition
 from amp_migrate.sources.half.helpers import calls_of_emptied, without_use
@@ -17,13 +15,12 @@ from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.module_casts import ModuleCasts, receiver_of
 from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.optimizers import find_optimizers
-
-_HALF = re.compile(r"[Hh]alf|float16")  # one of them stands in every cast
+from amp_migrate.vocabulary import SAYS_HALF
 
 
 def lower_half_modules(facts: Facts, found: Recognition) -> None:
     """Give a Recognition of apex.amp the lowering that takes such casts out, where it has some."""
-    if not found.backwards or not facts.says(_HALF):
+    if not found.backwards or not facts.says(SAYS_HALF):
         return
     modules = Modules(facts, find_optimizers(facts), [model for setup in found.setups for model in setup.models])
     casts = ModuleCasts(facts, modules, Kept(facts), facts.tree.all_statements(), {})

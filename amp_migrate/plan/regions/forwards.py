@@ -132,8 +132,9 @@ class Forwards:
         found: set[Object] = set()
         for statement in statements:
             for call in self.facts.tree.calls(statement):
-                is_method = isinstance(call.func, cst.Attribute) and bool(self.facts.objects.candidates(call))
-                run = call.func.value if is_method and isinstance(call.func, cst.Attribute) else call.func
+                run = call.func
+                if isinstance(run, cst.Attribute) and self.facts.objects.candidates(call):
+                    run = run.value  # `net.generate(x)`
                 for node in (run, *(arg.value for arg in call.args)):
                     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) and self.roles.is_model(node):
                         found |= self.facts.objects.objects(node)

@@ -52,7 +52,7 @@ def check_foreign_code(context: Context, forwards: Forwards) -> None:
 def foreign_names(facts: Facts, call: cst.Call) -> Iterator[str]:
     """The full names of what a call may run, where that belongs to a package of which nothing is known."""
     if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
-        for name in (*facts.names.imported_as(call.func), *facts.made_by(call.func)):
+        for name in facts.objects.paths_behind(call.func):
             if _is_unknown(name) and facts.elsewhere.source_of(name) is None:
                 yield name
 

@@ -13,8 +13,6 @@ x.to(torch.half)                        x.to(torch.float)
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from amp_migrate.facts import Facts
@@ -32,8 +30,7 @@ from amp_migrate.sources.half.module_casts import take_out
 from amp_migrate.sources.half_inputs.given import Given
 from amp_migrate.sources.half_inputs.half_models import forwards_in_half, models_in_half, running_in_half
 from amp_migrate.sources.half_types import HalfTypes, is_half_call
-
-_HALF = re.compile(r"[Hh]alf|float16")  # one of them stands in every cast
+from amp_migrate.vocabulary import SAYS_HALF
 
 
 def lower_half_inputs(facts: Facts, found: Recognition) -> None:
@@ -41,7 +38,7 @@ def lower_half_inputs(facts: Facts, found: Recognition) -> None:
 
     Raises Refusal for a cast that two models need in two types.
     """
-    if not found.setups or not facts.says(_HALF):
+    if not found.setups or not facts.says(SAYS_HALF):
         return
     inputs = _HalfInputs(facts, found)
     if not inputs.lowering.is_empty:

@@ -8,8 +8,6 @@ Two places say nothing about the training: self-tests, and what keeps the result
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from amp_migrate.facts import Facts
@@ -18,15 +16,14 @@ from amp_migrate.models import is_tensor_function
 from amp_migrate.plan.regions.forwards import runs_without_gradients
 from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.optimizers import find_optimizers
-from amp_migrate.vocabulary import HALF_TYPES
+from amp_migrate.vocabulary import HALF_TYPES, SAYS_HALF
 
-_WORDS = re.compile(r"half|float16|Half")  # one of them stands in every choice of a precision
 _HALF = HALF_TYPES | {"torch.bfloat16"}
 
 
 def chosen_precision(facts: Facts) -> cst.CSTNode | None:
     """Where a precision is chosen; what the training itself casts is another source form."""
-    if not facts.says(_WORDS):
+    if not facts.says(SAYS_HALF):
         return None
     statements = [one for one in facts.tree.all_statements() if not any(map(one.inside, facts.self_tests))]
     found = [(one, part) for one in statements for part in facts.tree.expressions(one) if _is_half(facts, part)]
