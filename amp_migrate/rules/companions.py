@@ -9,9 +9,11 @@ DISTRIBUTED_DATA_PARALLEL = Rule(
     "AMP140",
     "attention",
     "apex's DistributedDataParallel becomes torch's",
-    "torch's raises where a parameter gets no gradient, apex's left such parameters out; apex's never broadcast "
-    "buffers, and with broadcast_buffers=False torch's does not either",
-    "nothing, unless training stops with `Expected to have finished reduction`: find_unused_parameters=True then",
+    "torch's raises where a parameter gets no gradient, apex's left such parameters out; torch's raises for a module "
+    "without parameters to train, apex's did not; apex's never broadcast buffers, and with broadcast_buffers=False "
+    "torch's does not either",
+    "nothing, unless training stops with `Expected to have finished reduction`: find_unused_parameters=True then; or "
+    "with `DistributedDataParallel is not needed`: leave that module unwrapped then",
 )
 NO_DEVICE_IDS = Rule(
     "AMP141",
