@@ -18,11 +18,9 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Function, Statement
-from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Lowering, Recognition
 from amp_migrate.plan.regions.tensors import leaves_torch
 from amp_migrate.plan.roles import Roles
-from amp_migrate.rules.regions import HALF_INPUTS
 from amp_migrate.sources.copies import stays_a_copy
 from amp_migrate.sources.floating import is_floating
 from amp_migrate.sources.half.arms import OF_PRECISION, edited_guards
@@ -34,10 +32,7 @@ from amp_migrate.vocabulary import SAYS_HALF
 
 
 def lower_half_inputs(facts: Facts, found: Recognition) -> None:
-    """Give a Recognition of apex.amp the lowering that takes its half inputs out, where it has some.
-
-    Raises Refusal for a cast that two models need in two types.
-    """
+    """Give a Recognition of apex.amp the lowering that takes its half inputs out, where it has some."""
     if not found.setups or not facts.says(SAYS_HALF):
         return
     inputs = _HalfInputs(facts, found)
@@ -65,26 +60,19 @@ class _HalfInputs:
         in_half = [(call, at) for call, at in forwards if at.function in functions]
         in_float = [one for one in forwards if one not in in_half]
         self.parts = Given(facts, roles, in_float).parts
-        self._leave(Given(facts, roles, in_half + forwards_in_half(facts, roles, models)), roles, in_float)
+        self._leave(Given(facts, roles, in_half + forwards_in_half(facts, roles, models)))
         self._fold_choices()
         self._drop_guarded()
         self._lower_others()
         edited = edited_guards(facts, self.sites)
         self.lowering.edited = [statement for statement in edited if statement not in self.lowering.arms]
 
-    def _leave(self, in_half: Given, roles: Roles, forwards: list[tuple[cst.Call, Statement]]) -> None:
+    def _leave(self, in_half: Given) -> None:
         """Leave what feeds a model in half as it is: autocast takes it as well. Forwards outside of autocast do not,
-        which the plan sees of those of the same function (`plan/half_inputs.py`).
+        which the plan sees (`plan/half_inputs.py`).
         """
-        shared = [part for part in self.parts if part in in_half.parts]
-        casts = [part for part in shared if is_half_call(part) or self.types.is_one(part)]
-        for part in casts:
-            elsewhere = [one for one in forwards if one[1].function is not self.parts[part].function]
-            if part in Given(self.facts, roles, elsewhere).parts:
-                text = self.facts.text(part)
-                raise Refusal(HALF_INPUTS, part, f"{text} feeds a model that stays in half, and one that does not")
-        for part in shared:
-            del self.parts[part]
+        for part in in_half.parts:
+            self.parts.pop(part, None)
 
     def _fold_choices(self) -> None:
         """Of `torch.half if fp16 else torch.float` and `x.half() if fp16 else x` the other side."""
