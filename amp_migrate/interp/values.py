@@ -17,7 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Frames, Place
-from amp_migrate.interp.search import trace
+from amp_migrate.interp.search import Trace, trace
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.uses import shows_tensor
@@ -130,11 +130,15 @@ class Values:
         """True where a value has the dtype of what autocast has made half, or (`unseen`) of a call under it that is out
         of sight. What is in sight otherwise (a batch, a parameter) is what it was without autocast.
         """
-        ways = trace(self.steps, place, _keeps_dtype, of_dtype=True)
+        ways = self.ways_of_dtype(place)
         ends = (one for one in ways.ends if one.operations[-1] is None or may_compute_in_half(one.operations[-1]))
         made = ((one.node, one.operands[0].frames if one.operands else ()) for one in ends)
         calls = ((one.node, one.frames) for one in ways.open if unseen and isinstance(one.node, cst.Call))
         return any(self.is_autocast(node, frames) for node, frames in (*made, *calls))
+
+    def ways_of_dtype(self, place: Place) -> Trace:
+        """The ways back from a value to what has given it its dtype."""
+        return trace(self.steps, place, _keeps_dtype, of_dtype=True)
 
     def _settle(self, place: Place) -> None:
         """Work out a value and all that it comes from: the least that agrees with every step."""

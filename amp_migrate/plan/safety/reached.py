@@ -10,7 +10,7 @@ from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import Values
-from amp_migrate.plan.regions.arrays import halves_before_numpy, halves_for_numpy
+from amp_migrate.plan.regions.arrays import halves_before_numpy
 from amp_migrate.plan.regions.bce import plan_bce
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_gradients import half_gradients
@@ -124,14 +124,8 @@ class Reached:
         """What NumPy is given; other forms gave it half before, but bfloat16 is none of its types."""
         if self.found.is_proven and dtype != "bfloat16":
             return
-        precisions = Precisions(self.facts, self.plan.safety)
-        losses = self.found.backwards
-        for node in halves_for_numpy(self.facts, self.forwards, self.regions, precisions, losses):
-            if node not in self.plan.floats:
-                self.plan.safety.keep_float32(node)
-        if self.found.casts_models or not (self.found.is_proven and self.found.is_scaled):
-            for node in [*halves_before_numpy(self.facts, self._values())]:
-                self.plan.safety.keep_float32(node)
+        for node in [*halves_before_numpy(self.facts, self._values(), self.found.backwards)]:
+            self.plan.safety.keep_float32(node)
 
     def _keep_sums(self) -> None:
         """What is summed after a region; other forms summed half before, but Apex's O1 summed in float32."""
