@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 import pytest
 
-from amp_migrate import Options, migrate_project
+from amp_migrate import Options, migrate_project, migrate_source
 from tests.unit_fixture import write_tree
 
 SCRIPT = """\
@@ -45,7 +45,6 @@ class Data:
 FAR = {
     "a list": ("", "[x.half() for x in loader]", "x.cuda()"),
     "text": ("", "loader", 'x.cuda().type("torch.cuda.HalfTensor")'),
-    "a lambda": ("cast = lambda x: x.half()", "loader", "cast(x.cuda())"),
     "a generator": ("def halves(data):\n    for x in data:\n        yield x.half()", "halves(loader)", "x.cuda()"),
     "a dataset": (
         DATA.format(method="def __getitem__(self, index):\n        return self.data[index].half()"),
@@ -136,3 +135,11 @@ def test_an_evaluator_that_the_trainer_does_not_know_is_given_no_half(tmp_path):
     outputs = {PurePath(one.path).name: one.output.decode() for one in migrate_project([tmp_path], Options())}
     assert "amp.initialize" not in outputs["trainer.py"]
     assert ".half()" not in outputs["evaluator.py"]
+
+
+@pytest.mark.parametrize("helper", ["cast = lambda x: x.half()", "def cast(x):\n    return x.half()"])
+def test_a_helper_that_casts_what_is_float32_casts_nothing(helper):
+    source = SCRIPT.format(before=helper, loop="loader", given="cast(x.cuda())")
+    result = migrate_source(source.encode(), Options())
+    assert result.status == "migrated"
+    assert helper.replace(".half()", "").encode() in result.output

@@ -56,8 +56,7 @@ def _drops_first(facts: Facts, site: CallSite) -> bool:
 
 
 def _signature(function: Function, drops_first: bool) -> inspect.Signature:
-    assert isinstance(function.node, cst.FunctionDef)
-    params = function.node.params
+    params = function.signature
     positional = [
         *_of_kind(params.posonly_params, inspect.Parameter.POSITIONAL_ONLY),
         *_of_kind(params.params, inspect.Parameter.POSITIONAL_OR_KEYWORD),

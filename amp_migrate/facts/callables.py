@@ -162,7 +162,7 @@ class Callables(Hierarchy, ABC):
         for one in self.objects(self.callee(call)):
             holder = one.holder.origin if one.kind == "field" and one.holder is not None else None
             methods: set[Function | None] = set()
-            if isinstance(one.origin, cst.FunctionDef):
+            if isinstance(one.origin, (cst.FunctionDef, cst.Lambda)):
                 methods = {self.tree.function_at[one.origin]}
             elif isinstance(holder, Class):
                 methods = {one for one in self._methods(holder, str(one.origin)) if self._gives_enough(call, one)}
@@ -235,8 +235,7 @@ class Callables(Hierarchy, ABC):
 
     def _gives_enough(self, call: cst.Call, function: Function) -> bool:
         """False for `self.net.train()` where `train(self, batches)` is a method of what has the net."""
-        is_decorated = isinstance(function.node, cst.FunctionDef) and bool(function.node.decorators)
-        if is_decorated or any(arg.star for arg in call.args):
+        if function.decorators or any(arg.star for arg in call.args):
             return True
         given = [param for param, _ in self.arguments(call, function)]
         return all(param in given or param.default is not None for param in self._given_in(call, function))
@@ -274,9 +273,7 @@ class Callables(Hierarchy, ABC):
 
     def _hands_on(self, call: cst.Call, around: Function) -> bool:
         """True where the stars of a call are those of the function around it, as it was given them."""
-        if not isinstance(around.node, cst.FunctionDef):
-            return False
-        own = {"*": around.node.params.star_arg, "**": around.node.params.star_kwarg}
+        own = {"*": around.signature.star_arg, "**": around.signature.star_kwarg}
         for arg in (given for given in call.args if given.star):
             variable = self.names.variable_at(arg.value) if isinstance(arg.value, cst.Name) else None
             if variable is None or [binding.node for binding in variable.bindings] != [own[arg.star]]:
@@ -287,9 +284,7 @@ class Callables(Hierarchy, ABC):
         """The argument that ends up in a parameter of this name, at this place among those that `*args` holds."""
         taken = self._given_in(outer, around)
         plain = [arg for arg in outer.args if arg.keyword is None]
-        positional = (
-            len(taken) - len(around.node.params.kwonly_params) if isinstance(around.node, cst.FunctionDef) else 0
-        )
+        positional = len(taken) - len(around.signature.kwonly_params)
         rest = plain[positional:]
         if 0 <= place < len(rest):
             return rest[place]
@@ -374,7 +369,7 @@ class Callables(Hierarchy, ABC):
         if named is not None or not isinstance(node, (cst.Name, *_LOOKUPS)):
             return named
         meant = self._only_value(node) if isinstance(node, cst.Name) else _sole(self.origins(node))
-        return self.tree.function_at.get(meant) if isinstance(meant, cst.FunctionDef) else None
+        return self.tree.function_at.get(meant) if isinstance(meant, (cst.FunctionDef, cst.Lambda)) else None
 
     def _only_value(self, name: cst.Name) -> object:
         """Where the value of a name comes from, where that is one place."""

@@ -259,7 +259,8 @@ class Names:
         if function.is_module:
             self.scopes[function] = Scope(None, function)
             return
-        assert function.parent is not None and isinstance(function.node, cst.FunctionDef)
+        if function.is_lambda:
+            return  # its scope may be in that of a comprehension
         parent = self._holder_scope(function)
         scope = Scope(parent, function)
         self.scopes[function] = scope
@@ -269,10 +270,13 @@ class Names:
                 target = parent
             for item in declaration.names:
                 scope.redirects[item.name.value] = target
-        params = function.node.params
+        self._bind_parameters(function)
+
+    def _bind_parameters(self, function: Function) -> None:
+        params = function.signature
         stars = [star for star in (params.star_arg, params.star_kwarg) if isinstance(star, cst.Param)]
         for param in (*function.parameters, *stars):
-            self._bind(scope, param.name, Binding("param", param, None, param.default))
+            self._bind(self.scopes[function], param.name, Binding("param", param, None, param.default))
 
     def _holder_scope(self, function: Function) -> Scope | None:
         if function.owner is not None:
@@ -357,16 +361,12 @@ class Names:
             self._visit_expression(node.value, scope, statement)
             self._bind_target(_statement_scope(scope), node.target, "assign", statement, node.value)
         elif isinstance(node, cst.Lambda):
-            inner = Scope(scope, node)
-            self.scopes[node] = inner
-            for param in (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params):
-                self._bind(inner, param.name, Binding("param", param, statement, param.default))
+            function = self.tree.function_at[node]
+            self.scopes[function] = Scope(scope, function)
+            self._bind_parameters(function)
+            for param in function.parameters:
                 if param.default is not None:
                     self._visit_expression(param.default, scope, statement)
-            for star in (node.params.star_arg, node.params.star_kwarg):
-                if isinstance(star, cst.Param):
-                    self._bind(inner, star.name, Binding("param", star, statement))
-            self._visit_expression(node.body, inner, statement)
         elif isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
             self._visit_comprehension(node, scope, statement)
         else:

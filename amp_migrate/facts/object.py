@@ -50,9 +50,13 @@ def is_field_of(part: Object, wholes: ObjectSet) -> bool:
 
 
 def overlap(one: Object, other: Object) -> bool:
-    """True where two objects may be the same: an unknown element may be any known one."""
+    """True where two objects may be the same: an unknown element may be any known one, and what a function makes for
+    a call that is known no further is what it makes for each call that leads to that one.
+    """
     if one == other:
         return True
+    if one.calls != other.calls and all(a is b for a, b in zip(one.calls, other.calls, strict=False)):
+        return overlap(dataclasses.replace(one, calls=()), dataclasses.replace(other, calls=()))
     if one.kind == other.kind == "field" and one.holder is not None and other.holder is not None:
         either_any = ANY in (one.origin, other.origin)
         both_elements = str(one.origin).startswith("[") and str(other.origin).startswith("[")

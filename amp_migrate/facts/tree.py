@@ -60,6 +60,20 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         stack.extend(reversed(children(current)))
 
 
+def _lambda_body(node: cst.CSTNode) -> cst.CSTNode | None:
+    return node.body if isinstance(node, cst.Lambda) else None
+
+
+def _walk_here(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """`node` and everything below it, in pre-order, without the bodies of lambdas: they run when they are called."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        body = _lambda_body(current)
+        stack.extend(child for child in reversed(children(current)) if child is not body)
+
+
 def by_function(statements: Iterable[Statement]) -> dict[Function, list[Statement]]:
     """The statements of each function."""
     found: dict[Function, list[Statement]] = {}
@@ -120,20 +134,37 @@ class Class:
 
 @dataclasses.dataclass(eq=False)
 class Function:
-    """A function, a method, or a module itself (then `node` is the module and `parent` is None)."""
+    """A function, a method, a lambda, or a module itself (then `node` is the module and `parent` is None)."""
 
-    node: cst.FunctionDef | cst.Module
+    node: cst.FunctionDef | cst.Lambda | cst.Module
     parent: Function | None
     owner: Class | None = None
     body: Block = dataclasses.field(init=False)
 
     @property
     def name(self) -> str:
-        return self.node.name.value if isinstance(self.node, cst.FunctionDef) else "<module>"
+        """Of a lambda the variable that its statement gives it to, where there is one."""
+        if isinstance(self.node, cst.FunctionDef):
+            return self.node.name.value
+        return "<module>" if self.is_module else self._name_of_lambda
+
+    @cached_property
+    def _name_of_lambda(self) -> str:
+        line = self.body.statements[0].line
+        assigned = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+        if not isinstance(assigned, cst.Assign) or assigned.value is not self.node or len(assigned.targets) != 1:
+            return "<lambda>"
+        target = assigned.targets[0].target
+        return target.value if isinstance(target, cst.Name) else "<lambda>"
 
     @property
     def is_module(self) -> bool:
         return isinstance(self.node, cst.Module)
+
+    @property
+    def is_lambda(self) -> bool:
+        """True for an expression: its body is one statement, which returns it, and in which no other fits."""
+        return isinstance(self.node, cst.Lambda)
 
     @property
     def root(self) -> Function:
@@ -151,12 +182,19 @@ class Function:
             current = current.parent
         return current
 
+    @property
+    def signature(self) -> cst.Parameters:
+        """All of its parameters; a module has none."""
+        return cst.Parameters() if isinstance(self.node, cst.Module) else self.node.params
+
+    @property
+    def decorators(self) -> Sequence[cst.Decorator]:
+        return self.node.decorators if isinstance(self.node, cst.FunctionDef) else ()
+
     @cached_property
     def parameters(self) -> tuple[cst.Param, ...]:
         """Every parameter that can be given by name or position; `*args` and `**kwargs` left out."""
-        if isinstance(self.node, cst.Module):
-            return ()
-        params = self.node.params
+        params = self.signature
         return (*params.posonly_params, *params.params, *params.kwonly_params)
 
     @cached_property
@@ -197,12 +235,8 @@ class Function:
         return self.has_decorator("property") or self.has_decorator("cached_property")
 
     def has_decorator(self, name: str) -> bool:
-        if isinstance(self.node, cst.Module):
-            return False
-        return any(
-            isinstance(decorator.decorator, cst.Name) and decorator.decorator.value == name
-            for decorator in self.node.decorators
-        )
+        named = (one.decorator for one in self.decorators)
+        return any(isinstance(one, cst.Name) and one.value == name for one in named)
 
     def descendants(self) -> Iterator[Statement]:
         """Every statement of its body, in source order."""
@@ -444,7 +478,7 @@ class _ModuleTree:
     def expressions(self, statement: Statement) -> Sequence[cst.CSTNode]:
         found = self._expressions.get(statement)
         if found is None:  # everybody asks for them, for every statement
-            found = [node for part in _own_parts(statement.node) for node in walk(part)]
+            found = [node for part in _own_parts(statement.node) for node in _walk_here(part)]
             self._expressions[statement] = found
         return found
 
@@ -536,7 +570,21 @@ class _ModuleTree:
             self.holder[current] = statement
             for child in children(current):
                 self.parents[child] = current
-                stack.append(child)
+                if child is not _lambda_body(current):
+                    stack.append(child)
+            if isinstance(current, cst.Lambda):
+                self._add_lambda(current, statement)
+
+    def _add_lambda(self, node: cst.Lambda, statement: Statement) -> None:
+        """A function whose body returns an expression."""
+        function = Function(node, statement.function)
+        self.functions.append(function)
+        self.function_at[node] = function
+        self.statements[node] = statement
+        function.body = Block(function, None, "body", node)
+        returns = cst.Return(node.body)
+        self._add(function.body, returns, statement.line, None)
+        self.parents[returns] = node
 
 
 def _is_of_python(module: cst.BaseExpression) -> bool:

@@ -38,6 +38,9 @@ class Uses:
                 function = self.objects.function_named(read)
                 if function is not None and function.owner is None and not self._is_called(read, function, set()):
                     yield function, read
+        for function in self.tree.functions:
+            if isinstance(function.node, cst.Lambda) and not self._is_called(function.node, function, set()):
+                yield function, function.node
         for part in self.tree.parents:
             if type(part) is cst.Call or type(part) is cst.Subscript:
                 yield from ((function, part) for function in self._looked_up(part))

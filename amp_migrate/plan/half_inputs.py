@@ -71,7 +71,6 @@ class _Inputs:
         """Casts to half whose results go where no caller is known: to a loader that collates, to a loop."""
         facts = self.facts
         values: list[tuple[object, Function]] = []
-        values += ((node.body, at.function) for node, at in facts.tree.every(cst.Lambda))
         values += ((node.value, at.function) for node, at in facts.tree.every(cst.Yield))
         for function in facts.tree.functions:
             is_method = function.owner is not None and not function.is_of_network

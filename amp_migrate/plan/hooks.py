@@ -20,8 +20,6 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.models import names
 from amp_migrate.models.queries import adds, is_linear_in_one, multiplies, scales
 
-Hook = Function | cst.Lambda
-
 
 @dataclasses.dataclass(frozen=True)
 class Product:
@@ -34,7 +32,7 @@ class Product:
     gradient: cst.Name
 
 
-def hooks_given(facts: Facts, node: cst.BaseExpression) -> list[Hook]:
+def hooks_given(facts: Facts, node: cst.BaseExpression) -> list[Function]:
     """The functions and lambdas of the unit that an expression may mean; none where one of them is not in sight."""
     owner = facts.tree.function_of(node).owner
     if isinstance(node, cst.Attribute) and owner is not None and facts.text(node.value) == "self":
@@ -42,37 +40,31 @@ def hooks_given(facts: Facts, node: cst.BaseExpression) -> list[Hook]:
         if method is not None:
             return [method]
     origins = {one.origin for one in facts.objects.objects(node)}
-    found: list[Hook] = [facts.tree.function_at[one] for one in origins if isinstance(one, cst.FunctionDef)]
-    found += [one for one in origins if isinstance(one, cst.Lambda)]
+    found = [facts.tree.function_at[one] for one in origins if isinstance(one, (cst.FunctionDef, cst.Lambda))]
     return found if len(found) == len(origins) else []
 
 
-def is_blind(facts: Facts, hook: Hook) -> bool:
+def is_blind(facts: Facts, hook: Function) -> bool:
     """True for a hook that reads none of what it is given, and returns nothing: it clears a cache."""
-    if isinstance(hook, cst.Lambda) or isinstance(hook.node, cst.Module):
-        return False
-    params = hook.node.params
+    params = hook.signature
     given = [*hook.parameters[hook.is_method :], params.star_arg, params.star_kwarg]
     variables = [facts.names.variable_at(one.name) for one in given if isinstance(one, cst.Param)]
     returns = facts.objects.returned_by(hook)
     return not returns and not any(variable is not None and variable.loads for variable in variables)
 
 
-def products_of(facts: Facts, hook: Hook) -> list[Product] | None:
+def products_of(facts: Facts, hook: Function) -> list[Product] | None:
     """What a hook computes of the gradient, where all of it is linear; else None."""
-    params = hook.params.params if isinstance(hook, cst.Lambda) else hook.parameters[hook.is_method :]
-    if not params or (isinstance(hook, Function) and not _is_as_written(facts, hook)):
+    params = hook.parameters[hook.is_method :]
+    if not params or not _is_as_written(facts, hook):
         return None
     reader = _Linear(facts, params[0].name.value)
-    if isinstance(hook, cst.Lambda):
-        return reader.products if reader.computes(hook.body) else None
     return reader.products if reader.runs(hook.body.statements) else None
 
 
 def _is_as_written(facts: Facts, hook: Function) -> bool:
     """True without decorators but `torch.no_grad()`: others may look at what comes and goes."""
-    assert isinstance(hook.node, cst.FunctionDef)
-    return all("no_grad" in facts.text(one.decorator) for one in hook.node.decorators)
+    return all("no_grad" in facts.text(one.decorator) for one in hook.decorators)
 
 
 class _Linear:

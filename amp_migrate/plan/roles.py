@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.object import Object, ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet, overlap
 from amp_migrate.facts.tree import Class, Function
 from amp_migrate.plan.given_models import GivenModels
 from amp_migrate.plan.loose_tensors import loose_tensors
@@ -197,7 +197,7 @@ class Roles:
         )
 
     def _known(self, one: Object, candidates: ObjectSet) -> bool:
-        return one in candidates or any(_same_element(one, other) for other in candidates)
+        return one in candidates or any(overlap(one, other) for other in candidates)
 
 
 def _around(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -215,10 +215,3 @@ def _is_plural(node: cst.BaseExpression) -> bool:
     """A name such as `optimizers` or `models`: a container whose elements cannot be seen."""
     name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
     return name.endswith("s")
-
-
-def _same_element(one: Object, other: Object) -> bool:
-    """Elements of one container, at least one of them at an unknown place."""
-    if one.kind != "field" or other.kind != "field" or one.holder != other.holder:
-        return False
-    return str(one.origin).startswith("[") and str(other.origin).startswith("[") and "[*]" in (one.origin, other.origin)

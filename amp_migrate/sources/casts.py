@@ -190,8 +190,7 @@ def _dtype(name: str) -> str:
 
 
 def _decorators(function: Function) -> list[cst.BaseExpression]:
-    node = function.node
-    return [one.decorator for one in node.decorators] if isinstance(node, cst.FunctionDef) else []
+    return [one.decorator for one in function.decorators]
 
 
 def _takes_no_attributes(node: cst.BaseExpression) -> bool:

@@ -60,6 +60,17 @@ def into_function(program: Program, found: Piece) -> bool:
     return True
 
 
+def into_lambda(program: Program, found: Piece) -> bool:
+    if found.value is None:
+        return False
+    name = fresh(program, "part")
+    arguments = ast.arguments([], [ast.arg(one) for one in found.given], None, [], [], None, [])
+    bound = ast.Assign([ast.Name(name, ast.Store())], ast.Lambda(arguments, found.value))
+    _before(found, bound)
+    found.replace(_call(ast.Name(name, ast.Load()), found.given))
+    return True
+
+
 def into_nested_function(program: Program, found: Piece) -> bool:
     """A function in the function, or at the place itself in a module: what it needs it takes from around it."""
     if found.place.function is None or set(found.made) & set(found.given):
@@ -239,6 +250,7 @@ _PLACES: dict[str, Mover] = {
     "a static method": into_static_method,
     "a class method": into_class_method,
     "a partial": into_partial,
+    "a lambda": into_lambda,
     "another file": into_another_file,
 }
 REWRITES = {

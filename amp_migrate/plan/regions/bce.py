@@ -183,6 +183,10 @@ class _Finder:
             self._behind.add(statement)
         is_behind = statement.block is region.block and region.last.index < statement.index
         island = None if statement in self._behind or is_behind else statement
+        if island is not None and statement.function.is_lambda:
+            text = self.facts.text(call.func)
+            message = f"{text}, a binary cross entropy, stands in a lambda, in which nothing can switch autocast off"
+            raise Refusal(INSEPARABLE, call, message)
         return BceSite(call, statement, floats, island, endings, products, in_sight)
 
     def _ends(self, statement: Statement, region: Region) -> list[tuple[Statement, Region]]:

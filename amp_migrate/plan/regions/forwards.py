@@ -119,13 +119,15 @@ class Forwards:
         return any(isinstance(call.func, cst.Name) and self._is_held(call.func, ("param",)) for call in calls)
 
     def _is_held(self, name: cst.Name, kinds: tuple[str, ...]) -> bool:
-        """True for a variable that may hold a model; what is a lambda only is a function."""
+        """True for a variable that may hold a model; what holds a function of the unit only does not."""
         variable = self.facts.names.variable_at(name)
-        if variable is None or all(isinstance(one.value, cst.Lambda) for one in variable.bindings):
-            return False
-        if name.value in DATA_CALLS or isinstance(variable.scope.owner, cst.Lambda):
+        if variable is None or name.value in DATA_CALLS or self._is_function(name):
             return False
         return all(binding.kind in kinds for binding in variable.bindings)
+
+    def _is_function(self, name: cst.Name) -> bool:
+        origins = self.facts.objects.origins(name)
+        return bool(origins) and all(one in self.facts.tree.function_at for one in origins)
 
     def models_run(self, statements: list[Statement]) -> ObjectSet:
         """The models that statements run, or hand to a function that does."""
@@ -193,8 +195,7 @@ def is_no_grad(facts: Facts, statement: Statement) -> bool:
 
 def has_no_gradients(facts: Facts, function: Function) -> bool:
     """True for a function that is decorated with `torch.no_grad()`."""
-    node = function.node
-    return isinstance(node, cst.FunctionDef) and any(is_no_grad_call(facts, one.decorator) for one in node.decorators)
+    return any(is_no_grad_call(facts, one.decorator) for one in function.decorators)
 
 
 def is_no_grad_call(facts: Facts, node: cst.BaseExpression) -> bool:

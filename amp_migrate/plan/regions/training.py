@@ -49,7 +49,7 @@ class _Finder:
             self.runs.hoist(backward)
         needed = self.behind.needed
         for function, statements in needed.items():
-            statements -= self._penalised(function) | {one for one in statements if _defines_lambda(one)}
+            statements -= self._penalised(function)
         regions = [region for function in needed for region in self.runs.of(function)]
         regions = [region for region in regions if not self._is_preparation(region)]
         self._check_penalties(regions)
@@ -128,8 +128,3 @@ class _Finder:
                 if lost:
                     names = ", ".join(sorted(lost))
                     raise Refusal(GRADIENT_PENALTY, inner.node, f"{names} is made under autocast, for a loss as well")
-
-
-def _defines_lambda(statement: Statement) -> bool:
-    """True for `score = lambda x: model(x)`, which runs nothing yet."""
-    return isinstance(statement.node, cst.Assign) and isinstance(statement.node.value, cst.Lambda)

@@ -113,7 +113,8 @@ class Context:
 
     def can_be_island(self, statement: Statement, *inside: cst.BaseExpression) -> bool:
         """True where nothing of a statement needs autocast but what `inside` computes: no module, no other product."""
-        if not isinstance(statement.node, (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Return, cst.Expr)):
+        is_simple = isinstance(statement.node, (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Return, cst.Expr))
+        if not is_simple or statement.function.is_lambda:
             return False
         products = (part for part in self.facts.tree.expressions(statement) if isinstance(part, cst.BinaryOperation))
         if any(isinstance(part.operator, cst.MatrixMultiply) and part not in inside for part in products):

@@ -94,8 +94,7 @@ def _called(context: Context, call: cst.Call) -> Class | None:
 
 
 def _is_guarded(forward: Function) -> bool:
-    assert isinstance(forward.node, cst.FunctionDef)
-    for decorator in forward.node.decorators:
+    for decorator in forward.decorators:
         node = decorator.decorator
         name = node.func if isinstance(node, cst.Call) else node
         last = name.attr if isinstance(name, cst.Attribute) else name

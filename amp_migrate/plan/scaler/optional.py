@@ -61,9 +61,7 @@ class Optional:
 
     def _optimizers(self, function: Function) -> list[cst.Param]:
         """The parameters that hold what the scaler goes with."""
-        if not isinstance(function.node, cst.FunctionDef):
-            return []
-        params = list(function.node.params.params)
+        params = list(function.signature.params)
         names = self.facts.names
         if not self.only_keeps_state(function):
             return [one for one in params if self.facts.objects.may_be(one.name, self.roles.optimizers)]

@@ -124,13 +124,14 @@ class Passing:
         """
         if self.facts.objects.dict_behind(starred) is not None:
             return True
-        takes_any = isinstance(function.node, cst.FunctionDef) and function.node.params.star_kwarg is not None
-        return starred.star == "**" and not takes_any
+        return starred.star == "**" and function.signature.star_kwarg is None
 
     def _check_decorators(self, function: Function) -> None:
-        """What a decorator puts around a function must take one argument more."""
-        assert isinstance(function.node, cst.FunctionDef)
-        for decorator in function.node.decorators:
+        """What a decorator puts around a function must take one argument more; who calls a lambda may be anybody."""
+        if function.is_lambda:
+            text = self.facts.text(function.node)
+            raise Refusal(SCALER_CANNOT_PASS, function.node, f"{text} needs the scaler, and is no function with a name")
+        for decorator in function.decorators:
             node = decorator.decorator
             named = node.func if isinstance(node, cst.Call) else node
             if names_in(named) & _TRANSPARENT or self._takes_anything(named):
@@ -146,8 +147,7 @@ class Passing:
         inner = [
             one for one in self.facts.tree.functions if maker is not None and maker is not one and maker.encloses(one)
         ]
-        takes = [isinstance(one.node, cst.FunctionDef) and _takes_any(one.node.params) for one in inner]
-        return any(takes)
+        return any(_takes_any(one.signature) for one in inner)
 
     def new_parameter(self, function: Function) -> NewParameter:
         carrier = self._carrier_parameter(function)
@@ -170,8 +170,7 @@ class Passing:
         return NewParameter(function, after)
 
     def _is_positional(self, function: Function, param: cst.Param) -> bool:
-        node = function.node
-        return isinstance(node, cst.FunctionDef) and any(param is other for other in node.params.params)
+        return any(param is other for other in function.signature.params)
 
     def _holds_optimizer(self, param: cst.Param) -> bool:
         variable = self.facts.names.variable_at(param.name)
@@ -303,8 +302,7 @@ def _takes_any(params: cst.Parameters) -> bool:
 
 def _follows_a_default(function: Function, param: cst.Param) -> bool:
     """True for a parameter that needs a default because one before it has one: `def save(model=None, amp=None)`."""
-    assert isinstance(function.node, cst.FunctionDef)
-    positional = list(function.node.params.params)
+    positional = list(function.signature.params)
     before = positional[: positional.index(param)] if param in positional else []
     return any(one.default is not None for one in before)
 

@@ -210,7 +210,7 @@ class _Collector:
                     self.events.kept_clips[statement] = uses[0].call
                 uses = []
         for use in uses:
-            if use.kind == "clip" and self._is_in_lambda(use.node):
+            if use.kind == "clip" and self.facts.tree.function_of(use.node).is_lambda:
                 raise Refusal(GRADIENTS_IN_USE, use.node, "a lambda clips gradients: when it is called is not known")
         order = ("clip", "norm", "helper", "other", "backward")
         return min(uses, key=lambda use: order.index(use.kind), default=None)
@@ -296,12 +296,6 @@ class _Collector:
 
     def _scales_a_loss(self, function: Function) -> bool:
         return any(statement.function is function for statement in self.events.backwards)
-
-    def _is_in_lambda(self, node: cst.CSTNode) -> bool:
-        current: cst.CSTNode | None = node
-        while current is not None and not isinstance(current, (cst.Lambda, cst.BaseSuite)):
-            current = self.facts.tree.parents.get(current)
-        return isinstance(current, cst.Lambda)
 
     def _holders(self, clip: cst.Call) -> ObjectSet | None:
         """The optimizers of X in `clip_grad_norm_(X.parameters(), ...)`, where there are several; and those of tensors

@@ -52,7 +52,7 @@ class Optimizers:
             elif self._may_be_optimizer(call.func.value):
                 self.unknown.append(call)
         self.objects: ObjectSet = frozenset(stepped)
-        self.built = [call for call in self._constructions() if facts.objects.objects(call) & self.objects]
+        self.built = [call for call in self._constructions() if facts.objects.may_be(call, self.objects)]
         if not self.built:
             self.unknown += [call for call, _ in self.steps]  # one of several results of a function out of sight
 
@@ -162,15 +162,9 @@ class Optimizers:
         values = self.facts.objects.values_of(call.func)
         if any(isinstance(value, cst.Call) and self._looks_up_optimizer(value) for value in values):
             return True  # Optimizer = getattr(torch.optim, name)
-        called = [one.origin for one in self.facts.objects.objects(call.func)]
-        if called and all(isinstance(one, cst.Lambda) and self._is_building(one.body) for one in called):
-            return True  # make=lambda params: Adam(params)
         if any(self.facts.names.dotted(arg.value) == "torch.optim" for arg in call.args):
             return True  # config.init_obj("optimizer", torch.optim, parameters)
         return self._is_factory_out_of_sight(call) or self._takes_parameters(call)
-
-    def _is_building(self, node: cst.BaseExpression) -> bool:
-        return isinstance(node, cst.Call) and self._builds(node)
 
     def _looks_up_optimizer(self, call: cst.Call) -> bool:
         """`getattr(torch.optim, name)`, and `torch.optim.__dict__[name]` is an attribute of it as well."""
