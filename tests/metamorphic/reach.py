@@ -27,6 +27,9 @@ class Reach:
         for node in self.nodes:
             if isinstance(node, ast.FunctionDef) and node.name not in ("forward", "__init__", "__call__"):
                 self.functions[node.name].append(node)
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda) and _last(node.targets[0]):
+                name = str(_last(node.targets[0]))
+                self.functions[name].append(ast.FunctionDef(name, node.value.args, [ast.Return(node.value.body)], []))
         self.layers, self.functional = _torch_names(self.nodes)
         self.layers |= _module_classes(self.nodes)
         self.modules: set[str] = set()
