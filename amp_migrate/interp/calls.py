@@ -5,6 +5,9 @@ A call that is none of these is out of sight, and so is what it returns.
 
 from __future__ import annotations
 
+import builtins
+import dataclasses
+from collections.abc import Iterable
 from functools import cached_property
 
 import libcst as cst
@@ -45,7 +48,7 @@ class Calls:
             or self._of_layers(node, place)
             or self._of_torch(node, place)
             or self._of_own_part(node, place)
-            or LOST
+            or Step(is_lost=True, is_instance=bool(self.facts.objects.classes_made(node)))
         )
 
     # -- functions --------------------------------------------------------------------------------------
@@ -131,7 +134,10 @@ class Calls:
         calls = dict.fromkeys(call for call, _ in self.facts.objects.possible_callers(function))
         if function.name == "forward" and function.owner is not None:
             root = self.facts.objects.root_class(function.owner)
-            calls |= dict.fromkeys(self._calls_of_instances.get(root, ()))
+            for call in self._calls_of_instances.get(root, ()):
+                forwards = self.forwards_of(call.func)
+                if not forwards or function in forwards:
+                    calls[call] = None
         return [Frame(function, call) for call in calls]
 
     @cached_property
@@ -276,7 +282,16 @@ class Calls:
             return self._in_parallel(name, args, place)
         if read is None and name in _SAME_ELEMENTS and (isinstance(node.func, cst.Name) or name in _OF_MODULES):
             read = _same_elements(node, place)
-        return read or _read_in_turn(name, args, place) or _read_of_fields(node, place)
+        read = read or _read_in_turn(name, args, place) or _read_of_fields(node, place)
+        if not place.keys and self._makes_container(node):
+            return dataclasses.replace(read or LOST, is_container=True)
+        return read
+
+    def _makes_container(self, node: cst.Call) -> bool:
+        dotted = self.facts.names.dotted(node.func) or ""
+        is_own = isinstance(node.func, cst.Name) and self.facts.names.variable_at(node.func) is not None
+        kind = getattr(builtins, called_name(node), None) if not dotted and not is_own else None
+        return dotted.startswith("collections.") or (isinstance(kind, type) and issubclass(kind, Iterable))
 
     def _in_parallel(self, name: str, args: list[cst.BaseExpression], place: Place) -> Step | None:
         if name == "gather":

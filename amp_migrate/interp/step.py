@@ -43,7 +43,8 @@ class Step:
     """What a value may be: that of one of other places (`same`), the result of an operation (`made`), a constant of the
     program, or something out of sight (`is_lost`). More than one may hold; nothing holds for what is never run.
 
-    `written` are the values that are written into it in place, which keep its dtype.
+    `written` are the values that are written into it in place, which keep its dtype. A list, a dict and the like
+    (`is_container`) and an instance of a class of the unit (`is_instance`) are no tensors, whatever is known of them.
     """
 
     same: tuple[Place, ...] = ()
@@ -51,6 +52,8 @@ class Step:
     written: tuple[Place, ...] = ()
     is_constant: bool = False
     is_lost: bool = False
+    is_container: bool = False
+    is_instance: bool = False
 
 
 LOST = Step(is_lost=True)
@@ -65,4 +68,6 @@ def either(steps: list[Step]) -> Step:
         tuple(place for one in steps for place in one.written),
         any(one.is_constant for one in steps),
         any(one.is_lost for one in steps),
+        any(one.is_container for one in steps),
+        any(one.is_instance for one in steps),
     )

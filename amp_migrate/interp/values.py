@@ -61,7 +61,8 @@ class Value:
     dtypes: frozenset[Dtype] = frozenset()
     is_zero_dim: bool = False  # certainly
     is_open: bool = False  # something out of sight has a say in it
-    is_container: bool = False  # it may be a list, a tuple or a dict, of what the dtypes say
+    is_container: bool = False  # it may be a list, a tuple or a dict, of what the dtypes say, or an instance
+    is_instance: bool = False  # it may be an instance of a class of the unit, or what a method of one returns
     is_none: bool = False  # it may be None, or text
 
     def __or__(self, other: Value) -> Value:
@@ -69,9 +70,10 @@ class Value:
             return self if other == _NOTHING else other
         is_open = self.is_open or other.is_open
         is_container = self.is_container or other.is_container
+        is_instance = self.is_instance or other.is_instance
         is_none = self.is_none or other.is_none
         is_zero_dim = self.is_zero_dim and other.is_zero_dim
-        return Value(self.dtypes | other.dtypes, is_zero_dim, is_open, is_container, is_none)
+        return Value(self.dtypes | other.dtypes, is_zero_dim, is_open, is_container, is_instance, is_none)
 
     @property
     def may_be_half(self) -> bool:
@@ -90,6 +92,7 @@ class Value:
 
 _NOTHING = Value()
 _UNKNOWN = Value(ANYTHING, is_open=True)
+_OF_INSTANCE = Value(ANYTHING, is_open=True, is_container=True, is_instance=True)
 
 
 class Values:
@@ -187,16 +190,18 @@ class Values:
         found = _constant(place.node) if step.is_constant else _NOTHING
         for one in step.same:
             found |= self._known[one]
-        if type(place.node) in _DISPLAYS and not place.keys:
-            found = dataclasses.replace(found, is_container=True)
-        for made in step.made:
-            found |= self._made(made, place.frames)
         if step.is_lost:
             found |= _UNKNOWN
+        if not place.keys and (step.is_container or step.is_instance or type(place.node) in _DISPLAYS):
+            found = dataclasses.replace(found, is_container=True, is_instance=step.is_instance)
+        for made in step.made:
+            found |= self._made(made, place.frames)
         return self._as_used(place, found) if found.dtypes >= ANYTHING else found
 
     def _made(self, made: Made, frames: Frames) -> Value:
         given = [self._known[one] for one in made.operands]
+        if given and given[0].is_instance and made.operation is not None and made.operation.kind == "method":
+            return _OF_INSTANCE
         if type(made.node) in _OPERATORS and all(one.dtypes == _NUMBER for one in given):
             return Value(_NUMBER)
         if made.cast is not None:
