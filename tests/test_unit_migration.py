@@ -15,7 +15,7 @@ from amp_migrate.units.index import Unit
 from amp_migrate.units.programs import Programs
 from amp_migrate.units.workspace import in_words
 from amp_migrate.writing import written
-from tests.unit_fixture import ROOT, read_tree
+from tests.unit_fixture import ROOT, read_tree, write_tree
 
 IMPORTS = "import torch\nfrom apex import amp\n"
 SETUP = """model = torch.nn.Linear(3, 1).cuda()
@@ -552,3 +552,22 @@ class TestBesideAnotherForm:
         results = project({**files, "probe.py": IN_FLOAT32, "other.py": IN_FLOAT32})
         of_probe = of_touched(list(results.values()), {str(project.root / "probe.py")})
         assert [Path(one.path).name for one in of_probe] == ["network.py", "pretrain.py", "probe.py"]
+
+
+def test_a_file_and_its_copy_are_two_files(tmp_path: Path) -> None:
+    network = (
+        "import torch\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.w = torch.nn.Linear(3, 2)\n\n    def forward(self, x):\n        z = self.w(x)\n"
+        "        return z.masked_fill(z == 0, -1e9)\n"
+    )
+    script = (
+        "import sys\nimport torch\nfrom a import Net as A\nfrom b import Net as B\n\n"
+        "model = A().cuda() if len(sys.argv) > 1 else B().cuda()\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nfor x in []:\n    optimizer.zero_grad()\n"
+        "    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    write_tree(tmp_path, {"a.py": network.encode(), "b.py": network.encode(), "train.py": script.encode()})
+    results = migrate_project([tmp_path])
+    assert [result.status for result in results] == ["migrated"] * 3
+    first, second, _ = results
+    assert first.output == second.output and b".float()" in first.output

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar, cast
 
@@ -27,6 +28,15 @@ from amp_migrate.rules.rule import Rule
 _Analysis = TypeVar("_Analysis")
 
 
+def _of_their_own(files: Iterable[SourceFile]) -> Iterator[SourceFile]:
+    """Files without a node in common: copies of a file are parsed once."""
+    modules: set[cst.Module] = set()
+    for file in files:
+        is_copy = file.module in modules
+        yield dataclasses.replace(file, module=file.module.deep_clone()) if is_copy else file
+        modules.add(file.module)
+
+
 class Facts:
     """Everything known about the files that are migrated together, computed once per parse; of what is `hidden`
     nothing is.
@@ -39,6 +49,7 @@ class Facts:
         hidden: Collection[cst.CSTNode] = (),
     ) -> None:
         self.elsewhere = elsewhere or Nowhere()
+        files = [*_of_their_own(files)]
         self.tree = Tree([file.module for file in files], hidden)
         self.files = dict(zip(self.tree.roots, files, strict=True))
         self._quotes: dict[Function, str] = {}

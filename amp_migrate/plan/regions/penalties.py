@@ -13,17 +13,18 @@ are for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, reads, writes
 from amp_migrate.facts.tree import Function, Statement, argument_value
 from amp_migrate.plan.regions.barriers import is_autograd_grad, read_by
 from amp_migrate.plan.regions.forwards import Forwards
 
-_NOTHING: frozenset[str] = frozenset()
+_Pair = tuple[frozenset[str], frozenset[str]]
 
 
 class Penalties:
@@ -31,7 +32,7 @@ class Penalties:
         self.facts = facts
         self.forwards = forwards
         self.forwards_of = cache(self._forwards_of)
-        self._differentiated = cache(self._parameters_differentiated)
+        self._differentiated: Answers[Function, _Pair] = Answers((frozenset(), frozenset()))
 
     def _forwards_of(self, function: Function) -> frozenset[Statement]:
         """The forwards of a function that penalties are made of, and what is made of their results for them."""
@@ -66,29 +67,30 @@ class Penalties:
 
     def _gradients(self, statement: Statement) -> Iterator[tuple[list[Path], list[Path]]]:
         """What outputs and inputs read of each `autograd.grad(outputs, inputs, create_graph=True)`, here or in a helper
-        that is given the outputs.
+        that is given the outputs, however deep.
         """
         for call in self.facts.tree.calls(statement):
             if self._is_gradient(call):
                 yield list(read_by(call, "outputs", 0)), list(read_by(call, "inputs", 1))
             function = self.facts.objects.called_function(call)
-            outputs, inputs = self._differentiated(function) if function is not None else (_NOTHING, _NOTHING)
-            if function is not None and outputs:
+            if function is None:
+                continue
+            outputs, inputs = self._differentiated.to(function, partial(self._parameters_differentiated, function))
+            if outputs:
                 given = list(self.facts.objects.arguments(call, function))
                 yield (
                     [path for param, arg in given if param.name.value in outputs for path in reads(arg.value)],
                     [path for param, arg in given if param.name.value in inputs for path in reads(arg.value)],
                 )
 
-    def _parameters_differentiated(self, function: Function) -> tuple[frozenset[str], frozenset[str]]:
+    def _parameters_differentiated(self, function: Function) -> _Pair:
         """The parameters of a function that are outputs and inputs of a gradient; none where a model is run in it."""
         names = {param.name.value for param in function.parameters}
         outputs: set[str] = set()
         inputs: set[str] = set()
         for outer in function.body.statements:
             for statement in outer.descendants():
-                for call in filter(self._is_gradient, self.facts.tree.calls(statement)):
-                    wanted, for_inputs = list(read_by(call, "outputs", 0)), list(read_by(call, "inputs", 1))
+                for wanted, for_inputs in self._gradients(statement):
                     made = backward_slice(statement, wanted, for_inputs.__contains__)
                     if not any(map(self.forwards.runs_model, made.statements)):
                         outputs |= {path[0] for path in made.open_paths if path[0] in names}
