@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amp_migrate import migrate_source
+from amp_migrate import migrate_project, migrate_source
+from tests.unit_fixture import write_tree
 
 HEAD = """\
 import argparse
@@ -123,3 +124,44 @@ def test_what_settings_instantiate_is_not_known() -> None:
 def is_repaired(made: str, training: str) -> bool:
     result = migrate_source((HEAD + made + "\n" + training).encode())
     return result.changed and b"(self.query(x) @ x.t()).float().masked_fill(own, -1e9)" in result.output
+
+
+NET_WITH_LOSS = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 8)
+
+    def forward(self, x):
+        return self.fc(x)
+
+    def loss(self, output, y):
+        return nn.BCELoss()(nn.Sigmoid()(output[:, 0]), y)
+"""
+OF_RUN_TIME = """\
+import sys
+import torch
+import nets
+
+model = getattr(nets, sys.argv[1])().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+criterion = model.loss
+for x, y in [(torch.randn(4, 4).cuda(), torch.ones(4).cuda())]:
+    output = model(x)
+    loss = LOSS(output, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("loss", ["criterion", "model.loss", "getattr(model, 'loss')"])
+def test_a_loss_of_a_model_that_is_looked_up_is_read(tmp_path, loss):
+    """torch raises for a binary cross entropy under autocast."""
+    write_tree(tmp_path, {"nets.py": NET_WITH_LOSS.encode(), "train.py": OF_RUN_TIME.replace("LOSS", loss).encode()})
+    nets, train = migrate_project([tmp_path])
+    assert train.status == "migrated"
+    assert b"autocast('cuda', enabled=False)" in nets.output.replace(b'"', b"'")

@@ -115,6 +115,8 @@ class Reach:
             if isinstance(node, _NAMES):
                 for one in self.facts.objects.objects(node):
                     self._object(one if is_of_data else _whole(one), call)
+                    for method in self._looked_up(one):
+                        self._enter(method)
         for node in models:
             for one in self.facts.objects.objects(node) if isinstance(node, _NAMES) else ():
                 if one.kind != "value":  # a batch, not a model that is handed on
@@ -311,6 +313,16 @@ class Reach:
                 self.unread.setdefault(name, call)
         if is_out_of_sight(self.facts, call.func):
             self.hidden.append(call)
+
+    def _looked_up(self, field: Object) -> Iterator[Function]:
+        """The methods that `getattr(nets, name)().loss` may mean."""
+        made = field.source.origin if field.kind == "field" else None
+        held = self._held(made.func) if isinstance(made, cst.Call) else []
+        for node in held:
+            owner = self.facts.tree.class_at[node] if isinstance(node, cst.ClassDef) else None
+            method = self.facts.objects.method_of(owner, str(field.origin)) if owner is not None else None
+            if method is not None:
+                yield method
 
     def _of_class(self, callee: cst.BaseExpression) -> Function | None:
         """The method of `Builder.build_encoder(arch)`, called on the class."""
