@@ -102,3 +102,88 @@ def test_a_tensor_gets_the_dtype_of_what_it_is_written_into():
     source = SCRIPT.replace("{made}", "torch.zeros(9, 3)").replace("{after}", "kept[y] = scores.detach().cpu()")
     result = migrate_source(source.encode(), Options())
     assert b"kept[y] = scores.detach().cpu().to(kept.dtype)" in result.output
+
+
+NUMBERS = [
+    "max(1.0 - 0.1 * self.steps, 0.5)",
+    "min([0.5, 0.1 * self.steps])",
+    "sum([0.1, 0.2]) + x.shape[0]",
+    "abs(self.steps)",
+]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_number_that_a_function_of_python_returns_is_one(number):
+    source = f"""
+import torch
+from torch import nn
+from torch.distributions import Bernoulli
+
+class Drop(nn.Module):
+    def forward(self, x, rate):
+        return Bernoulli(rate).sample(x.shape).cuda() * x
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.drop, self.steps = nn.Linear(4, 4), Drop(), 0
+
+    def forward(self, x):
+        x = self.fc(x)
+        rate = 1 - {number} / 2
+        return self.drop(x, rate=rate)
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    loss = (model(torch.randn(4, 4).cuda()) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    result = migrate_source(source.encode(), Options())
+    assert result.status == "migrated"
+    assert b"Bernoulli(rate)" in result.output
+
+
+@pytest.mark.parametrize("listed", ["list(map(lambda x: x.detach(), {}))", "[x.detach() for x in {}]", "tuple({})"])
+def test_a_list_of_halves_for_a_critic_in_float32_is_refused(listed):
+    source = f"""
+import torch
+from torch import autograd, nn
+
+class Generator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        results = []
+        for layer in (self.first, self.second):
+            x = layer(x)
+            results.append(x)
+        return results
+
+class Loss:
+    def __init__(self, critic):
+        self.critic = critic
+
+    def of_critic(self, real, fake):
+        scores = self.critic(real) - self.critic(fake[0]) - self.critic(fake[1])
+        slopes = autograd.grad(scores.sum(), real, create_graph=True)[0]
+        return scores.mean() + slopes.pow(2).mean()
+
+generator, critic = Generator().cuda(), nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+losses = Loss(critic)
+for x in [torch.randn(2, 4).cuda().requires_grad_()]:
+    fake = generator(x)
+    fake = {listed.format("fake")}
+    loss = losses.of_critic(x, fake)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    result = migrate_source(source.encode(), Options())
+    assert b"fake.float()" not in result.output
+    assert result.status == "left"

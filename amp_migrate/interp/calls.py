@@ -259,6 +259,9 @@ class Calls:
     def _of_numbers(self, node: cst.Call, place: Place) -> Step | None:
         """`len(x)`, `math.exp(x)` and `np.float64(x)` are numbers, and `np.exp(x)` is one where x is."""
         if isinstance(node.func, cst.Name) and self.facts.names.variable_at(node.func) is None:
+            if node.func.value in traits.named("function of Python"):
+                keys = (ANY, *place.keys) if len(node.args) == 1 and node.func.value != "abs" else place.keys
+                return Step(tuple(Place(arg.value, keys, place.frames) for arg in node.args if arg.keyword is None))
             return CONSTANT if node.func.value in traits.named("number of Python") else None
         if isinstance(node.func, cst.Attribute) and called_name(node) in traits.named("parameters"):
             return Step(made=(Made(node, (models.function("torch.nn.Parameter"),), (), cast=SINGLE),))

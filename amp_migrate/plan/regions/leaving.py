@@ -25,6 +25,7 @@ from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.calls import Calls
 from amp_migrate.interp.place import Frame, Place
+from amp_migrate.interp.values import values_as_written
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.half_parts import aliases, elements
 from amp_migrate.plan.regions.moved import after_moves
@@ -61,7 +62,8 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                     beside, taker = (loads, inside) if inside is not None else (beside, taker)
                 if taker is None:
                     continue
-                is_tensor = any(map(tensors.shows_tensor, beside))
+                is_list = facts.analysis(values_as_written).of(use.node).is_container
+                is_tensor = not is_list and any(map(tensors.shows_tensor, beside))
                 if not is_tensor and _computes_elsewhere(facts, taker):
                     continue
                 if not is_tensor and not _takes_tensors(facts, taker):
