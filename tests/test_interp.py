@@ -30,6 +30,21 @@ def doubled(t):
     return t * 2
 
 
+one = lambda t: t.abs()
+
+
+def first_of(*given):
+    return given[0]
+
+
+def last_of(first, *given):
+    return given[0]
+
+
+def handed(*given):
+    return last_of(*given)
+
+
 def both(t):
     return t, t.argmax(1)
 
@@ -173,6 +188,23 @@ EXPECTED = {
     "self.hooks[0](h)": "half",
     "functools.partial(self.same, h)()": "half",
     "checkpoint(self.same, h)": "half",
+    "(lambda t: t * 2)(h)": "half",
+    "one(h)": "half",
+    "one(s)": "single",
+    "[one(t) for t in (h, h)][0]": "half",
+    # arguments by a star
+    "one(*[h])": "half",
+    "first_of(h, s)": "half",
+    "last_of(h, s)": "single",
+    "last_of(*(h, s))": "single",
+    "last_of(h, *[s])": "single",
+    "handed(h, s)": "single",
+    "handed(s, h)": "half",
+    # a function of Python
+    "max(h.size(0), 3)": "number",
+    "max([h.size(0), 3])": "number",
+    "abs(margin)": "number",
+    "sum(parts)": "half",
     "self.scale": "single",
     "both(h)[0]": "half",
     "both(h)[1]": "integer",

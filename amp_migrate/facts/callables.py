@@ -215,7 +215,7 @@ class Callables(Hierarchy, ABC):
 
     def arguments(self, call: cst.Call, function: Function) -> Iterator[tuple[cst.Param, cst.Arg]]:
         """Pairs of parameter and argument of a call; a starred argument ends the positional ones."""
-        params = self._given_in(call, function)
+        params = self.given_in(call, function)
         by_name = {param.name.value: param for param in params}
         positional = iter(params)
         for arg in self._given(call):
@@ -238,9 +238,9 @@ class Callables(Hierarchy, ABC):
         if function.decorators or any(arg.star for arg in call.args):
             return True
         given = [param for param, _ in self.arguments(call, function)]
-        return all(param in given or param.default is not None for param in self._given_in(call, function))
+        return all(param in given or param.default is not None for param in self.given_in(call, function))
 
-    def _given_in(self, call: cst.Call, function: Function) -> list[cst.Param]:
+    def given_in(self, call: cst.Call, function: Function) -> list[cst.Param]:
         """The parameters that a call can give: without the instance that a method is called on."""
         params = list(function.parameters)
         return params[1:] if function.is_method and self._has_instance(call, function) else params
@@ -266,7 +266,7 @@ class Callables(Hierarchy, ABC):
         if not callers or any(arg.star for outer, _ in callers for arg in outer.args):
             return None
         own = [arg for arg in call.args if not arg.star and arg.keyword is None]
-        places = [place for place, one in enumerate(self._given_in(call, function)) if one is param]
+        places = [place for place, one in enumerate(self.given_in(call, function)) if one is param]
         place = places[0] - len(own) if places else -1
         found = (self._handed_by(outer, around, param.name.value, place) for outer, _ in callers)
         return [arg for arg in found if arg is not None]
@@ -282,7 +282,7 @@ class Callables(Hierarchy, ABC):
 
     def _handed_by(self, outer: cst.Call, around: Function, name: str, place: int) -> cst.Arg | None:
         """The argument that ends up in a parameter of this name, at this place among those that `*args` holds."""
-        taken = self._given_in(outer, around)
+        taken = self.given_in(outer, around)
         plain = [arg for arg in outer.args if arg.keyword is None]
         positional = len(taken) - len(around.signature.kwonly_params)
         rest = plain[positional:]

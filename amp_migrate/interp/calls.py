@@ -154,8 +154,10 @@ class Calls:
     def given(self, frame: Frame, param: cst.Param, keys: Keys, frames: Frames) -> Step:
         """What a call gives for a parameter, its default if it gives nothing."""
         call = frame.call
-        if call is None or any(arg.star == "*" for arg in call.args):
+        if call is None:
             return LOST
+        if param.star or any(arg.star == "*" for arg in call.args):
+            return self._given_by_star(frame, call, param, keys, frames)
         if frame.skipped or frame.added:
             places = [one for one in frame.function.parameters if one.name.value != frame.function.receiver]
             place = places.index(param) - frame.added + frame.skipped if param in places else -1
@@ -167,6 +169,23 @@ class Calls:
         if param.default is None or any(arg.star for arg in call.args):
             return LOST
         return Step((Place(param.default, keys, ()),))
+
+    def _given_by_star(self, frame: Frame, call: cst.Call, param: cst.Param, keys: Keys, frames: Frames) -> Step:
+        """The same for `def forward(self, *inputs)` and for `self.loss(*inputs)`."""
+        if frame.skipped or frame.added:
+            return LOST
+        named = None if param.star else self.facts.objects.argument(call, frame.function, param)
+        if named is not None:
+            return Step((Place(named.value, keys, frames),))
+        only_named = frame.function.signature.kwonly_params
+        taken = [one for one in self.facts.objects.given_in(call, frame.function) if one not in only_named]
+        args = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
+        if not param.star:
+            return _at(args, taken.index(param), keys, frames) if param in taken else LOST
+        if keys and isinstance(keys[0], int) and keys[0] >= 0:
+            return _at(args, len(taken) + keys[0], keys[1:], frames)
+        rest = [_at(args, place, keys[1:], frames) for place in range(len(taken), len(args))]
+        return dataclasses.replace(either(rest), is_container=not keys)
 
     # -- operations of torch ----------------------------------------------------------------------------
 
@@ -316,6 +335,15 @@ class Calls:
                 values = self.facts.objects.values_of(node)
                 node = next((one for one in values if isinstance(one, cst.Call)), node)
         return node
+
+
+def _at(args: list[cst.Arg], place: int, keys: Keys, frames: Frames) -> Step:
+    """The argument at a place, or what a star before it puts there."""
+    star = next((index for index, arg in enumerate(args) if arg.star), len(args))
+    if place < star < len(args) or place < len(args) == star:
+        return Step((Place(args[place].value, keys, frames),))
+    is_last = star == len(args) - 1
+    return Step((Place(args[star].value, (place - star, *keys), frames),)) if is_last else LOST
 
 
 def _part(value: cst.BaseExpression, keys: Keys, place: Place) -> Step:

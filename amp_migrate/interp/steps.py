@@ -165,7 +165,7 @@ class Steps:
 
     def _parameter(self, variable: Variable, binding: Binding, place: Place) -> Step:
         function, param = variable.scope.owner, binding.node
-        if not isinstance(function, Function) or not isinstance(param, cst.Param) or param.star:
+        if not isinstance(function, Function) or not isinstance(param, cst.Param) or param.star == "**":
             return LOST
         frames = place.frames
         while frames and frames[-1].function is not function:
