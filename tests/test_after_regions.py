@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amp_migrate import Options, migrate_project
+from amp_migrate import Options, migrate_project, migrate_source
 from tests.unit_fixture import write_tree
 
 SCRIPT = """\
@@ -180,3 +180,43 @@ def test_what_may_be_a_dict_is_not_asked_for_its_dtype(tmp_path, how, made):
     assert result.status == "migrated", result
     changed = [one for one in result.output.decode().splitlines() if "cache" in one and one not in text.splitlines()]
     assert [one.strip() for one in changed] == ([expected.strip()] if expected and made != "a dict" else [])
+
+
+@pytest.mark.parametrize(
+    ("call", "written"),
+    [
+        ("model.places(scores)", "model.places(scores.float())"),
+        ("model.places(scores[:, 1:])", "model.places(scores.float()[:, 1:])"),
+        ("model.head(scores)", "model.head(scores.float())"),
+    ],
+)
+def test_a_method_of_the_model_gets_float32_after_a_region(call, written):
+    """Exponentials of half maps that are summed there are infinite."""
+    source = f"""
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 9), nn.Linear(9, 9)
+
+    def forward(self, x):
+        return self.body(x)
+
+    def places(self, scores):
+        weights = torch.exp(scores - scores.max())
+        return (weights * torch.arange(scores.shape[1])).sum(1) / weights.sum(1)
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    scores = model(x.cuda())
+    loss = nn.functional.cross_entropy(scores, y.cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        print({call}, scores.softmax(1))
+"""
+    assert written in migrate_source(source.encode()).output.decode()

@@ -12,8 +12,11 @@ _CONTAINERS = (str, list, tuple, dict, set)
 
 
 def shows_tensor(facts: Facts, load: cst.BaseExpression) -> bool:
-    """True for a use that only tensors allow: `x.softmax(1)`, `torch.exp(x)`."""
+    """True for a use that only tensors allow: `x.softmax(1)`, `torch.exp(x)`, `x[:, 1]`."""
     parent = facts.tree.parents.get(load)
+    if isinstance(parent, cst.Subscript):
+        is_part = parent.value is load and len(parent.slice) > 1
+        return is_part and any(isinstance(one.slice, cst.Slice) for one in parent.slice)
     if isinstance(parent, cst.Attribute) and parent.value is load:
         name = parent.attr.value
         row = models.method(name)

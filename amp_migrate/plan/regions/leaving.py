@@ -56,9 +56,9 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                 if any(other.covers(statement) for other in regions) or not may_be_half(facts, Place(use.node)):
                     continue
                 beside: Sequence[cst.BaseExpression] = use.beside
-                taker = _taker(facts, tensors, use.node)
+                taker = _taker(forwards, tensors, use.node)
                 if taker is None or not _takes_tensors(facts, taker):
-                    loads, inside = _taken_inside(facts, tensors, regions, use.node, frozenset())
+                    loads, inside = _taken_inside(forwards, tensors, regions, use.node, frozenset())
                     beside, taker = (loads, inside) if inside is not None else (beside, taker)
                 if taker is None:
                     continue
@@ -148,22 +148,25 @@ def half_names(facts: Facts, forwards: Forwards, region: Region) -> Iterator[str
                     yield from names_of_halves(facts, node)
 
 
-def _taker(facts: Facts, tensors: Tensors, use: cst.BaseExpression) -> cst.Call | None:
-    """What needs a value in float32: the call of a model or a criterion."""
+def _taker(forwards: Forwards, tensors: Tensors, use: cst.BaseExpression) -> cst.Call | None:
+    """What needs a value in float32: the call of a model, or of a method of one, or of a criterion."""
+    facts = forwards.facts
     parent = facts.tree.parents.get(after_moves(facts, use))
     call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
     if not isinstance(call, cst.Call):
         return None
     is_compared = call.args[0] is parent and (tensors.is_torch_loss(call) or _is_measure(facts, call))
-    return call if is_compared or _is_module(facts, call) or _leaves_unit(facts, call) else None
+    is_of_model = _is_module(facts, call) or forwards.roles.is_forward(call)
+    return call if is_compared or is_of_model or _leaves_unit(facts, call) else None
 
 
 def _taken_inside(
-    facts: Facts, tensors: Tensors, regions: list[Region], use: cst.BaseExpression, callers: frozenset[Function]
+    forwards: Forwards, tensors: Tensors, regions: list[Region], use: cst.BaseExpression, callers: frozenset[Function]
 ) -> tuple[Sequence[cst.BaseExpression], cst.Call | None]:
     """The call of a model that takes a value in the function or forward that is given it, outside of all regions, with
     the uses of the value there.
     """
+    facts = forwards.facts
     argument = facts.tree.parents.get(after_moves(facts, use))
     call = facts.tree.parents.get(argument) if isinstance(argument, cst.Arg) else None
     for frame in facts.analysis(Calls).entered(call) if isinstance(call, cst.Call) else ():
@@ -172,9 +175,9 @@ def _taken_inside(
         loads = [*_loads_given(facts, frame, argument)]
         for load in loads:
             if not any(region.covers(facts.tree.statement_of(load)) for region in regions):
-                taker = _taker(facts, tensors, load)
+                taker = _taker(forwards, tensors, load)
                 if taker is None or not _is_module(facts, taker):
-                    _, taker = _taken_inside(facts, tensors, regions, load, callers | {frame.function})
+                    _, taker = _taken_inside(forwards, tensors, regions, load, callers | {frame.function})
                 if taker is not None:
                     return loads, taker
     return [], None
