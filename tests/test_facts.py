@@ -406,10 +406,11 @@ def test_a_switch_that_the_unit_sets_to_something_else_is_no_bool(tmp_path):
 # -- paths --------------------------------------------------------------------------------------------------
 
 
-def path_exists(code: str, start: str, goal: str, avoid: str) -> bool:
+def path_exists(code: str, start: str, goal: str, avoid: str, root: str = "<module>") -> bool:
     """Is there a path from the statement that calls `start` to that of `goal` around `avoid`?"""
     facts = facts_of(code)
-    graph = Graph(facts, facts.tree.functions[0], lambda callee: True, lambda test: None, called_again=False)
+    (function,) = (one for one in facts.tree.functions if one.name == root)
+    graph = Graph(facts, function, lambda callee: callee.name != "advance", lambda test: None, called_again=False)
 
     def calls(name: str) -> set[Statement]:
         return {
@@ -441,3 +442,38 @@ def path_exists(code: str, start: str, goal: str, avoid: str) -> bool:
 )
 def test_paths_from_a_clip_to_the_next_backward(code, expected):
     assert path_exists(code, "clip", "backward", avoid="step") is expected
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "between", "both"),
+    [
+        ("opt.task == 'a'", "opt.task == 'b'", "log()", False),
+        ("opt.task == 'a'", "'b' == opt.task", "log()", False),
+        ("opt.task != 'b'", "opt.task == 'b'", "log()", False),
+        ("not task == 'b'", "task == 'b' and flag", "log()", False),
+        ("cfg['task'] in ('a', 'c')", "cfg['task'] == 'b'", "costs[0] = log()", False),
+        ("task is None", "task == 'b'", "log()", False),
+        ("task == 'a' or task == 'c'", "task == 'b'", "log()", False),
+        ("opt.task == 'a'", "opt.task in ('a', 'b')", "log()", True),
+        ("opt.task == 'a'", "opt.kind == 'b'", "log()", True),
+        ("opt.task != 'a'", "opt.task == 'b'", "log()", True),
+        ("opt.task == 'a'", "opt.task == 'b'", "opt.task = 'b'", True),
+        ("opt.task == 'a'", "opt.task == 'b'", "advance(opt)", True),
+        ("task == 'a'", "task == 'b'", "advance(opt)", True),
+        ("cfg['task'] == 'a'", "cfg['task'] == 'b'", "cfg['task'] = 'b'", True),
+        ("level == 1", "level is True", "log()", True),
+        ("opt.task == name", "opt.task == 'b'", "log()", True),
+    ],
+)
+def test_arms_of_one_option_exclude_each_other(first, then, between, both):
+    advance = "def advance(opt):\n    global task\n    opt.task, task = 'b', 'b'" if "advance" in between else ""
+    code = f"""{advance}
+def train(loader):
+    for batch in loader:
+        if {first}:
+            clip()
+        {between}
+        if {then}:
+            backward()
+"""
+    assert path_exists(code, "clip", "backward", avoid="train", root="train") is both
