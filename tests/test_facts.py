@@ -274,6 +274,35 @@ def test_a_parameter_has_the_key_of_what_another_file_gives_it():
     assert facts.identity.key(given) is not None
 
 
+@pytest.mark.parametrize(
+    ("again", "same"),
+    [
+        ("walk(args, depth - 1)", True),
+        ("walk(args=args, depth=0)", True),
+        ("other = args\n    walk(other, depth - 1)", True),
+        ("Node().walk(args)", True),
+        ("walk(changed(args), depth - 1)", False),
+        ("walk(OTHER, depth - 1)", False),
+        ("args = changed(args)\n    walk(args, depth - 1)", False),
+    ],
+)
+def test_a_parameter_that_is_handed_on_to_itself_has_the_value_of_the_first_call(again, same):
+    node = "class Node:\n    def walk(self, args):\n        walk(args, 1)" if "Node" in again else ""
+    code = f"""{node}
+def walk(args, depth=3):
+    ask(args.level)
+    {again}
+def main():
+    args = parser.parse_args()
+    if args.level:
+        walk(args)
+"""
+    facts = facts_of(code)
+    (question,) = asked(facts)
+    (test,) = (one.node.test for one in facts.tree.all_statements() if isinstance(one.node, cst.If))
+    assert (facts.identity.key(question) == facts.identity.key(test)) is same
+
+
 _PACKAGE_IMPORTS = [
     "from pkg import train\nask(train)",
     "import pkg\nask(pkg.train)",
