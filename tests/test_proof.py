@@ -433,6 +433,34 @@ def test_an_assertion_about_apex():
     assert "needs Apex" not in _kinds({"train.py": before}, {"train.py": _AFTER})
 
 
+_NEEDS_APEX = [
+    "from apex import amp\n",
+    "import apex.amp as amp\n",
+    "try:\n    from apex import amp\nexcept ImportError:\n    raise ImportError('install Apex')\n",
+    "try:\n    import apex\n    there = True\nexcept ImportError:\n    there = False\nassert there\n",
+]
+
+
+@pytest.mark.parametrize("needs", _NEEDS_APEX)
+def test_a_file_that_stays_with_apex_beside_a_program_that_never_had_its_amp(needs: str):
+    files = {
+        "deform.py": f"{needs}\n\nclass Net:\n    pass\n",
+        "main.py": "from apex.parallel import DistributedDataParallel\nfrom deform import Net\nDistributedDataParallel(Net())\n",
+    }
+    after = "from torch.nn.parallel import DistributedDataParallel\nfrom deform import Net\nDistributedDataParallel(Net())\n"
+    assert "needs Apex" not in _kinds(files, {"main.py": after})
+    assert "needs Apex" in _kinds(files, {"main.py": needs + after})
+
+
+@pytest.mark.parametrize("needs", _NEEDS_APEX)
+def test_a_file_that_stays_with_apex_beside_a_program_that_had_its_amp(needs: str):
+    files = {"deform.py": f"{needs}\n\nclass Net:\n    pass\n", "train.py": "import deform\n" + _BEFORE}
+    assert "needs Apex" in _kinds(files, {"train.py": "import deform\n" + _AFTER})
+    plain = {**files, "train.py": "import deform, torch\ndeform.Net()(1)\n"}
+    after = "import deform, torch\nwith torch.amp.autocast('cuda'):\n    deform.Net()(1)\n"
+    assert "needs Apex" in _kinds(plain, {"train.py": after})
+
+
 @pytest.mark.parametrize(
     ("statement", "wrong"),
     [
