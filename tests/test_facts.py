@@ -359,6 +359,14 @@ def test_equivalent_conditions(first, second):
 
 
 @pytest.mark.parametrize(
+    "level", ["'O' + str(args.count)", "'O' + args.level", "'O%d' % args.count", "'O' * args.count"]
+)
+def test_a_text_that_is_put_together_may_be_the_one_it_is_compared_with(level):
+    facts = facts_of(_OPTIONS + f"ask({level} != 'O0')")
+    assert facts.conditions.constant(facts.conditions.compile(asked(facts)[0])) is None
+
+
+@pytest.mark.parametrize(
     ("first", "second", "follows"),
     [
         ("args.fp16 and args.level", "args.fp16", True),
