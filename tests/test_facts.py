@@ -274,6 +274,35 @@ def test_a_parameter_has_the_key_of_what_another_file_gives_it():
     assert facts.identity.key(given) is not None
 
 
+@pytest.mark.parametrize(
+    ("again", "same"),
+    [
+        ("walk(args, depth - 1)", True),
+        ("walk(args=args, depth=0)", True),
+        ("other = args\n    walk(other, depth - 1)", True),
+        ("Node().walk(args)", True),
+        ("walk(changed(args), depth - 1)", False),
+        ("walk(OTHER, depth - 1)", False),
+        ("args = changed(args)\n    walk(args, depth - 1)", False),
+    ],
+)
+def test_a_parameter_that_is_handed_on_to_itself_has_the_value_of_the_first_call(again, same):
+    node = "class Node:\n    def walk(self, args):\n        walk(args, 1)" if "Node" in again else ""
+    code = f"""{node}
+def walk(args, depth=3):
+    ask(args.level)
+    {again}
+def main():
+    args = parser.parse_args()
+    if args.level:
+        walk(args)
+"""
+    facts = facts_of(code)
+    (question,) = asked(facts)
+    (test,) = (one.node.test for one in facts.tree.all_statements() if isinstance(one.node, cst.If))
+    assert (facts.identity.key(question) == facts.identity.key(test)) is same
+
+
 _PACKAGE_IMPORTS = [
     "from pkg import train\nask(train)",
     "import pkg\nask(pkg.train)",
@@ -327,6 +356,14 @@ def test_equivalent_conditions(first, second):
     facts = facts_of(_OPTIONS + f"ask({first}, {second})")
     one, other = (facts.conditions.compile(node) for node in asked(facts))
     assert facts.conditions.equivalent(one, other)
+
+
+@pytest.mark.parametrize(
+    "level", ["'O' + str(args.count)", "'O' + args.level", "'O%d' % args.count", "'O' * args.count"]
+)
+def test_a_text_that_is_put_together_may_be_the_one_it_is_compared_with(level):
+    facts = facts_of(_OPTIONS + f"ask({level} != 'O0')")
+    assert facts.conditions.constant(facts.conditions.compile(asked(facts)[0])) is None
 
 
 @pytest.mark.parametrize(
@@ -406,10 +443,11 @@ def test_a_switch_that_the_unit_sets_to_something_else_is_no_bool(tmp_path):
 # -- paths --------------------------------------------------------------------------------------------------
 
 
-def path_exists(code: str, start: str, goal: str, avoid: str) -> bool:
+def path_exists(code: str, start: str, goal: str, avoid: str, root: str = "<module>") -> bool:
     """Is there a path from the statement that calls `start` to that of `goal` around `avoid`?"""
     facts = facts_of(code)
-    graph = Graph(facts, facts.tree.functions[0], lambda callee: True, lambda test: None, called_again=False)
+    (function,) = (one for one in facts.tree.functions if one.name == root)
+    graph = Graph(facts, function, lambda callee: callee.name != "advance", lambda test: None, called_again=False)
 
     def calls(name: str) -> set[Statement]:
         return {
@@ -441,3 +479,38 @@ def path_exists(code: str, start: str, goal: str, avoid: str) -> bool:
 )
 def test_paths_from_a_clip_to_the_next_backward(code, expected):
     assert path_exists(code, "clip", "backward", avoid="step") is expected
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "between", "both"),
+    [
+        ("opt.task == 'a'", "opt.task == 'b'", "log()", False),
+        ("opt.task == 'a'", "'b' == opt.task", "log()", False),
+        ("opt.task != 'b'", "opt.task == 'b'", "log()", False),
+        ("not task == 'b'", "task == 'b' and flag", "log()", False),
+        ("cfg['task'] in ('a', 'c')", "cfg['task'] == 'b'", "costs[0] = log()", False),
+        ("task is None", "task == 'b'", "log()", False),
+        ("task == 'a' or task == 'c'", "task == 'b'", "log()", False),
+        ("opt.task == 'a'", "opt.task in ('a', 'b')", "log()", True),
+        ("opt.task == 'a'", "opt.kind == 'b'", "log()", True),
+        ("opt.task != 'a'", "opt.task == 'b'", "log()", True),
+        ("opt.task == 'a'", "opt.task == 'b'", "opt.task = 'b'", True),
+        ("opt.task == 'a'", "opt.task == 'b'", "advance(opt)", True),
+        ("task == 'a'", "task == 'b'", "advance(opt)", True),
+        ("cfg['task'] == 'a'", "cfg['task'] == 'b'", "cfg['task'] = 'b'", True),
+        ("level == 1", "level is True", "log()", True),
+        ("opt.task == name", "opt.task == 'b'", "log()", True),
+    ],
+)
+def test_arms_of_one_option_exclude_each_other(first, then, between, both):
+    advance = "def advance(opt):\n    global task\n    opt.task, task = 'b', 'b'" if "advance" in between else ""
+    code = f"""{advance}
+def train(loader):
+    for batch in loader:
+        if {first}:
+            clip()
+        {between}
+        if {then}:
+            backward()
+"""
+    assert path_exists(code, "clip", "backward", avoid="train", root="train") is both

@@ -433,6 +433,82 @@ def test_an_assertion_about_apex():
     assert "needs Apex" not in _kinds({"train.py": before}, {"train.py": _AFTER})
 
 
+def _infers(setup: str, region: str, type_: str = "int") -> str:
+    return f"""
+import argparse
+import torch
+from apex import amp
+parser = argparse.ArgumentParser()
+parser.add_argument("--amp", type={type_}, default=0)
+params = parser.parse_args()
+net = torch.nn.Linear(4, 4).cuda()
+{setup}
+with torch.no_grad():
+    {region}
+"""
+
+
+_NUMBERED = ['"O%i" % params.amp', '"O%d" % (params.amp,)', 'f"O{params.amp}"']
+
+
+@pytest.mark.parametrize("level", _NUMBERED)
+@pytest.mark.parametrize(
+    "guard", ["params.amp != 0", "params.amp > 0", "params.amp >= 1", "params.amp", "not params.amp == 0"]
+)
+def test_a_level_that_is_made_of_a_number_is_off_where_that_is_0(level: str, guard: str):
+    before = _infers(f"if {guard}:\n    net = amp.initialize(net, opt_level={level})", "print(net(1))")
+
+    def kinds(enabled: str) -> set[str]:
+        region = f'with torch.amp.autocast("cuda", enabled={enabled}):\n        print(net(1))'
+        return _kinds({"a.py": before}, {"a.py": _infers("", region).replace("from apex import amp\n", "")})
+
+    assert kinds(guard if guard != "params.amp" else "bool(params.amp)") == set()
+    assert kinds("params.amp != 1") == {"switch"}
+    assert kinds("True") == {"switch"}
+
+
+@pytest.mark.parametrize("level", _NUMBERED)
+def test_a_level_that_is_made_of_a_number_alone(level: str):
+    before = _infers(f"net = amp.initialize(net, opt_level={level})", "print(net(1))")
+
+    def kinds(before: str, enabled: str) -> set[str]:
+        region = f'with torch.amp.autocast("cuda", enabled={enabled}):\n        print(net(1))'
+        return _kinds({"a.py": before}, {"a.py": _infers("", region).replace("from apex import amp\n", "")})
+
+    assert kinds(before, "params.amp != 0") == set()
+    assert kinds(before, "True") == {"switch"}
+    text = _infers('net = amp.initialize(net, opt_level=f"O{params.amp}")', "print(net(1))", "str")
+    assert kinds(text, "params.amp != 0") == {"switch"}  # "0" is not 0
+
+
+_NEEDS_APEX = [
+    "from apex import amp\n",
+    "import apex.amp as amp\n",
+    "try:\n    from apex import amp\nexcept ImportError:\n    raise ImportError('install Apex')\n",
+    "try:\n    import apex\n    there = True\nexcept ImportError:\n    there = False\nassert there\n",
+]
+
+
+@pytest.mark.parametrize("needs", _NEEDS_APEX)
+def test_a_file_that_stays_with_apex_beside_a_program_that_never_had_its_amp(needs: str):
+    files = {
+        "deform.py": f"{needs}\n\nclass Net:\n    pass\n",
+        "main.py": "from apex.parallel import DistributedDataParallel\nfrom deform import Net\nDistributedDataParallel(Net())\n",
+    }
+    after = "from torch.nn.parallel import DistributedDataParallel\nfrom deform import Net\nDistributedDataParallel(Net())\n"
+    assert "needs Apex" not in _kinds(files, {"main.py": after})
+    assert "needs Apex" in _kinds(files, {"main.py": needs + after})
+
+
+@pytest.mark.parametrize("needs", _NEEDS_APEX)
+def test_a_file_that_stays_with_apex_beside_a_program_that_had_its_amp(needs: str):
+    files = {"deform.py": f"{needs}\n\nclass Net:\n    pass\n", "train.py": "import deform\n" + _BEFORE}
+    assert "needs Apex" in _kinds(files, {"train.py": "import deform\n" + _AFTER})
+    plain = {**files, "train.py": "import deform, torch\ndeform.Net()(1)\n"}
+    after = "import deform, torch\nwith torch.amp.autocast('cuda'):\n    deform.Net()(1)\n"
+    assert "needs Apex" in _kinds(plain, {"train.py": after})
+
+
 @pytest.mark.parametrize(
     ("statement", "wrong"),
     [

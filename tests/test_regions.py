@@ -346,3 +346,50 @@ def test_what_ends_the_program_or_is_set_anew_is_not_behind_the_loss(ends):
     result = migrate_source(_EVALUATION_FIRST.format(ends=ends).encode(), Options(api="torch.amp"))
     before, _, training = result.output.decode().partition("    for x, y in loader:\n        with torch.amp")
     assert training and "autocast" not in before, result
+
+
+_OVER_TURNS = """\
+import torch
+from torch import nn
+from elsewhere import measure
+
+model = nn.Linear(8, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loss = None
+{loop}
+    optimizer.zero_grad()
+    x, y = torch.randn(4, 8).cuda(), torch.randint(4, (4,)).cuda()
+    if count % 8:
+        one = {made}
+        {added}
+    else:
+        {left}
+        loss.backward()
+        optimizer.step()
+"""
+_FORWARD = "nn.functional.cross_entropy(model(x), y)"
+
+
+def _over_turns(made=_FORWARD, added="loss = loss + one", left="loss = loss / 8", loop="for count in range(1, 33):"):
+    code = _OVER_TURNS.format(made=made, added=added, left=left, loop=loop)
+    return migrate_source(code.encode(), Options(api="torch.amp"))
+
+
+@pytest.mark.parametrize(
+    ("added", "left"),
+    [
+        ("loss = loss + one", "loss = loss / 8"),
+        ("loss += one", "loss /= 8"),
+        ("loss = one if loss is None else loss + one", "pass"),
+    ],
+)
+@pytest.mark.parametrize("loop", ["for count in range(1, 33):", "count = 0\nwhile count < 33:\n    count += 1"])
+def test_a_loss_that_is_summed_over_turns_of_the_loop(added, left, loop):
+    result = _over_turns(added=added, left=left, loop=loop)
+    assert result.status == "migrated", result.findings
+    assert f'        with torch.amp.autocast("cuda"):\n            one = {_FORWARD}' in result.output.decode()
+
+
+@pytest.mark.parametrize("made", ["measure(x, y)", "x.mean()"])
+def test_a_loss_of_earlier_turns_that_no_forward_makes(made):
+    assert [one.code for one in _over_turns(made).findings if one.code > "AMP900"] == ["AMP908"]

@@ -327,7 +327,8 @@ def _computes(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call):
         return not (isinstance(node.func, cst.Name) and node.func.value == "bool")
     if isinstance(node, cst.BinaryOperation):
-        return literal_value(node) is UNKNOWN and not isinstance(literal_value(node.left), str)
+        formats = isinstance(node.operator, cst.Modulo) and isinstance(literal_value(node.left), str)
+        return literal_value(node) is UNKNOWN and not formats
     return isinstance(node, (cst.FormattedString, cst.ConcatenatedString)) and literal_value(node) is UNKNOWN
 
 

@@ -119,8 +119,11 @@ def backward_slice(
     wanted: Iterable[Path],
     ignored: Callable[[Path], bool],
     reads_of: Callable[[Statement], list[Path]] = own_reads,
+    *,
+    last_turn: bool = False,
 ) -> Slice:
-    """The simple statements of the function before `at` that the wanted values are made by.
+    """The simple statements of the function before `at` that the wanted values are made by; with `last_turn`, those
+    too that made them when the loops around it ran the last time.
 
     Paths that `ignored` accepts (models, `self`) are not followed: they are no values that flow. `reads_of` says what
     of a statement's reads is followed.
@@ -131,6 +134,9 @@ def backward_slice(
         for sibling in reversed(current.block.statements[: current.index]):
             _take(sibling, found, ignored, reads_of, certain=True)
         owner = current.block.owner
+        if last_turn and owner is not None and owner.is_loop:
+            for sibling in reversed(current.block.statements):
+                _take(sibling, found, ignored, reads_of, certain=False)
         if owner is not None and isinstance(owner.node, (cst.For, cst.With)):
             bound = writes(owner)
             kept = {path for path in found.open_paths if path[:1] not in bound}

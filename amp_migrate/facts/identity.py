@@ -86,12 +86,14 @@ class Identity:
         return None
 
     def _argument_key(self, function: Function, param: cst.Param) -> Key | None:
-        """The key that all calls of the function agree on."""
+        """The key that all calls of the function agree on; one that hands the parameter on to itself says nothing."""
         keys: set[Key | None] = set()
+        itself = self.names.variable_at(param.name)
         for call, _ in self.objects.possible_callers(function):
             arg = self.objects.argument(call, function, param)
             given = [arg] if arg is not None else self._handed_on(call, function, param)
             keys |= {self.key(one.value) for one in given} or {None}
+        keys.discard(("variable", itself))
         return keys.pop() if len(keys) == 1 else None
 
     def _handed_on(self, call: cst.Call, function: Function, param: cst.Param) -> list[cst.Arg]:

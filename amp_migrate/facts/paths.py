@@ -8,11 +8,13 @@
 
 Conditions that stand more than once are remembered along a path, so that two `if (i + 1) % 4 == 0:` in a
 row are taken together or not at all, until something that they read is assigned again. What follows for the parts
-of a test is remembered with it: past `if amp and not tpu:`, `tpu` is false.
+of a test is remembered with it: past `if amp and not tpu:`, `tpu` is false. So is what follows for other tests: past
+`if task == "depth":`, `task == "normal"` is false.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -23,7 +25,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.calls import CallSite
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.constant_tests import value_of_test
+from amp_migrate.facts.constant_tests import value_of_test, values_where
 from amp_migrate.facts.implied import implied
 from amp_migrate.facts.tree import Block, Function, Statement, names_in, targets
 from amp_migrate.facts.values import UNKNOWN, literal_value
@@ -110,7 +112,10 @@ class Graph:
         self.start.edges.append(Edge(self._block(root.body, end, _Targets(end), ())))
         if called_again:
             end.edges.append(Edge(self.start))
+        self._excluded: dict[tuple[str, bool], Environment] = {}
         self._repeated = {key for key, statements in self._key_counts.items() if len(statements) > 1}
+        for key in self._key_counts:
+            self._repeated |= {other for value in (True, False) for other, _ in self._follows(key, value)}
         for point in self.points if follows_constants else ():
             point.settled = self._settled(point)
             self._repeated |= {key for key, _ in point.settled}
@@ -239,7 +244,54 @@ class Graph:
         return self._writes[statement]
 
     def _remembered(self, conditions: Environment) -> Environment:
-        return frozenset(item for item in conditions if item[0] in self._repeated)
+        """Those of the conditions that are asked again, with what they say about other tests that are asked."""
+        known = conditions.union(*(self._follows(key, value) for key, value in conditions))
+        return frozenset(item for item in known if item[0] in self._repeated)
+
+    def _follows(self, key: str, value: bool) -> Environment:
+        """The other tests of the same call that have one value where a test has this one, since both ask what one
+        name or attribute is equal to.
+        """
+        if (key, value) not in self._excluded:
+            *call, test = key.split("/", 3)
+            name, values = values_where(test, value) or ("", ())
+            asked = self._tests_of_calls.get(tuple(call), {}) if values and not self._moves_unseen(name) else {}
+            held = {other: {value_of_test(text, name, one) for one in values} for other, text in asked.items()}
+            found = (
+                (other, one) for other, (one, *more) in held.items() if other != key and one is not None and not more
+            )
+            self._excluded[key, value] = frozenset(found)
+        return self._excluded[key, value]
+
+    @cached_property
+    def _tests_of_calls(self) -> dict[tuple[str, ...], dict[str, str]]:
+        found: dict[tuple[str, ...], dict[str, str]] = {}
+        for key in self._key_counts:
+            *call, test = key.split("/", 3)
+            found.setdefault(tuple(call), {})[key] = test
+        return found
+
+    def _moves_unseen(self, place: str) -> bool:
+        read = {getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(ast.parse(place))}
+        elements = {f"[{name}" for name in read} if "[" in place else set()
+        return bool((read | elements) & self._set_out_of_sight)
+
+    @cached_property
+    def _set_out_of_sight(self) -> set[str]:
+        """The attributes and global names that functions set whose calls are not put in place here, but for those of
+        objects in the making, and what has elements that are set.
+        """
+        found: set[str] = set()
+        for statement in self.facts.tree.all_statements():
+            unseen = statement not in self._at and statement.function.name not in ("__init__", "<module>")
+            if isinstance(statement.node, (cst.Global, cst.Nonlocal)) and unseen:
+                found |= names_in(statement.node)
+            for target in targets(statement.node):
+                if isinstance(target, cst.Subscript):
+                    found |= {f"[{name}" for name in names_in(target.value)}
+                elif isinstance(target, cst.Attribute) and unseen:
+                    found.add(target.attr.value)
+        return found
 
     def _conditions(self, test: cst.BaseExpression, value: bool, statement: Statement, frames: Frames) -> Environment:
         """What holds where a test has a value: for the test and for those of its parts that must have one then."""

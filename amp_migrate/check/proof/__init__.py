@@ -45,7 +45,7 @@ class Prover:
                 *erasure.breaches,
                 *erasure.assumptions,
                 *resolution(self.before, self.after, changed),
-                *without_apex(self.after, self._without_apex, changed),
+                *without_apex(self.before, self.after, self._without_apex, changed),
                 *half_weights(output, original),
                 *scaled_gradients(output, original if every else None),
                 *frozen_after_wrapping(original, output),

@@ -14,17 +14,21 @@ from amp_migrate.check.proof.worlds import Keys, World
 _EXITS = ("exit", "quit", "sys.exit", "os._exit")
 
 
-def without_apex(there: Program, gone: Program, changed: set[str]) -> Iterator[Breach | Assumption]:
+def without_apex(before: Program, there: Program, gone: Program, changed: set[str]) -> Iterator[Breach | Assumption]:
     """What stops the programs of the changed files: imports, raises, assertions, exits, and names that are missing.
-    What Apex has beside amp may be needed on purpose: that is assumed.
+    What Apex has beside amp may be needed on purpose: that is assumed. So may its amp be in a file that stays, where
+    none of the changed ones had it, or has native AMP.
     """
     paths = _imported(gone, changed)
     has_own = any(file.module.partition(".")[0] == "apex" for file in gone.files.values())
     if has_own or not any(b"apex" in gone.files[path].source for path in paths):
         return
-    walk = _Walk(gone, there, paths)
-    for scope in walk.live(changed):
-        yield from walk.function(scope)
+    files = [before.files[path] for path in changed & before.files.keys()]
+    nodes = ((file, node) for file in files if file.tree is not None for node in walk(file.tree))
+    has_amp = any(imports_amp(*one) for one in nodes) or any(b"autocast" in gone.files[path].source for path in changed)
+    run = _Walk(gone, there, paths, None if has_amp else changed)
+    for scope in run.live(changed):
+        yield from run.function(scope)
 
 
 def _imported(program: Program, start: set[str]) -> set[str]:
@@ -49,13 +53,14 @@ def _imported(program: Program, start: set[str]) -> set[str]:
 
 
 class _Walk:
-    """Statements as they run where Apex is not there."""
+    """Statements as they run where Apex is not there; only the files that are `freed` have to do without its amp."""
 
-    def __init__(self, gone: Program, there: Program, paths: set[str]) -> None:
+    def __init__(self, gone: Program, there: Program, paths: set[str], freed: set[str] | None) -> None:
         self.flow = Flow(gone, paths)
         self.world = World(Keys(self.flow), {}, lambda scope, node: "", None)
         self.with_apex = World(Keys(Flow(there, paths)), {}, lambda scope, node: "", None)
         self.there = there
+        self.freed = paths if freed is None else freed
 
     def live(self, changed: set[str]) -> list[Scope]:
         """The modules, the functions of the changed files, and what these call themselves."""
@@ -116,7 +121,7 @@ class _Walk:
                 return self.with_apex.truth(twin, one.test)
         return None
 
-    def _names(self, scope: Scope, node: ast.AST) -> Iterator[Breach]:
+    def _names(self, scope: Scope, node: ast.AST) -> Iterator[Breach | Assumption]:
         """Names that only the import of Apex, or what stands beside it, would bind; not in arms that do not run."""
         if isinstance(node, ast.IfExp) and (answer := self.world.truth(scope, node.test)) is not None:
             yield from self._names(scope, node.body if answer else node.orelse)
@@ -142,11 +147,13 @@ class _Walk:
     def _import(self, scope: Scope, node: ast.Import | ast.ImportFrom) -> Breach | Assumption:
         names = [one.name for one in node.names]
         if imports_amp(scope.file, node):
-            return self._breach(scope, node, "this import fails where Apex is not installed")
+            return self._breach(scope, node, "this import fails where Apex is not installed", ", ".join(names))
         return Assumption(scope.file.path, node.lineno, f"Apex is installed, for {', '.join(names)}")
 
-    def _breach(self, scope: Scope, node: ast.AST, message: str) -> Breach:
+    def _breach(self, scope: Scope, node: ast.AST, message: str, needed: str = "amp") -> Breach | Assumption:
         line: int = node.lineno  # type: ignore[attr-defined]
+        if scope.file.path not in self.freed:
+            return Assumption(scope.file.path, line, f"Apex is installed, for {needed}")
         return Breach(
             "needs Apex", scope.file.path, scope.name, None, (line, scope.file.lines[line - 1].strip()), message
         )

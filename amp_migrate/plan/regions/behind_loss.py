@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import libcst as cst
 
@@ -37,7 +38,7 @@ class BehindLoss:
         self.barriers = barriers
         self.needed: dict[Function, set[Statement]] = {}
         self._tensors = Tensors(facts)
-        self._sliced: dict[tuple[Statement, frozenset[Path], bool], bool] = {}
+        self._sliced: dict[tuple[Statement, frozenset[Path], bool, bool], bool] = {}
         self._model_paths: dict[Function, set[Path]] = {}
         self._handed: set[tuple[Function, str]] = set()  # parameters that hold what forwards of callers return
 
@@ -49,6 +50,7 @@ class BehindLoss:
         if not found:
             found = self._is_kept_by_model(backward.statement, wanted)
             found = self._slice(backward.statement, wanted, by_name=False) or found
+        found = found or self._slice(backward.statement, wanted, by_name=True, last_turn=True)
         if not found:
             raise self._not_found(backward.loss)
 
@@ -61,17 +63,19 @@ class BehindLoss:
                 return refusal
         return Refusal(UNKNOWN_FORWARD, loss, f"the forward behind {self.facts.text(loss)} is not in this file")
 
-    def _slice(self, at: Statement, wanted: list[Path], *, by_name: bool) -> bool:
+    def _slice(self, at: Statement, wanted: list[Path], *, by_name: bool, last_turn: bool = False) -> bool:
         """Note the statements that make the wanted values; False where no forward is among them.
 
         First the forwards are looked for by the models that are known by name, here and in all callers; only
-        where there are none, other calls that may be one are taken.
+        where there are none, other calls that may be one are taken, and then those of the `last_turn` of a loop, for
+        losses that are summed over turns and go back in another arm.
         """
-        key = (at, frozenset(wanted), by_name)
+        key = (at, frozenset(wanted), by_name, last_turn)
         if key in self._sliced:
             return self._sliced[key]
         self._sliced[key] = False
-        found = backward_slice(at, wanted, lambda path: self._is_no_value(path, at.function), self._reads_of)
+        ignored = partial(self._is_no_value, function=at.function)
+        found = backward_slice(at, wanted, ignored, self._reads_of, last_turn=last_turn)
         forwards = [one for one in found.statements if self.forwards.runs_model(one) and not self._labels(one)]
         reached = False
         if not forwards and not by_name:

@@ -13,7 +13,7 @@ from amp_migrate.plan.roles import Roles
 
 _OF_PYTHON = frozenset(
     "tuple list dict set str len zip range enumerate next iter items keys values get append extend update pop copy "
-    "format join print isinstance hasattr getattr min max sorted".split()
+    "index count format join print isinstance hasattr getattr min max sorted".split()
 )
 
 

@@ -404,9 +404,12 @@ class Reach:
         called on its class, both: `Net.from_pretrained` is inherited, and makes an instance of Net.
         """
         holder = name.rpartition(".")[0]
-        is_here = any(self.facts.names.variable_behind(one) for one in (name, holder))
+        known = [name, holder]
+        is_of_data = _is_of_data(name.rpartition(".")[2])
         while _is_inside_module(name) and self.facts.elsewhere.source_of(name) is None:
             name = name.rpartition(".")[0]
+        known += [name] if is_of_data else []  # `Config.speakers.index` of a class that is in the unit
+        is_here = any(map(self.facts.names.variable_behind, known))
         if name not in self.unread and not is_here and self.facts.elsewhere.source_of(name) is not None:
             self.unread[name] = call
             if _is_inside_module(holder):

@@ -19,6 +19,7 @@ from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.presence import asks_whether_there_is
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.interp.calls import Calls
 from amp_migrate.models.traits import named
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition
 from amp_migrate.plan.roles import Roles
@@ -28,6 +29,7 @@ from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.handed_losses import HandedLosses
 from amp_migrate.plan.steps.hidden import refuse_hidden_training
 from amp_migrate.plan.steps.inputs import is_input
+from amp_migrate.plan.steps.norms import gives_norm
 from amp_migrate.plan.steps.own_steps import is_own_step
 from amp_migrate.plan.steps.second_backwards import ScaleFree, reads_directions
 from amp_migrate.rules.steps import CLOSURE, GRADIENTS_IN_USE, STEP_NOT_JOINED, STEP_ON_SCALED, UPDATE_PLACE
@@ -116,6 +118,7 @@ class _Collector:
         self._uses_inside: dict[Function, str | None] = {}
         self._averages = Averages(facts)
         self._scale_free = ScaleFree(facts)
+        self._calls = Calls(facts)
 
     def collect(self) -> Events:
         for backward in self.found.backwards:
@@ -336,7 +339,11 @@ class _Collector:
         if self._is_neutral(call, name) or name[:1].isupper():
             return False
         imported = [*self.facts.names.imported_as(call.func), *self._imported_methods(call)]
-        return self._may_look(call, name, statement, imported) and not any(
+        if not self._may_look(call, name, statement, imported):
+            return False
+        if forwards := self._calls.forwards_of(call.func):  # of modules: their code tells more than their names
+            return any(self._use_inside(one) for one in forwards)
+        return not any(
             self.facts.elsewhere.spare_gradients(dotted) or self.facts.elsewhere.average_gradients(dotted)
             for dotted in imported
         )
@@ -358,11 +365,12 @@ class _Collector:
 
     def _has_parameters(self, node: cst.BaseExpression) -> bool:
         """True for `model.parameters()`, and for what is made with it: `[*a.parameters(), *b.parameters()]`; not for an
-        optimizer.
+        optimizer, and not for a norm, which is a number.
         """
         if self.roles.optimizers_at(node):
             return False
         made = [node, *self.facts.objects.values_of(node)] if isinstance(node, cst.Name) else [node]
+        made = [one for one in made if not (isinstance(one, cst.Call) and self._gives_number(one))]
         return any(
             isinstance(part, cst.Call)
             and isinstance(part.func, cst.Attribute)
@@ -370,6 +378,9 @@ class _Collector:
             for one in made
             for part in walk(one)
         )
+
+    def _gives_number(self, call: cst.Call) -> bool:
+        return is_clip(self.facts, call) or gives_norm(self.facts, call)
 
     def _imported_methods(self, call: cst.Call) -> list[str]:
         """What a method may be that is called on an instance of an imported class: `monitor.update(model)`. None of a

@@ -22,6 +22,12 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.files.parse import Unparsable, parse
 
 
+def gives_norm(facts: Facts, call: cst.Call) -> bool:
+    """True for a call of a function that computes the norm of gradients, here or in a file that is found on disk."""
+    function = facts.objects.called_function(call)
+    return is_gradient_norm(facts, function) if function is not None else _is_imported_norm(facts, call)
+
+
 def is_gradient_norm(facts: Facts, function: Function) -> bool:
     """True where every use of a gradient is inside `.norm(p)` or a comparison with None, the norms are raised
     to a power p and summed, and what is returned is raised to 1 / p.
@@ -44,8 +50,7 @@ def is_gradient_norm(facts: Facts, function: Function) -> bool:
     return gradients > 0 and powers == 2 and len(exponents) == 1 and exponents == roots
 
 
-def is_imported_norm(facts: Facts, call: cst.Call) -> bool:
-    """As `is_gradient_norm`, for a function of another file that is found on disk."""
+def _is_imported_norm(facts: Facts, call: cst.Call) -> bool:
     for dotted in facts.names.imported_as(call.func):
         source = facts.elsewhere.source_of(dotted)
         try:

@@ -16,7 +16,7 @@ from amp_migrate.facts.tree import Statement, called_name, names_in, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.events import Events, GradientUse, Step
 from amp_migrate.plan.steps.held import holder
-from amp_migrate.plan.steps.norms import is_gradient_norm, is_imported_norm
+from amp_migrate.plan.steps.norms import gives_norm
 from amp_migrate.plan.steps.second_backwards import AddsGradients
 from amp_migrate.plan.steps.step_graph import StepGraph, Test
 from amp_migrate.rules.steps import GRADIENTS_IN_USE
@@ -146,7 +146,7 @@ class UnscalePlanner:
 
     def _note_micro_use(self, use: GradientUse) -> None:
         text = " ".join(self.facts.text(use.node).split())
-        if use.kind != "clip" and not self._is_norm(use):
+        if use.kind != "clip" and (use.call is None or not gives_norm(self.facts, use.call)):
             raise Refusal(
                 GRADIENTS_IN_USE,
                 use.node,
@@ -157,14 +157,6 @@ class UnscalePlanner:
             raise Refusal(GRADIENTS_IN_USE, use.node, message, case="decides")
         if use not in self.micro_uses:
             self.micro_uses.append(use)
-
-    def _is_norm(self, use: GradientUse) -> bool:
-        if use.call is None:
-            return False
-        function = self.facts.objects.called_function(use.call)
-        if function is not None:
-            return is_gradient_norm(self.facts, function)
-        return is_imported_norm(self.facts, use.call)
 
     def _clusters(self, members: ObjectSet, uses: list[GradientUse]) -> list[list[GradientUse]]:
         """Uses before the same steps belong together."""

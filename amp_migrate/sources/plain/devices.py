@@ -144,7 +144,25 @@ class Devices:
         if called_name(call) == "cpu":
             return not call.args
         device = argument_value(call, "device", 0) if called_name(call) == "to" else None
-        return device is not None and self._place(device) == "elsewhere"
+        return device is not None and self._place(device) == "elsewhere" and not self._is_spread(device)
+
+    def _is_spread(self, device: cst.BaseExpression) -> bool:
+        """True for a parameter that is on the CPU by its default alone, where a call may give another device by its
+        stars: `match_loss(out, y, **options)`.
+        """
+        variable = self.facts.names.variable_at(device) if isinstance(device, cst.Name) else None
+        param = variable.bindings[0].node if variable is not None and len(variable.bindings) == 1 else None
+        function = self.facts.tree.function_of(device)
+        if not isinstance(param, cst.Param) or param not in function.parameters:
+            return False
+        objects = self.facts.objects
+        given = [(call, objects.argument(call, function, param)) for call, _ in objects.possible_callers(function)]
+        on_cpu = any(self._place(arg.value) == "elsewhere" for _, arg in given if arg is not None)
+        left_out = [call for call, arg in given if arg is None]
+        is_open = [
+            any(one.star for one in call.args) and objects.handed_on(call, function, param) is None for call in left_out
+        ]
+        return bool(is_open) and all(is_open) and not on_cpu
 
     def _is_up_to_callers(self, call: cst.Call) -> bool:
         """True for `x.to(device)` in `def fit(net, batches, device="cpu")` that nothing in sight calls."""
