@@ -8,6 +8,8 @@ from typing import Generic, TypeVar
 
 _Question = TypeVar("_Question", bound=Hashable)
 _Answer = TypeVar("_Answer")
+_Other = TypeVar("_Other", bound=Hashable)
+_OtherAnswer = TypeVar("_OtherAnswer")
 _NO_QUESTION = sys.maxsize
 
 
@@ -60,10 +62,20 @@ class Answers(Generic[_Question, _Answer]):
         """True where the answer to a question is worked out, and no draft."""
         return question in self._known
 
-    @property
-    def are_final(self) -> bool:
-        """True where no question is open: what is asked now is no draft."""
-        return not self._open
+    def beside(
+        self, kept: dict[_Other, _OtherAnswer], question: _Other, compute: Callable[[_Other], _OtherAnswer]
+    ) -> _OtherAnswer:
+        """The answer to a question of another kind, which cuts no circle: worked out from answers, and `kept` where
+        none of them was a draft.
+        """
+        if question in kept:
+            return kept[question]
+        before, self._depends_on = self._depends_on, _NO_QUESTION
+        found = compute(question)
+        if self._depends_on == _NO_QUESTION:
+            kept[question] = found
+        self._depends_on = min(self._depends_on, before)
+        return found
 
     def forget(self) -> None:
         """Ask everything anew: the facts behind the answers have changed."""

@@ -18,15 +18,19 @@ from functools import cached_property
 
 import libcst as cst
 
+from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.hierarchy import Hierarchy
 from amp_migrate.facts.names import Names
-from amp_migrate.facts.object import ObjectSet
+from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.only_bases import only_bases
 from amp_migrate.facts.tree import Class, Function, Statement, Tree
+from amp_migrate.facts.variables import Variable
 
 _LOOKUPS = (cst.Subscript, cst.Call)  # TABLE[name](x), getattr(module, name)(x)
 # They run the function that they are given first, with the arguments that follow.
 _RUN_THEIR_FIRST = frozenset(("torch.utils.checkpoint.checkpoint",))
+
+Question = cst.CSTNode | Variable | tuple[Object, str]
 
 
 class Callables(Hierarchy, ABC):
@@ -36,15 +40,11 @@ class Callables(Hierarchy, ABC):
         super().__init__(tree, names)
         self._callers: dict[Function, list[tuple[cst.Call, Statement]]] = {}
         self._possible_callers: dict[Function, list[tuple[cst.Call, Statement]]] = {}
+        self._answers: Answers[Question, ObjectSet] = Answers(frozenset())
         self._known_function: dict[cst.Call, Function | None] = {}
         self._known_candidates: dict[cst.Call, tuple[Function, ...]] = {}
         self._known_handers: dict[cst.Call, cst.Call | None] = {}
         self._order = {function: number for number, function in enumerate(tree.function_at.values())}
-
-    @property
-    @abstractmethod
-    def is_settled(self) -> bool:
-        """False while a question is open that another one leads back to: what is found then may be incomplete."""
 
     @abstractmethod
     def objects(self, node: cst.BaseExpression) -> ObjectSet:
@@ -58,12 +58,7 @@ class Callables(Hierarchy, ABC):
 
     def called_function(self, call: cst.Call) -> Function | None:
         """The function, method or `__init__` of the unit that a call runs, where that is certain."""
-        if call in self._known_function:
-            return self._known_function[call]
-        found = self._certainly_called(call)
-        if self.is_settled:
-            self._known_function[call] = found
-        return found
+        return self._answers.beside(self._known_function, call, self._certainly_called)
 
     def _certainly_called(self, call: cst.Call) -> Function | None:
         return self._plainly_called(call) or _only({*self._held(call)})
@@ -108,12 +103,7 @@ class Callables(Hierarchy, ABC):
 
     def _handing(self, call: cst.Call) -> cst.Call | None:
         """The call whose first argument is a function that the call runs, with the other arguments."""
-        if call in self._known_handers:
-            return self._known_handers[call]
-        found = self._handing_anew(call)
-        if self.is_settled:
-            self._known_handers[call] = found
-        return found
+        return self._answers.beside(self._known_handers, call, self._handing_anew)
 
     def _handing_anew(self, call: cst.Call) -> cst.Call | None:
         if call.args and not call.args[0].star and self.names.dotted(call.func) in _RUN_THEIR_FIRST:
@@ -125,15 +115,14 @@ class Callables(Hierarchy, ABC):
         table may hold, constructors among them, or the methods of all classes that its object may be of, and of what
         these inherit from.
         """
-        if call in self._known_candidates:
-            return self._known_candidates[call]
-        found = tuple(sorted(self._possibly_called(call), key=self._order.__getitem__))
-        if self.is_settled:
-            self._known_candidates[call] = found
-        return found
+        return self._answers.beside(self._known_candidates, call, self._in_order)
+
+    def _in_order(self, call: cst.Call) -> tuple[Function, ...]:
+        return tuple(sorted(self._possibly_called(call), key=self._order.__getitem__))
 
     def forget(self) -> None:
         """Ask everything anew: the callers have changed."""
+        self._answers.forget()
         self._known_function.clear()
         self._known_candidates.clear()
         self._known_handers.clear()

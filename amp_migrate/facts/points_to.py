@@ -17,7 +17,6 @@ from functools import partial
 
 import libcst as cst
 
-from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.asserted import pattern_asserted
 from amp_migrate.facts.callables import Callables
 from amp_migrate.facts.decorations import Decorations
@@ -47,7 +46,6 @@ _OF_A_DICT = ("values", "items")
 # Dicts of other packages whose elements are their attributes as well.
 _ATTRIBUTE_DICTS = frozenset("Munch munchify EasyDict edict AttrDict DotDict DotMap Bunch".split())
 
-Question = cst.CSTNode | Variable | tuple[Object, str]
 _NOTHING: ObjectSet = frozenset()
 
 
@@ -58,17 +56,12 @@ class PointsTo(Callables):
         super().__init__(tree, names)
         self._stores = Stores(tree)
         self._decorations = Decorations(self, self._stores)
-        self._answers: Answers[Question, ObjectSet] = Answers(_NOTHING)
         self._field_stores: dict[str, FieldStores[Object]] = {}
         calls = list(tree.every(cst.Call))
         for call, statement in calls:
             if self.function_named(call.func) is None:
                 self._stores.keep_arguments(call, statement)
         self._link(calls)
-
-    @property
-    def is_settled(self) -> bool:
-        return self._answers.are_final
 
     def objects(self, node: cst.BaseExpression) -> ObjectSet:
         """Every object that `node` may mean; constants mean none."""
@@ -157,7 +150,6 @@ class PointsTo(Callables):
 
     def forget(self) -> None:
         super().forget()
-        self._answers.forget()
         self._field_stores.clear()
 
     # -- resolution -----------------------------------------------------------------------------------
