@@ -171,13 +171,19 @@ def literal_value(node: cst.BaseExpression) -> object:
         return _converted(node)
     if isinstance(node, (cst.SimpleString, cst.ConcatenatedString, cst.BaseNumber, cst.UnaryOperation)):
         try:
-            return ast.literal_eval(cst.Module([]).code_for_node(node).strip())
+            return ast.literal_eval(_written(node))
         except (ValueError, SyntaxError):
             return UNKNOWN
     if isinstance(node, (cst.Tuple, cst.List)):
         items = [literal_value(element.value) for element in node.elements]
         return UNKNOWN if UNKNOWN in items else tuple(items)
     return UNKNOWN
+
+
+def _written(node: cst.BaseExpression) -> str:
+    if isinstance(node, (cst.SimpleString, cst.Integer, cst.Float, cst.Imaginary)):
+        return node.value
+    return cst.Module([]).code_for_node(node).strip()
 
 
 def _converted(call: cst.Call) -> object:
