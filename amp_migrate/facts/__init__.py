@@ -38,8 +38,8 @@ def _of_their_own(files: Iterable[SourceFile]) -> Iterator[SourceFile]:
 
 
 class Facts:
-    """Everything known about the files that are migrated together, computed once per parse; of what is `hidden`
-    nothing is.
+    """Everything known about the files that are migrated together, computed once per parse, what things mean not before
+    somebody asks; of what is `hidden` nothing is.
     """
 
     def __init__(
@@ -55,11 +55,26 @@ class Facts:
         self._quotes: dict[Function, str] = {}
         self._analyses: dict[Callable[[Facts], object], object] = {}
         self.names = Names(self.tree, files, self.elsewhere)
-        self.objects = Objects(self.tree, self.names)
-        self.values = Values(self.tree, self.names, self.objects)
-        self.identity = Identity(self.names, self.objects)
-        self.conditions = Conditions(self.identity, self.objects, self.values)
-        self.calls = Calls(self.tree, self.names, self.objects)
+
+    @cached_property
+    def calls(self) -> Calls:
+        return Calls(self.tree, self.names, Objects(self.tree, self.names))
+
+    @cached_property
+    def objects(self) -> Objects:
+        return self.calls.objects
+
+    @cached_property
+    def values(self) -> Values:
+        return Values(self.tree, self.names, self.objects)
+
+    @cached_property
+    def identity(self) -> Identity:
+        return Identity(self.names, self.objects)
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        return Conditions(self.identity, self.objects, self.values)
 
     def analysis(self, of: Callable[[Facts], _Analysis]) -> _Analysis:
         """What is built on the facts, once for all who ask: `facts.analysis(Steps)`."""

@@ -31,7 +31,7 @@ class Calls:
 
     def __init__(self, tree: Tree, names: Names, objects: Objects) -> None:
         self.tree = tree
-        self._objects = objects
+        self.objects = objects
         self._by_callee: dict[Function, list[CallSite]] = {}
         self._by_statement: dict[Statement, list[CallSite]] = {}
         self._callees: dict[Function, list[Function]] = {}
@@ -100,7 +100,7 @@ class Calls:
             function = waiting.pop()
             if function not in found:
                 found.add(function)
-                waiting += [statement.function for _, statement in self._objects.possible_callers(function)]
+                waiting += [statement.function for _, statement in self.objects.possible_callers(function)]
                 if function.parent is not None and not function.parent.is_module:
                     waiting.append(function.parent)
         return found
