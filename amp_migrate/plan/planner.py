@@ -198,6 +198,12 @@ class _Planner:
         elif steps.without_gradients:
             call = steps.without_gradients[0].call
             raise Refusal(NO_GRADIENTS, call, "there is a path to this step that passes no backward of its optimizer")
+        elif steps.unmade:
+            step = steps.unmade[0]
+            message = (
+                f"there is a path to this step on which nothing that {self.facts.text(step.optimizer)} has takes part"
+            )
+            raise Refusal(NO_GRADIENTS, step.call, f"{message} in the loss")
         if steps.two_scales and self._scale_changes:
             step = steps.two_scales[0]
             message = f"{self.facts.text(step.optimizer)} adds up gradients of several rounds, and another optimizer "
