@@ -129,7 +129,7 @@ class _Planner:
         drop_packs(self.facts, self.found)
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
-        check_threads(self.facts, forwards)
+        check_threads(self.facts, self.found, forwards)
         clips = self._clips_of_scaled(events)
         clips_of_scaled = [] if self._repairs_clips else clips
         check_clips(self.facts, self.found, clips_of_scaled)
