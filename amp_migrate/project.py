@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from amp_migrate.files.discover import find_files
+from amp_migrate.files.imports import look_up_to
 from amp_migrate.files.read import read_if_there, read_regular
 from amp_migrate.files.syntax import parses
 from amp_migrate.findings import Finding
@@ -45,6 +46,7 @@ def migrate_paths(paths: Iterable[Path], options: Options, workers: Workers | No
     named, workers = list(paths), workers or Workers()
     closed: dict[Path, OSError] = {}
     files = [file for file in find_files(named, and_notebooks=True, closed=closed) if not _is_excluded(file, options)]
+    look_up_to(named)
     contents: dict[Path, bytes] = {}
     unreadable = {folder: _failed(folder, why) for folder, why in closed.items() if not _is_excluded(folder, options)}
     workers.progress.begin("files", len(files))

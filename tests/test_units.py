@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amp_migrate.files.imports import canonical, forget, member, module_name, split
+from amp_migrate.files.imports import canonical, forget, look_up_to, member, module_name, split
 from amp_migrate.units.index import Index, Unit
 from amp_migrate.units.universe import universe_of
 from amp_migrate.units.workspace import Workspace
@@ -90,6 +90,32 @@ class TestImports:
     def test_not_above_the_repository(self, tree: Tree) -> None:
         tree({"inner/.git/HEAD": "", "inner/train.py": "", "engine.py": ""})
         assert canonical(tree.path("inner/train.py"), "engine.train") == "engine.train"
+
+    @pytest.mark.parametrize("outer", ["", "inner/"])
+    def test_however_deep_in_the_repository(self, tree: Tree, outer: str) -> None:
+        tree({f"{outer}pkg/ops.py": "", f"{outer}pkg/a/b/c/d/head.py": ""})
+        if outer:
+            tree({"inner/.git/HEAD": "", "ops.py": ""})
+        here = tree.path(f"{outer}pkg/a/b/c/d/head.py")
+        assert canonical(here, "pkg.ops.Align") == tree.named(f"{outer}pkg/ops.Align")
+        assert canonical(here, "ops.Align") == tree.named("pkg/ops.Align" if not outer else "inner/pkg/ops.Align")
+
+    @pytest.mark.parametrize("given", [".", "pkg/.."])
+    def test_a_folder_that_was_given_is_a_root(self, tree: Tree, given: str) -> None:
+        tree({"pkg/ops.py": "", "pkg/a/b/c/d/head.py": "", "pkg/a/b/near.py": ""})
+        (tree.root / ".git").rmdir()
+        here = tree.path("pkg/a/b/c/d/head.py")
+        assert canonical(here, "near.x") == tree.named("pkg/a/b/near.x")
+        assert canonical(here, "pkg.ops.Align") == "pkg.ops.Align"
+        look_up_to([tree.path(given)])
+        assert canonical(here, "pkg.ops.Align") == tree.named("pkg/ops.Align")
+        look_up_to([tree.path("pkg/a/b/c")])
+        assert canonical(here, "near.x") == tree.named("pkg/a/b/near.x")
+
+    def test_a_folder_that_was_given_hides_nothing_of_its_repository(self, tree: Tree) -> None:
+        tree({"pkg/ops.py": "", "pkg/a/b/c/d/head.py": ""})
+        look_up_to([tree.path("pkg/a")])
+        assert canonical(tree.path("pkg/a/b/c/d/head.py"), "pkg.ops.Align") == tree.named("pkg/ops.Align")
 
     def test_a_folder_without_init_counts_for_what_is_below(self, tree: Tree) -> None:
         tree({"train.py": "", "models/net.py": "", "datasets/list.txt": ""})

@@ -21,7 +21,7 @@ import libcst as cst
 from amp_migrate.companions.spelling import torch_path
 from amp_migrate.companions.table import COMPANIONS, DDP
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Function, Statement, argument_value, called_name, names_in
+from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, names_in
 from amp_migrate.plan.scaler.visible import Visible
 
 
@@ -60,6 +60,10 @@ def leaves_parameters_out(facts: Facts, call: cst.Call) -> bool:
 
 def _makers(facts: Facts, model: cst.BaseExpression, seen: frozenset[cst.Call] = frozenset()) -> Iterator[str]:
     """The full names of the classes and functions that make a model, or the class of it."""
+    roots = (one.origin for one in facts.objects.objects(model) if isinstance(one.origin, Class))
+    for made in (call for root in roots for call in facts.objects.family_makers.get(root, ())):
+        for owner in facts.objects.classes_made(made):
+            yield f"{facts.file_of(owner.node).name}.{owner.node.name.value}"
     for call in facts.objects.calls_behind(model):
         variable = facts.names.variable_at(call.func)
         bindings = variable.bindings if variable is not None else []

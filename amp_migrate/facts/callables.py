@@ -177,12 +177,26 @@ class Callables(Hierarchy, ABC):
         return classes if len(classes) == len(meant) else []
 
     def _called_instances(self, call: cst.Call) -> set[Function]:
-        """`trainer(loader)`: the `__call__` of the classes that a name or an attribute holds instances of."""
-        if "__call__" not in self._defining:
+        """`trainer(loader)`: the `__call__` of the classes that a name or an attribute holds instances of, and the
+        forward of a module that trains itself.
+        """
+        if not self._runs_instances:
             return set()
         owners = [owner for owner in self.origins(call.func) if isinstance(owner, Class)]
         methods = {method for owner in owners for method in self._methods(owner, "__call__")}
+        for forwards in (self._methods(owner, "forward") for owner in owners):
+            methods |= forwards if forwards & self._training else set()
         return {method for method in methods if not _is_abstract(method)}
+
+    @cached_property
+    def _runs_instances(self) -> bool:
+        return "__call__" in self._defining or bool(self._training)
+
+    @cached_property
+    def _training(self) -> frozenset[Function]:
+        """The forwards with a backward in them."""
+        calls = (call for call, _ in self.tree.every(cst.Call) if _is_backward(call))
+        return frozenset(one for one in map(self.tree.function_of, calls) if one.name == "forward" and one.is_method)
 
     def _of_siblings(self, owner: Class, name: str) -> Iterator[Function]:
         """Methods that a class derived from `owner` has from another base: `class Sub(Clips, Mixin)`."""
@@ -421,6 +435,10 @@ def _only(functions: set[Function | None]) -> Function | None:
 
 def _sole(origins: set[object]) -> object:
     return next(iter(origins)) if len(origins) == 1 else None
+
+
+def _is_backward(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
 
 
 def _is_super(node: cst.BaseExpression) -> bool:

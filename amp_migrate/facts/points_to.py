@@ -122,7 +122,7 @@ class PointsTo(Callables):
             (call, statement)
             for call, statement in calls
             if isinstance(call.func, (cst.Name, cst.Subscript, cst.Call, cst.IfExp))
-            or (isinstance(call.func, cst.Attribute) and (call.func.attr.value in defined or "__call__" in defined))
+            or (isinstance(call.func, cst.Attribute) and (call.func.attr.value in defined or self._runs_instances))
         ]
         targets: dict[cst.Call, tuple[Function, ...]] = {}
         while found := self._targets(call for call, _ in linkable if call not in targets):

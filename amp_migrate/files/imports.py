@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from amp_migrate.files.discover import files_below
@@ -22,15 +23,16 @@ _MARKS = frozenset((".git", "README.md", "README", "README.rst", "setup.py", "py
 _QUOTED = re.compile(rb"""["']([^"'\n]+)["']""")
 # Packages whose names decide what we do, and a submodule that only they have: a copy in the project is still them.
 _HALLMARKS = {"apex": "amp", "torch": "nn"}
+_given: set[str] = set()  # the folders that users name
 
 
 def canonical(importer: Path, dotted: str) -> str:
     """The canonical name of `dotted`, as it is written in an import of the file `importer`.
 
     Relative imports (with their leading dots) are looked up from the package; absolute ones from the script's folder,
-    then in what shell scripts put on PYTHONPATH, then in each folder above up to the repository's root (three, outside
-    of a repository), then in its `src`, then in the folders that scripts of these folders add to `sys.path`, then those
-    of scripts beside it that add its own.
+    then in what shell scripts put on PYTHONPATH, then in each folder above up to the repository's root (outside of a
+    repository up to a folder that was given, or three), then in its `src`, then in the folders that scripts of these
+    folders add to `sys.path`, then those of scripts beside it that add its own.
     What is not found there is returned unchanged.
     """
     bare = dotted.lstrip(".")
@@ -98,6 +100,14 @@ def module_name(file: Path) -> str:
     if resolved.suffix != ".py":
         return str(resolved)  # a notebook, which nobody imports
     return str(resolved.parent if resolved.name == "__init__.py" else resolved.with_suffix(""))
+
+
+def look_up_to(folders: Iterable[Path]) -> None:
+    """Take what was given to be migrated for the root of a project, where it lies in no repository."""
+    _given.update(str(_resolved(folder)) for folder in folders)
+    _roots.cache_clear()
+    _first_names.cache_clear()
+    _absolute.cache_clear()
 
 
 def forget() -> None:
@@ -277,8 +287,9 @@ def _added_to_path(folder: str) -> tuple[str, ...]:
 
 
 def _folders_above(folder: Path) -> Iterator[Path]:
-    """The folders above a folder, up to the repository's root (or three, outside of a repository)."""
-    for depth, above in enumerate(folder.parents):
-        yield above
-        if os.path.exists(above / ".git") or depth == 2:
-            return
+    """The folders above a folder, up to the repository's root; outside of a repository up to one that was given, or
+    three.
+    """
+    repository = next((depth for depth, above in enumerate(folder.parents) if os.path.exists(above / ".git")), None)
+    given = (depth for depth, above in enumerate(folder.parents) if str(above) in _given)
+    yield from islice(folder.parents, 1 + (max([2, *given]) if repository is None else repository))

@@ -6,6 +6,7 @@ def train(self, mode=True):             frozen once it is wrapped
 if random.random() < self.p:            run in some iterations, in others not
     x = self.layer(x)
 self.auxiliary = nn.Linear(8, 2)        read by nobody
+sequence, _ = self.bert(x)              with what only the second part is made of
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TypeGuard
 
 from amp_migrate.files.bindings import called_name
 from amp_migrate.files.contents import Definition, imported_names, parsed
@@ -22,6 +24,7 @@ from amp_migrate.files.definitions import definitions, lineage
 from amp_migrate.files.freezes import freezes
 from amp_migrate.files.imports import member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.random_arms import Layers, skips_at_random
+from amp_migrate.files.returned import Parts, made_of, parts_taken
 from amp_migrate.models import layers
 from amp_migrate.models.queries import has_parameters
 from amp_migrate.vocabulary import IMPORTERS
@@ -44,7 +47,10 @@ def leaves_parameters_out(resolved: str, called: Collection[str], holding: _Hold
     """
     families = _families(resolved)
     return any(
-        one.freezes_again({"train", "forward", *called}) or one.skips_at_random() or one.has_unread_layer(holding)
+        one.freezes_again({"train", "forward", *called})
+        or one.skips_at_random()
+        or one.has_unread_layer(holding)
+        or one.drops()
         for one in families
     )
 
@@ -123,6 +129,47 @@ class Family:
         }
         return any(not self._is_read(name, holding) for name in self._layers(certain=True) if name not in read)
 
+    def drops(self) -> bool:
+        """True where nothing that the forward returns is made of what a layer returns, or a part of that."""
+        held = (found for layer in self._layers(certain=True) if (found := self._family_of(layer)) is not None)
+        return self._drops(None, set()) or any(family._drops(parts, read) for family, parts, read in held)
+
+    def _drops(self, parts: Parts | None, reaching: set[str]) -> bool:
+        """True for a layer that a forward calls, and that no part which is taken of its result is made of; what is
+        `reaching` is read by others.
+        """
+        forward = next((one for _, one in self.methods.get("forward", ())), None)
+        found = made_of(forward, parts) if forward is not None else None
+        if forward is None or found is None or self._names_run() & (_BY_OTHER_NAMES | _ALL_MODULES):
+            return False
+        reaching = reaching | found
+        for name in self._run_by(reaching):
+            reaching |= {node.attr for _, one in self.methods[name] for node in ast.walk(one) if _is_of_self(node)}
+        calls = (node for node in ast.walk(forward) if isinstance(node, ast.Call))
+        called = {node.func.attr for node in calls if _is_of_self(node.func)}
+        return not (called & self._layers(certain=True)) <= reaching
+
+    def _family_of(self, layer: str) -> tuple[Family, Parts, set[str]] | None:
+        """The class of a layer, the parts that are taken of what its forward returns, and what else is read of it; None
+        where some is out of sight.
+        """
+        taken = [parts_taken(one, layer) for name in self._run_by(["forward"]) for _, one in self.methods[name]]
+        known = [one for one in taken if one is not None]
+        made = [
+            (file, node.value)
+            for file, one in (pair for pairs in self.methods.values() for pair in pairs)
+            for node in ast.walk(one)
+            if isinstance(node, ast.Assign) and any(_is_of_self(to) and to.attr == layer for to in node.targets)
+        ]
+        if len(known) < len(taken) or len(made) != 1 or not isinstance(made[0][1], ast.Call):
+            return None
+        name = _resolved(made[0][0], made[0][1].func) or ""
+        owners = (name, name.rpartition(".")[0])  # of `Net.from_pretrained`
+        classes = [(at, cls) for one in owners for at, cls in definitions(one) if isinstance(cls, ast.ClassDef)]
+        parts = frozenset[int]().union(*(one for one, _ in known))
+        read = set[str]().union(*(one for _, one in known))
+        return (Family(*classes[0]), parts, read) if len(classes) == 1 and parts else None
+
     def _run_by(self, names: Iterable[str]) -> set[str]:
         """Some methods, and those that they call on their object."""
         waiting, found = list(names), set[str]()
@@ -158,10 +205,11 @@ class Family:
 
     def _is_read_by_other_names(self) -> bool:
         names = {name for _, one in self.classes for name in _names(one)}
-        running = {
-            name for method in self._run_by(["forward"]) for _, one in self.methods[method] for name in _names(one)
-        }
-        return bool(names & _BY_OTHER_NAMES) or bool(running & _ALL_MODULES)
+        return bool(names & _BY_OTHER_NAMES) or bool(self._names_run() & _ALL_MODULES)
+
+    def _names_run(self) -> set[str]:
+        """The names in what a forward runs."""
+        return {name for method in self._run_by(["forward"]) for _, one in self.methods[method] for name in _names(one)}
 
     def _is_read(self, name: str, holding: _Holding) -> bool:
         """True where some file of the project may read an attribute of this class."""
@@ -194,7 +242,7 @@ def _names(node: ast.AST) -> Iterator[str]:
             yield part.name
 
 
-def _is_of_self(node: ast.AST) -> bool:
+def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 

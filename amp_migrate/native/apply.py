@@ -148,7 +148,7 @@ class _Applier:
         lines = [shifted(line, indent, deeper=True) for line in lines]
         body = cst.IndentedBlock(body=lines, indent=None if indent == self.original.default_indent else indent)
         header = header.with_changes(body=body, leading_lines=above)
-        return _Output([header], pending, outputs[0].index, outputs[-1].last)
+        return _Output([header, *map(self._parse, wrap.behind)], pending, outputs[0].index, outputs[-1].last)
 
     # -- small statements -------------------------------------------------------------------------------
 

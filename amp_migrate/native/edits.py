@@ -7,7 +7,7 @@ rebuilds the blocks that change and leaves every other node alone, comments and 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
@@ -18,12 +18,15 @@ Expressions = Callable[[cst.CSTNode], cst.CSTNode]
 
 @dataclasses.dataclass(frozen=True)
 class Wrap:
-    """`header` (`with ...` or `if ...`) around the statements `first` to `last` of one block; `tail` ends it."""
+    """`header` (`with ...` or `if ...`) around the statements `first` to `last` of one block; `tail` ends it, the lines
+    `behind` come after it.
+    """
 
     first: Statement
     last: Statement
     header: str
     tail: str | None = None
+    behind: Sequence[str] = ()
 
 
 @dataclasses.dataclass

@@ -29,7 +29,9 @@ class StepWriter(Writer):
             self.edits.replace(step.call, f"{scaler}.step({', '.join(map(self.facts.text, given))})")
         for step in self.plan.steps.left_out:
             any_gradient = f"any(p.grad is not None {over_parameters(self.facts, step.optimizer, step.call)})"
-            self.edits.wraps.append(Wrap(step.statement, step.statement, f"if {any_gradient}"))
+            behind = [one for one in self.plan.steps.updates if one.anyway and one.at is step.statement]
+            lines = [line for update in behind for line in self._update_lines(update.at)]
+            self.edits.wraps.append(Wrap(step.statement, step.statement, f"if {any_gradient}", behind=lines))
         for unscale in self.plan.steps.unscales:
             scaler = self.scaler(unscale.before.function)
             line = f"{scaler}.unscale_({unscale.text(self.facts)})"
@@ -39,7 +41,10 @@ class StepWriter(Writer):
             if unscale.condition is not None:
                 line = f"if {self.facts.text(unscale.condition)}:\n{textwrap.indent(line, '    ')}"
             self.edits.insert_before(unscale.before, line)
+        left_out = {step.statement for step in self.plan.steps.left_out}
         for update in self.plan.steps.updates:
+            if update.anyway and update.at in left_out:
+                continue
             for line in self._update_lines(update.at):
                 if update.before:
                     self.edits.insert_before(update.at, line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import argument_value, called_name, walk
+from amp_migrate.facts.tree import Class, Function, argument_value, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
@@ -16,7 +16,7 @@ from amp_migrate.rules.apex import CAST_FUNCTION, REJECTED_ARGUMENT, UNKNOWN_AMP
 from amp_migrate.rules.plain import UNKNOWN_OPTIMIZER
 from amp_migrate.rules.regions import MODEL_IN_THREAD
 from amp_migrate.rules.source_forms import APEX_AMP, TITLES
-from amp_migrate.rules.steps import GRADIENTS_IN_USE
+from amp_migrate.rules.steps import GRADIENTS_IN_USE, UPDATE_PLACE
 from amp_migrate.rules.units import BELONGS_TOGETHER
 
 _REMOTE = tuple(f"torch.distributed.rpc.{name}" for name in ("remote", "rpc_async", "rpc_sync"))
@@ -46,8 +46,9 @@ def check_tests(facts: Facts, tests: list[cst.BaseExpression], scalers: list[Sca
         raise Refusal(UNKNOWN_AMP_USE, tests[0], message)
 
 
-def check_threads(facts: Facts, forwards: Forwards) -> None:
+def check_threads(facts: Facts, found: Recognition, forwards: Forwards) -> None:
     """Autocast is on for one thread only; threads that torch starts (DataParallel) take it along (rule E6)."""
+    homes = {one.statement.function for one in found.backwards}
     for statement in facts.tree.all_statements():
         for call in facts.tree.calls(statement):
             target = argument_value(call, "target")
@@ -58,6 +59,16 @@ def check_threads(facts: Facts, forwards: Forwards) -> None:
                 raise Refusal(MODEL_IN_THREAD, call, f"{function.name} runs a model in a thread of its own")
             if (facts.names.dotted(call.func) or "").startswith(_REMOTE):
                 raise Refusal(MODEL_IN_THREAD, call, f"what {facts.text(call.func)} calls runs in threads of its own")
+            if called_name(call) == "DataParallel" and call.args and _trains_itself(facts, call.args[0].value, homes):
+                message = f"{facts.text(call)} runs a forward that steps an optimizer, in a thread for each device"
+                raise Refusal(UPDATE_PLACE, call, message)
+
+
+def _trains_itself(facts: Facts, model: cst.BaseExpression, homes: set[Function]) -> bool:
+    """True for a module whose forward leads to one of the functions with a backward."""
+    owners = [one.origin for one in facts.objects.objects(model) if isinstance(one.origin, Class)]
+    family = [facts.objects.method_of(cls, "forward") for owner in owners for cls in facts.objects.derived(owner)]
+    return any(one is not None and facts.calls.reaches(one, homes.__contains__) for one in family)
 
 
 def _check_is_whole(facts: Facts, found: Recognition) -> None:

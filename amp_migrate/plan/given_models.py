@@ -10,14 +10,14 @@ A function that builds optimizers for several callers builds each of what that c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object
-from amp_migrate.facts.tree import Function, called_name, walk
+from amp_migrate.facts.tree import Function, argument_value, called_name, walk
 from amp_migrate.interp.place import Frame, Frames, Place
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models.traits import named
@@ -41,6 +41,35 @@ class GivenModels:
         frames = tuple(Frame(function, call) for function, call in reversed(runs.items()))
         found, _ = self.behind([arg.value for arg in optimizer.origin.args], runs)
         return [given for node in found for given in self._as_given(node, frames)]
+
+    def all_of(self, optimizer: Object) -> list[cst.BaseExpression]:
+        """The same where an optimizer is known to have nothing but the parameters of such models, else nothing."""
+        call = optimizer.origin
+        given = argument_value(call, "params", 0) if isinstance(call, cst.Call) else None
+        return self.of(optimizer) if given is not None and self._are_of_models(given) else []
+
+    def _are_of_models(self, node: cst.BaseExpression, seen: frozenset[cst.BaseExpression] = frozenset()) -> bool:
+        """True for `X.parameters()`, and for what is joined, sifted or kept of nothing else."""
+        if node in seen:
+            return True
+        parts: Sequence[cst.BaseExpression] = ()
+        if isinstance(node, cst.Call):
+            if called_name(node) in named("parameters") and isinstance(node.func, cst.Attribute):
+                return True
+            is_joining = called_name(node) in ("list", "tuple", "iter", "chain", "from_iterable", "filter")
+            parts = [arg.value for arg in node.args if not isinstance(arg.value, cst.Lambda)] if is_joining else ()
+        elif isinstance(node, cst.BinaryOperation):
+            parts = (node.left, node.right)
+        elif isinstance(node, (cst.List, cst.Tuple)):
+            parts = [element.value for element in node.elements]
+        elif isinstance(node, cst.Dict):
+            parts = [one.value for one in node.elements if isinstance(one, cst.DictElement) and _is_of_group(one.key)]
+        elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            parts = (node.for_in.iter,)
+        elif isinstance(node, (cst.Name, cst.Attribute)):
+            parts = self.facts.objects.values_of(node)
+            parts += self._collected(node) if isinstance(node, cst.Name) else self._appended_to(node)
+        return bool(parts) and all(self._are_of_models(part, seen | {node}) for part in parts)
 
     def behind(
         self, nodes: list[cst.BaseExpression], runs: _Runs | None = None
@@ -135,3 +164,7 @@ class GivenModels:
                 if isinstance(call.func.value, cst.Attribute):
                     found.setdefault(call.func.value.attr.value, []).append(call)
         return found
+
+
+def _is_of_group(key: cst.BaseExpression) -> bool:
+    return isinstance(key, cst.SimpleString) and key.evaluated_value == "params"

@@ -129,7 +129,7 @@ class _Planner:
         drop_packs(self.facts, self.found)
         self._check_gradients(steps)
         forwards = Forwards(self.facts, roles)
-        check_threads(self.facts, forwards)
+        check_threads(self.facts, self.found, forwards)
         clips = self._clips_of_scaled(events)
         clips_of_scaled = [] if self._repairs_clips else clips
         check_clips(self.facts, self.found, clips_of_scaled)
@@ -198,6 +198,12 @@ class _Planner:
         elif steps.without_gradients:
             call = steps.without_gradients[0].call
             raise Refusal(NO_GRADIENTS, call, "there is a path to this step that passes no backward of its optimizer")
+        elif steps.unmade:
+            step = steps.unmade[0]
+            message = (
+                f"there is a path to this step on which nothing that {self.facts.text(step.optimizer)} has takes part"
+            )
+            raise Refusal(NO_GRADIENTS, step.call, f"{message} in the loss")
         if steps.two_scales and self._scale_changes:
             step = steps.two_scales[0]
             message = f"{self.facts.text(step.optimizer)} adds up gradients of several rounds, and another optimizer "

@@ -48,8 +48,8 @@ STEP_LEFT_OUT = Rule(
     "AMP127",
     "note",
     "a step without any gradient is left out",
-    "GradScaler.step raises AssertionError where none of the optimizer's parameters has a gradient; Apex just "
-    "stepped, and torch's optimizers pass over parameters without one",
+    "GradScaler.step raises AssertionError where none of the optimizer's parameters has a gradient; a plain "
+    "step passes over parameters without one, as all of torch's optimizers do",
     "nothing; where a backward comes before every step, the new test can go",
 )
 LOGGED_GRADIENTS = Rule(

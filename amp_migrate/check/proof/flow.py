@@ -42,6 +42,16 @@ class Flow:
         return found
 
     @cached_property
+    def _training(self) -> list[Scope]:
+        """The forwards with a backward in them: calls of a module that trains itself enter it."""
+        forwards = self.methods.get("forward", [])
+        return [
+            one
+            for one in forwards
+            if any(isinstance(part, ast.Attribute) and part.attr == "backward" for part in walk(one.node))
+        ]
+
+    @cached_property
     def callers(self) -> dict[Scope, list[tuple[Scope, ast.Call]]]:
         """The calls of each function, each with the scope that it stands in."""
         found: dict[Scope, list[tuple[Scope, ast.Call]]] = defaultdict(list)
@@ -66,7 +76,9 @@ class Flow:
         func = call.func
         if scope.file.dotted(func) is not None:
             return []
-        found = self.methods.get(func.attr if isinstance(func, ast.Attribute) else "__call__", [])
+        name = func.attr if isinstance(func, ast.Attribute) else "__call__"
+        is_of_object = name == "__call__" or name not in self.methods
+        found = [*self.methods.get(name, ()), *(self._training if is_of_object else ())]
         fit = (one for one in found if fits(call, one, is_bound=is_bound(scope, func, one)))
         fitting = list(islice(fit, _MOST_NAMESAKES + 1))
         return fitting if len(fitting) <= _MOST_NAMESAKES else []

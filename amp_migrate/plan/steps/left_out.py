@@ -27,13 +27,20 @@ from amp_migrate.plan.steps.step_graph import StepGraph
 from amp_migrate.plan.steps.unscales import Unscale
 
 
-def can_be_left_out(graph: StepGraph, group: Sequence[Step], unscales: Sequence[Unscale], update: Statement) -> bool:
-    """True for the only step of its group, which the update follows at once: an `unscale_` before it, or another step,
-    would need the update.
+def can_be_left_out(
+    graph: StepGraph,
+    step: Step,
+    others: Sequence[Step],
+    group: Sequence[Step],
+    unscales: Sequence[Unscale],
+    update: Statement,
+) -> bool:
+    """True for the only step of its group, which the update follows at once: an `unscale_` before it would need the
+    update. It comes without the step where `others` of the group, which have gradients, stand beside it.
     """
-    if len(group) != 1 or unscales or update is not group[0].statement:
+    is_alone = len(group) == 1 and not unscales and update is step.statement
+    if not is_alone and not any(one.statement.block is step.statement.block for one in others):
         return False
-    step = group[0]
     if not _is_line_of_its_own(step) or _meets_old_gradients(graph, step):
         return False
     return bool(step.objects) and all(_is_of_torch(graph.facts, one) for one in step.objects)

@@ -38,7 +38,7 @@ class StepPlan:
 
     `repeated` are the backwards that add to gradients of earlier ones of the same optimizer, `two_scales` the steps
     that take gradients from before an update together with those from after it, `left_out` those that are only taken
-    where there is a gradient.
+    where there is a gradient, `unmade` those that may follow a backward in which nothing of their optimizer takes part.
     """
 
     unscales: list[Unscale] = dataclasses.field(default_factory=list)
@@ -46,6 +46,7 @@ class StepPlan:
     micro_uses: list[GradientUse] = dataclasses.field(default_factory=list)
     steps: list[Step] = dataclasses.field(default_factory=list)
     without_gradients: list[Step] = dataclasses.field(default_factory=list)
+    unmade: list[Step] = dataclasses.field(default_factory=list)
     left_out: list[Step] = dataclasses.field(default_factory=list)
     configured: list[Step] = dataclasses.field(default_factory=list)
     repeated: list[Backward] = dataclasses.field(default_factory=list)
@@ -73,6 +74,7 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         _extend(plan.updates, updates.updates)
         _extend(plan.steps, updates.steps)
         _extend(plan.without_gradients, updates.without_gradients)
+        _extend(plan.unmade, updates.unmade)
         _extend(plan.left_out, updates.left_out)
         _extend(plan.configured, updates.configured)
         _extend(plan.repeated, list(_repeated(graph, events)))

@@ -14,6 +14,7 @@ from amp_migrate.facts.paths import Decide, Graph, Point
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.steps.events import Events, Step
+from amp_migrate.plan.steps.taking_part import TakingPart
 from amp_migrate.rules.steps import STEP_NOT_JOINED
 
 Test = Callable[[Point], bool]
@@ -103,6 +104,13 @@ class StepGraph:
             clear for clears in events.zero_grads.values() for clear in clears if self.points([clear.statement])
         ]
         self.classes = self._optimizer_classes()
+
+    def taking_part(self, optimizer: Object, around: set[Statement]) -> Test | None:
+        """Tests for what something of an optimizer may take part in; None where what it has is not known."""
+        laid_out = {one.statement.function for one in self.graph.points if one.statement is not None}
+        others = frozenset(one for step in self.steps for one in step.objects)
+        found = TakingPart(self.facts, optimizer, others, laid_out, around)
+        return (lambda point: point.statement is not None and found(point.statement)) if found.is_known else None
 
     def _has_loop(self) -> bool:
         """True for functions that loop over batches themselves; others are called once for each."""

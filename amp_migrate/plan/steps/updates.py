@@ -21,10 +21,13 @@ from amp_migrate.rules.steps import UPDATE_PLACE
 
 @dataclasses.dataclass(frozen=True)
 class Update:
-    """`scaler.update()` after a statement, or before one that jumps out of the step."""
+    """`scaler.update()` after a statement, or before one that jumps out of the step; `anyway` even where that is a step
+    which is left out.
+    """
 
     at: Statement
     before: bool = False
+    anyway: bool = False
 
 
 class UpdatePlanner:
@@ -36,6 +39,7 @@ class UpdatePlanner:
         self.updates: list[Update] = []
         self.steps: list[Step] = []
         self.without_gradients: list[Step] = []
+        self.unmade: list[Step] = []
         self.left_out: list[Step] = []
         self.configured: list[Step] = []
         self._configured = Configured(graph.facts, graph)
@@ -46,13 +50,18 @@ class UpdatePlanner:
             own = [unscale for unscale in self.unscales if self._leads_to(unscale, group)]
             anchor = self._anchor([step.statement for step in group], [unscale.before for unscale in own])
             self._check_update(anchor, group, own)
-            self._add_update(Update(anchor))
+            self._add_update(Update(anchor, anyway=len(group) > 1))
             self.steps += group
             lacking = [step for step in group if self._may_lack_gradients(step)]
             without = [step for step in lacking if self._may_lack_gradients(step, however=True)]
-            leaves_out = can_be_left_out(self.graph, group, own, anchor)
-            for step in without:
-                (self.left_out if leaves_out and not self._takes_plain(step) else self.without_gradients).append(step)
+            unmade = [step for step in group if step not in without and self._may_take_no_part(step)]
+            for step in (*without, *unmade):
+                others = [one for one in group if one not in lacking and one not in unmade]
+                leaves_out = can_be_left_out(self.graph, step, others, group, own, anchor)
+                if leaves_out and not self._takes_plain(step):
+                    self.left_out.append(step)
+                else:
+                    (self.unmade if step in unmade else self.without_gradients).append(step)
             self.configured += [step for step in lacking if step not in without]
             for unscale in own:
                 self._place_early_updates(unscale, anchor)
@@ -204,6 +213,30 @@ class UpdatePlanner:
         return self.graph.path_exists(
             sources, points.__contains__, lambda point: backward(point) or asks(point) or (however and skips(point))
         )
+
+    def _may_take_no_part(self, step: Step) -> bool:
+        """True where some path from the start, or from what clears gradients, to the step passes a backward of its
+        optimizer, and nothing in which what the optimizer has takes part. What comes under a condition of its own is
+        taken to know what it does.
+        """
+        backwards = [point for point in self.graph.live if self.graph.is_backward(step.objects)(point)]
+        points = self.graph.points([step.statement])
+        trails = [point.trail() for point in points]
+        conditions = [{one for one in trail[:-1] if isinstance(one.node, cst.If)} for trail in trails]
+        ways = [set(point.trail()) for point in backwards]
+        if (
+            len(step.objects) != 1
+            or len(self.graph.classes) < 2
+            or not all(any(map(one.issubset, ways)) for one in conditions)
+        ):
+            return False
+        (optimizer,) = step.objects
+        takes_part = self.graph.taking_part(optimizer, {one for trail in trails for one in trail})
+        if takes_part is None:
+            return False
+        legs = [(one, takes_part) for one in (backwards.__contains__, points.__contains__)]
+        cleared = (self.graph.clears(step.objects), takes_part)
+        return self.graph.passes([self.graph.start], legs) or self.graph.passes(points, [cleared, *legs])
 
     def _clears_before(self, step: Step) -> list[Point]:
         """The zero_grads after which the step comes without a condition of its own: a leftover step under

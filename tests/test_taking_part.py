@@ -1,0 +1,154 @@
+"""An optimizer of which nothing takes part in the loss is not stepped: GradScaler would raise where it did nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import Options, migrate_source
+
+SCRIPT = """\
+import contextlib
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+
+class Both(nn.Module):
+    def __init__(self, net, head):
+        super().__init__()
+        self.net, self.head = net, head
+
+    def forward(self, x):
+        return self.head(self.net(x))
+
+
+def scored(head, features):
+    return head(features)
+
+
+def run(module, x):
+    return module(x)
+
+
+net, head = nn.Linear(4, 8).cuda(), nn.Linear(8, 8).cuda()
+other = nn.Linear(8, 8).cuda()
+both = Both(net, head)
+layers = {"head": head}
+net_optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+head_optimizer = torch.optim.Adam(PARAMETERS, lr=0.1)
+
+
+def train(loader, mode, use_head, epochs):
+    head.train()
+    for i, (x, y) in enumerate(loader):
+        x, y = x.cuda(), y.cuda()
+BODY
+
+
+train([(torch.randn(4, 4), torch.zeros(4).long())], "plain", False, 1)
+"""
+CLEAR = "net_optimizer.zero_grad()\nhead_optimizer.zero_grad()\n"
+STEP = "loss.backward()\nnet_optimizer.step()\nhead_optimizer.step()\n"
+GUARDED = """\
+        if any(p.grad is not None for group in head_optimizer.param_groups for p in group["params"]):
+            scaler.step(head_optimizer)
+        scaler.update()
+"""
+WITH_HEAD = "    loss = F.cross_entropy(head(net(x)), y)\n"
+WITHOUT = "    loss = F.cross_entropy(net(x), y)\n"
+
+
+def migrated(body: str, parameters: str = "head.parameters()"):
+    indented = "".join(f"        {line}\n" for line in body.splitlines()).rstrip("\n")
+    return migrate_source(SCRIPT.replace("BODY", indented).replace("PARAMETERS", parameters).encode(), Options())
+
+
+LEFT_OUT = {
+    "arms": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n{WITHOUT}{STEP}",
+    "an added loss": f"{CLEAR}out = net(x)\nloss = F.cross_entropy(out, y)\n"
+    f"if use_head:\n    more = head(out)\n    loss += F.cross_entropy(more, y)\n{STEP}",
+    "no gradients": f"{CLEAR}if i > epochs:\n    z = head(net(x))\n"
+    f"else:\n    with torch.no_grad():\n        z = head(x.repeat(1, 2))\n    z = net(x) + z\n"
+    f"loss = F.cross_entropy(z, y)\n{STEP}",
+    "forward first": f"if mode == 'head':\n{WITH_HEAD}else:\n{WITHOUT}{CLEAR}{STEP}",
+    "cleared last": f"if mode == 'head':\n{WITH_HEAD}else:\n{WITHOUT}{STEP}{CLEAR}",
+    "a helper": f"{CLEAR}out = net(x)\nif mode == 'head':\n    out = scored(head, out)\n"
+    f"loss = F.cross_entropy(out, y)\n{STEP}",
+    "an elif": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}elif mode == 'net':\n{WITHOUT}else:\n    raise ValueError(mode)\n{STEP}",
+    "two ifs": f"{CLEAR}if mode == 'head':\n    out = head(net(x))\nelse:\n    out = other(net(x))\n"
+    f"if mode == 'head':\n    loss = out.mean()\nelse:\n    loss = F.cross_entropy(out, y)\n{STEP}",
+    "a leap": f"{CLEAR}out = net(x)\nif mode != 'head':\n    loss = F.cross_entropy(out, y)\n"
+    f"else:\n    loss = F.cross_entropy(head(out), y)\n{STEP}",
+}
+
+
+@pytest.mark.parametrize("body", LEFT_OUT.values(), ids=LEFT_OUT)
+def test_it_is_stepped_where_there_is_a_gradient(body):
+    result = migrated(body)
+    assert result.status == "migrated"
+    assert "AMP127" in [finding.code for finding in result.findings]
+    output = result.output.decode()
+    assert GUARDED in output
+    assert "        scaler.step(net_optimizer)\n" in output
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "list(head.parameters())",
+        "filter(lambda p: p.requires_grad, head.parameters())",
+        "[p for p in head.parameters() if p.requires_grad]",
+        '[{"params": head.parameters(), "lr": 0.2}]',
+        "list(head.parameters()) + list(other.parameters())",
+    ],
+)
+def test_whatever_its_parameters_are_given_as(parameters):
+    body = f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n{WITHOUT}{STEP}"
+    assert GUARDED in migrated(body, parameters).output.decode()
+
+
+def test_gradients_of_an_earlier_round_stay():
+    result = migrated(f"net_optimizer.zero_grad()\nif mode == 'head':\n{WITH_HEAD}else:\n{WITHOUT}{STEP}")
+    assert (result.status, [finding.code for finding in result.findings]) == ("left", ["AMP921"])
+    assert "nothing that head_optimizer has takes part in the loss" in result.findings[0].message
+
+
+TAKES_PART = {
+    "both arms": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n    loss = head(net(x)).mean()\n{STEP}",
+    "what holds it": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n    loss = both(x).mean()\n{STEP}",
+    "by its key": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n    loss = layers['head'](net(x)).mean()\n{STEP}",
+    "by any key": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n    loss = layers[mode](net(x)).mean()\n{STEP}",
+    "handed on": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n    loss = run(head, net(x)).mean()\n{STEP}",
+    "out of sight": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n"
+    f"    loss = checkpoint(head, net(x), use_reentrant=False).mean()\n{STEP}",
+    "in a lambda": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n    loss = (lambda z: head(z))(net(x)).mean()\n{STEP}",
+    "mapped": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n"
+    f"    loss = torch.cat(list(map(lambda z: head(z), [net(x)]))).mean()\n{STEP}",
+    "its weight": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n    loss = (net(x) @ head.weight).mean()\n{STEP}",
+    "its weight in a call": f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n    loss = F.linear(net(x), head.weight).mean()\n{STEP}",
+    "all arms that bind": f"{CLEAR}if mode == 'head':\n    out = head(net(x))\nelif mode == 'two':\n"
+    f"    out = head(net(x)) * 2\nloss = F.cross_entropy(out, y)\n{STEP}",
+    "a loop": f"{CLEAR}loss = 0\nfor part in x.split(2):\n    loss = loss + head(net(part)).mean()\n{STEP}",
+    "a while": f"{CLEAR}loss, k = net(x).mean(), 0\nwhile loss is None or k == 0:\n"
+    f"    loss, k = loss + head(net(x)).mean(), 1\n{STEP}",
+    "its own condition": f"{CLEAR}if use_head:\n{WITH_HEAD}else:\n{WITHOUT}loss.backward()\n"
+    "net_optimizer.step()\nif mode == 'head':\n    head_optimizer.step()\n",
+    "the same condition": f"{CLEAR}if use_head:\n{WITH_HEAD}else:\n{WITHOUT}loss.backward()\n"
+    "net_optimizer.step()\nif use_head:\n    head_optimizer.step()\n",
+    "two losses": "net_optimizer.zero_grad()\nloss = head(net(x)).mean()\nloss.backward()\nnet_optimizer.step()\n"
+    "head_optimizer.zero_grad()\nloss = -head(net(x).detach()).mean()\nloss.backward()\nhead_optimizer.step()\n",
+    "a round before": f"loss = head(net(x)).mean()\n{CLEAR}{STEP}",
+}
+
+
+@pytest.mark.parametrize("body", TAKES_PART.values(), ids=TAKES_PART)
+def test_it_is_stepped_as_it_was_where_it_may_take_part(body):
+    result = migrated(body)
+    assert not {"AMP127", "AMP921"} & {finding.code for finding in result.findings}
+    assert ".step(head_optimizer)" in result.output.decode()
+
+
+def test_what_else_an_optimizer_may_have_is_not_known():
+    body = f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n{WITHOUT}{STEP}"
+    assert "p.grad" not in migrated(body, "[*head.parameters(), torch.zeros(1, requires_grad=True)]").output.decode()
