@@ -149,6 +149,89 @@ def test_it_is_stepped_as_it_was_where_it_may_take_part(body):
     assert ".step(head_optimizer)" in result.output.decode()
 
 
+OUTSIDE = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Model:
+    def __init__(self):
+        self.net, self.head = nn.Linear(4, 8).cuda(), nn.Linear(8, 8).cuda()
+        self.net_optimizer = torch.optim.Adam(self.net.parameters(), lr=0.1)
+        self.head_optimizer = torch.optim.Adam(self.head.parameters(), lr=0.1)
+
+    def forward(self, x):
+        self.out = self.head(self.net(x))
+
+    def optimize(self, y, more):
+        self.net_optimizer.zero_grad()
+        self.head_optimizer.zero_grad()
+        loss = F.cross_entropy(self.out, y)
+        if more:
+            loss = loss + self.head(torch.randn(4, 8).cuda()).mean()
+        loss.backward()
+        self.net_optimizer.step()
+        self.head_optimizer.step()
+
+
+CALLED
+"""
+LOOP = """\
+model = Model()
+for x, y in [(torch.randn(4, 4), torch.zeros(4).long())]:
+    model.forward(x.cuda())
+    model.optimize(y.cuda(), False)
+"""
+BETWEEN = """\
+def step(model, x, y):
+    model.optimize(y, False)
+
+
+model = Model()
+for x, y in [(torch.randn(4, 4), torch.zeros(4).long())]:
+    model.forward(x.cuda())
+    step(model, x.cuda(), y.cuda())
+"""
+
+
+@pytest.mark.parametrize("called", [LOOP, BETWEEN, "print(Model())"])
+def test_it_may_take_part_before_the_training_step(called):
+    result = migrate_source(OUTSIDE.replace("CALLED", called).encode(), Options())
+    assert not {"AMP127", "AMP921"} & {finding.code for finding in result.findings}
+
+
+# What the callers make, wrap and load takes part in no loss.
+PREPARED = """\
+def prepared(net):
+    net.load_state_dict(torch.load("net.pth"))
+    return net
+
+
+model = Model()
+model.head = prepared(model.head)
+model.head = nn.DataParallel(model.head)
+for x, y in [(torch.randn(4, 4), torch.zeros(4).long())]:
+    model.out = model.net(x.cuda())
+    model.optimize(y.cuda(), False)
+    with torch.no_grad():
+        print(model.head(model.out).mean())
+"""
+
+
+def test_what_prepares_a_network_takes_no_part():
+    result = migrate_source(OUTSIDE.replace("CALLED", PREPARED).encode(), Options())
+    assert "AMP127" in {finding.code for finding in result.findings}
+
+
+def test_what_runs_before_without_gradients_takes_no_part():
+    called = LOOP.replace(
+        "    model.forward(x.cuda())\n", "    with torch.no_grad():\n        model.forward(x.cuda())\n"
+    )
+    result = migrate_source(OUTSIDE.replace("CALLED", called).encode(), Options())
+    assert "AMP921" in {finding.code for finding in result.findings}
+
+
 def test_what_else_an_optimizer_may_have_is_not_known():
     body = f"{CLEAR}if mode == 'head':\n{WITH_HEAD}else:\n{WITHOUT}{STEP}"
     assert "p.grad" not in migrated(body, "[*head.parameters(), torch.zeros(1, requires_grad=True)]").output.decode()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.paths import Decide, Graph, Point
 from amp_migrate.facts.tree import Function, Statement
@@ -106,11 +107,23 @@ class StepGraph:
         self.classes = self._optimizer_classes()
 
     def taking_part(self, optimizer: Object, around: set[Statement]) -> Test | None:
-        """Tests for what something of an optimizer may take part in; None where what it has is not known."""
+        """Tests for what something of an optimizer may take part in; None where what it has is not known, or where it
+        may take part in what the callers of this training step give to it.
+        """
         laid_out = {one.statement.function for one in self.graph.points if one.statement is not None}
         others = frozenset(one for step in self.steps for one in step.objects)
         found = TakingPart(self.facts, optimizer, others, laid_out, around)
-        return (lambda point: point.statement is not None and found(point.statement)) if found.is_known else None
+        if not found.is_known:
+            return None
+        for function in each_once([self.root], self._callers_of):
+            if not function.is_module and (self.facts.calls.value_uses(function) or not self._callers_of(function)):
+                return None
+            if function is not self.root and any(map(found.takes_part, function.descendants())):
+                return None
+        return lambda point: point.statement is not None and found(point.statement)
+
+    def _callers_of(self, function: Function) -> list[Function]:
+        return [statement.function for _, statement in self.facts.objects.possible_callers(function)]
 
     def _has_loop(self) -> bool:
         """True for functions that loop over batches themselves; others are called once for each."""

@@ -88,7 +88,7 @@ class TakingPart:
 
     def __call__(self, statement: Statement) -> bool:
         if statement not in self._known:
-            self._known[statement] = self._takes_part(statement) or self._has_all_ways_in_it(statement)
+            self._known[statement] = self.takes_part(statement) or self._has_all_ways_in_it(statement)
         return self._known[statement]
 
     def _has_all_ways_in_it(self, statement: Statement) -> bool:
@@ -97,9 +97,10 @@ class TakingPart:
             is_left_out = node.orelse is not None or not _binds_what_is_read(self.facts, statement)
         else:
             is_left_out = not isinstance(node, (cst.While, cst.Try, cst.TryStar)) or statement in self._around
-        return not is_left_out and any(map(self._takes_part, statement.descendants()))
+        return not is_left_out and any(map(self.takes_part, statement.descendants()))
 
-    def _takes_part(self, statement: Statement) -> bool:
+    def takes_part(self, statement: Statement) -> bool:
+        """The same for the statement itself."""
         if runs_without_gradients(self.facts, statement):
             return False
         return any(self._runs(part, statement) for part in self.facts.tree.expressions(statement))
@@ -111,14 +112,15 @@ class TakingPart:
         if isinstance(part, cst.Call):
             return self._is_run(part, statement)
         outer = self.facts.tree.parents.get(part)
-        if not isinstance(part, (cst.Name, cst.Attribute, cst.Lambda)) or (
+        is_named = isinstance(outer, (cst.FunctionDef, cst.ImportAlias)) or (
             isinstance(outer, cst.Call) and outer.func is part
-        ):
+        )
+        if is_named or not isinstance(part, (cst.Name, cst.Attribute, cst.Lambda)):
             return False
         if isinstance(part, cst.Lambda):
             return self._is_run_in(self.facts.tree.function_at[part])
         handed = self.facts.objects.function_handed_over(part)
-        functions = [handed] if handed is not None else []
+        functions = [handed] if handed is not None and handed.name != "__init__" else []
         if isinstance(part, cst.Attribute):
             if self._may_be(part.value, self._own):
                 return True  # `x @ head.weight`
@@ -126,7 +128,7 @@ class TakingPart:
         return any(map(self._is_run_in, functions))
 
     def _is_run_in(self, function: Function) -> bool:
-        return self._functions.to(function, lambda: any(map(self._takes_part, function.descendants())))
+        return self._functions.to(function, lambda: any(map(self.takes_part, function.descendants())))
 
     def _is_run(self, call: cst.Call, statement: Statement) -> bool:
         sites = self.facts.calls.in_statement(statement)
@@ -134,6 +136,8 @@ class TakingPart:
             return False
         if isinstance(call.func, cst.Attribute) and is_no_forward(call.func.attr.value):
             return False
+        if self.facts.objects.classes_made(call) or self._may_be(call, self._own):
+            return False  # it makes something, or hands the network back: `net = loaded(net)`
         if self._may_be(call.func, self._own | self._holding):
             return True
         functions = [*self.facts.objects.candidates(call), *self._forwards(call)]
