@@ -35,7 +35,7 @@ def value_of_test(test: str, name: str, value: object) -> bool | None:
 
 def _value(node: ast.expr, name: str, value: object) -> object:
     match node:
-        case ast.Name(id=read) if read == name:
+        case ast.Name() | ast.Attribute() if ast.unparse(node) == name:
             return value
         case ast.Constant(value=constant):
             return constant
