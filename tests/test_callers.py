@@ -94,3 +94,69 @@ def test_nor_need_each_of_them_train(name: str, tmp_path: Path) -> None:
 def test_not_where_one_cannot_be_read(name: str, tmp_path: Path) -> None:
     changed, said = migrated(tmp_path, **approaches(name, pkg__b="def broken(:\n"))
     assert changed == {} and "AMP951" in said
+
+
+FUNCTION = """\
+import torch
+
+
+def train(model, batches):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in batches:
+        loss = model(x.cuda()).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+"""
+CHOOSE = "def choose(model, batches, method):\n    if method == 'it':\n        {}(model, batches)\n"
+SCRIPT = """\
+import sys
+
+from net import Net
+from pkg.uda import {0}
+
+
+def main():
+    model = Net().cuda()
+    {1}
+
+
+main()
+"""
+WRAPPED = {
+    "by one": (CHOOSE.format("train"), "choose", "choose(model, [], sys.argv[1])"),
+    "by two": (
+        CHOOSE.format("one") + "\n\ndef one(model, batches):\n    train(model, batches)\n",
+        "choose",
+        "choose(model, [], sys.argv[1])",
+    ),
+    "by a method": (
+        "class Runner:\n    def run(self, model, batches):\n        train(model, batches)\n",
+        "Runner",
+        "Runner().run(model, [])",
+    ),
+    "by a constructor": (
+        "class Runner:\n    def __init__(self, model):\n        self.model = model\n\n"
+        "    def run(self, batches):\n        train(self.model, batches)\n",
+        "Runner",
+        "Runner(model).run([])",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_wrapper_beside_the_training_has_callers(name: str, tmp_path: Path) -> None:
+    wrapper, imported, call = WRAPPED[name]
+    script = SCRIPT.format(imported, call)
+    changed, said = migrated(tmp_path, pkg__uda=FUNCTION + wrapper, scripts__run=script)
+    assert changed.keys() == {"uda.py"} and said == []
+    assert "scaler.scale(loss).backward()" in changed["uda.py"]
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+@pytest.mark.parametrize("broken", ["def broken(:\n", "from pkg import uda\n"])
+def test_not_where_no_caller_can_be_read(name: str, broken: str, tmp_path: Path) -> None:
+    changed, said = migrated(tmp_path, pkg__uda=FUNCTION + WRAPPED[name][0], scripts__run=broken)
+    assert changed == {} and "AMP951" in said
