@@ -134,8 +134,7 @@ class Callables(Hierarchy, ABC):
         func = self.callee(call)
         if isinstance(func, (cst.Name, *_LOOKUPS)):
             functions = {function for function in self._held(call) if function is not None}
-            constructors = {one for one in self._constructors(call) if one is not None}
-            return functions | constructors | self._called_instances(call)
+            return functions | self._constructors_among(call) | self._called_instances(call)
         if not isinstance(func, cst.Attribute) or _is_super(func.value):
             return set()
         owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
@@ -143,7 +142,8 @@ class Callables(Hierarchy, ABC):
         found |= {method for owner in owners for method in self._of_siblings(owner, func.attr.value)}
         found |= {one for cls in self._classes_meant(func.value) if (one := self.method_of(cls, func.attr.value))}
         found = {method for method in found if self._gives_enough(call, method)}
-        found |= set() if found else {function for function in self._held(call) if function is not None}
+        found = found or {one for one in self._held(call) if one is not None}
+        found = found or self._constructors_among(call)
         return found or self._called_instances(call)
 
     def _held(self, call: cst.Call) -> Iterator[Function | None]:
@@ -361,6 +361,17 @@ class Callables(Hierarchy, ABC):
         """The classes in a table of classes and functions, of which a call takes one."""
         held = self.origins(call.func) if isinstance(call.func, _LOOKUPS) else ()
         return [self.tree.class_at[one] for one in held if isinstance(one, cst.ClassDef)]
+
+    def _constructors_among(self, call: cst.Call) -> set[Function]:
+        """The `__init__` of each class that a call may make, among them classes of files outside of the unit: of a
+        name that several arms import.
+        """
+        held = self.objects(call.func)
+        classes = [self.tree.class_at[one.origin] for one in held if isinstance(one.origin, cst.ClassDef)]
+        others = [str(one.origin) for one in held if one.kind == "import"]
+        if len(classes) + len(others) < len(held) or not all(map(self.names.elsewhere.is_there, others)):
+            return set()
+        return {one for owner in classes if (one := self.method_of(owner, "__init__")) is not None}
 
     def _constructors(self, call: cst.Call) -> set[Function | None]:
         """The `__init__` of each class that a call may make."""

@@ -281,7 +281,7 @@ class Index:
     def _callers(self, unit: Unit) -> Iterator[tuple[Path, str]]:
         """Files outside that use something of the unit that touches or reaches a handle."""
         if self._sources.tie.common:
-            for node in (node for file in unit.files for node in self._concern.definitions(file)):
+            for node in self._leading_to_training(unit):
                 users = self.users_of(node.name, node.file, unit)
                 yield from users.items()
                 for user in self._definitions(users):
@@ -293,6 +293,18 @@ class Index:
                     why = f"uses {use.used.name} of {self._shown(use.used.file)}"
                     yield file, why
                     yield from ((passing, f"passes {use.used.name} on") for passing in sorted(use.through))
+
+    def _leading_to_training(self, unit: Unit) -> list[Node]:
+        """The definitions of a unit that concern a handle, and those that come to one through others of the unit: a
+        function that chooses one of the trainings of its file is what scripts call.
+        """
+        found = [node for file in unit.files for node in self._concern.definitions(file)]
+        seen = set(found)
+        for node in found:
+            users = {user for user in self._sources.referring(node) if user.file in unit.files} - seen
+            seen |= users
+            found += sorted(users)
+        return found
 
     def _in_tables(self, unit: Unit) -> Iterator[tuple[Path, str]]:
         """Files outside with what trains and stands in a table with something of the unit: who takes one takes any."""

@@ -13,6 +13,7 @@ from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.presence import asks_whether_there_is
+from amp_migrate.facts.running import Running
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
@@ -345,11 +346,27 @@ class _Finder:
         """Hooks that look at gradients; those of tensors may be linear in them (`plan/hooks.py`)."""
         for call, _ in self.facts.tree.every(cst.Call):
             if called_name(call) in _HOOKS and isinstance(call.func, cst.Attribute) and not self._is_harmless(call):
+                if self._are_made_here and not self.facts.analysis(Running).may_run(call):
+                    continue
                 text = self.facts.text(call.func)
                 return Refusal(
                     GRADIENTS_WATCHED, call, f"{text} looks at gradients during the backward", self._unread_hook(call)
                 )
         return None
+
+    @cached_property
+    def _are_made_here(self) -> bool:
+        """True where no other file gives the model that is trained: it may switch a hook on."""
+        models = self.optimizers.models
+        training = {loss.statement.function for loss in self.losses}
+        open_functions = [
+            one
+            for one in self.facts.tree.functions
+            if self.facts.calls.reaches(one, training.__contains__)
+            for param in (one.parameters[1:] if one.is_method else one.parameters)
+            if self.facts.objects.may_be(param.name, models) and self.facts.is_used_outside(one)
+        ]
+        return not open_functions and all(one.source.kind != "parameter" for one in models)
 
     def anomalies(self) -> Refusal | None:
         """Anomaly detection raises for the NaN of the first overflow, where GradScaler would skip the step ([run])."""
