@@ -271,6 +271,30 @@ def test_a_device_that_a_call_gives_is_asked_for_nowhere(device, move):
     assert "scaler = torch.cuda.amp.GradScaler()\n" in result.output.decode()
 
 
+@pytest.mark.parametrize(
+    "device, test, is_left",
+    [
+        ("'cuda'", "device", False),
+        ("'cuda:1'", "device is not None", False),
+        ("torch.device('cuda')", "device", False),
+        ("'cuda'", "device != ''", False),
+        ("'cuda'", "device == 'cuda'", True),  # a switch, turned by hand
+        ("'cuda'", "device and torch.cuda.is_available()", True),
+    ],
+)
+def test_a_test_that_holds_for_each_device_asks_for_none(device, test, is_left):
+    train = "def train(model, optimizer, batches):\n    device = " + device + "\n"
+    move = f"    if {test}:\n        if torch.cuda.device_count() > 1:\n            model = nn.DataParallel(model)\n"
+    steps = "        model.to(device)\n    for x in batches:\n        optimizer.zero_grad()\n"
+    loop = "".join(f"        {line}\n" for line in STEP.replace("(x)", "(x.cuda())").splitlines())
+    main = "def main():\n    model = nn.Linear(4, 2)\n    optimizer = optim.SGD(model.parameters(), lr=0.1)\n"
+    call = "    train(model, optimizer, [torch.randn(8, 4)])\nmain()\n"
+    source = "import torch\nfrom torch import nn, optim\n" + train + move + steps + loop + main + call
+    result = migrate_source(source.encode(), Options())
+    assert result.status == ("left" if is_left else "migrated"), result.findings
+    assert is_left or "scaler = torch.cuda.amp.GradScaler()\n" in result.output.decode()
+
+
 def test_the_output_is_left_alone():
     result = migrate_source((START + STEP).encode(), Options())
     again = migrate_source(result.output, Options())

@@ -10,7 +10,7 @@ import libcst as cst
 
 from amp_migrate.apex_exports import APEX_EXPORTS
 from amp_migrate.facts.elsewhere import Elsewhere
-from amp_migrate.facts.rebound import module_at_first
+from amp_migrate.facts.rebound import First, meant_at_first
 from amp_migrate.facts.source_file import SourceFile
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, children
 from amp_migrate.facts.variables import Binding, BindingKind, Scope, Variable
@@ -36,7 +36,7 @@ class Names:
         self._stores: set[cst.CSTNode] = set()
         self._variable_at: dict[cst.CSTNode, Variable] = {}
         self._pending: list[tuple[cst.Name, Scope]] = []
-        self._modules_at_first: list[Variable] = []
+        self._meant_at_first: list[Variable] = []
         for function in tree.functions:
             self._declare(function)
         for statement in tree.all_statements():
@@ -175,12 +175,12 @@ class Names:
     def all_variables(self) -> Iterator[Variable]:
         for scope in self.scopes.values():
             yield from scope.variables.values()
-        yield from self._modules_at_first
+        yield from self._meant_at_first
 
     def variables_of(self, statement: Statement) -> list[Variable]:
         """The variables that an import statement binds, those of a known star import included."""
         scope = self._scope_at(statement)
-        variables = (*scope.variables.values(), *(one for one in self._modules_at_first if one.scope is scope))
+        variables = (*scope.variables.values(), *(one for one in self._meant_at_first if one.scope is scope))
         return [one for one in variables if any(binding.statement is statement for binding in one.bindings)]
 
     def star_imported(self, name: str, root: Function, seen: frozenset[Function] = frozenset()) -> Variable | None:
@@ -228,21 +228,22 @@ class Names:
         return path if variable is None or variable.import_path == path else own
 
     def _split(self, variable: Variable) -> None:
-        """`model = model.NCF()`: the module becomes a variable of its own."""
-        path = variable.import_path
-        if path is None or all(binding.kind == "import" for binding in variable.bindings):
-            return
-        is_read = self.elsewhere.is_there(path)
-        first = module_at_first(
+        """`model = model.NCF()`, or a `def` after an import: what it is at first becomes a variable of its own."""
+        while (first := self._at_first(variable)) is not None:
+            other = Variable(variable.name, variable.scope, first.bindings, first.loads)
+            variable.bindings = [binding for binding in variable.bindings if binding not in first.bindings]
+            variable.loads = [load for load in variable.loads if load not in first.loads]
+            self._variable_at |= dict.fromkeys(first.loads, other)
+            self._meant_at_first.append(other)
+
+    def _at_first(self, variable: Variable) -> First | None:
+        path = variable.bindings[0].path if variable.bindings else None
+        if len(variable.bindings) < 2 or (path is not None and path in [one.path for one in variable.bindings[1:]]):
+            return None
+        is_read = path is not None and self.elsewhere.is_there(path)
+        return meant_at_first(
             self.tree, variable, lambda name: not is_read or self.elsewhere.is_there(f"{path}.{name}")
         )
-        if first is None:
-            return
-        module = Variable(variable.name, variable.scope, first.bindings, first.loads)
-        variable.bindings = [binding for binding in variable.bindings if binding not in first.bindings]
-        variable.loads = [load for load in variable.loads if load not in first.loads]
-        self._variable_at |= dict.fromkeys(first.loads, module)
-        self._modules_at_first.append(module)
 
     def _link_imports(self) -> None:
         for variable in self.all_variables():

@@ -1,9 +1,13 @@
-"""Names that are a module first and then something made by it.
+"""Names that mean one thing first and then another.
 
 import model
 ...
 model = model.NCF(users, items)      reads up to here mean the module
 model.cuda()                         and the others what it made, also behind `global model` in a function called later
+
+from engine import do_train
+...
+def do_train(model, loader):         nothing means that of the engine from here on
 """
 
 from __future__ import annotations
@@ -13,63 +17,67 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from amp_migrate.facts.tree import Statement, Tree
+from amp_migrate.facts.tree import Function, Statement, Tree
 from amp_migrate.facts.variables import Binding, Variable
 
 
 @dataclasses.dataclass(frozen=True)
-class Module:
-    """What the variable is at first: the imports that bind it, and the reads that mean the module."""
+class First:
+    """What the variable is at first: what binds it so, and the reads that mean this."""
 
     bindings: list[Binding]
     loads: list[cst.Name]
 
 
-def module_at_first(tree: Tree, variable: Variable, has_attribute: Callable[[str], bool]) -> Module | None:
-    """What belongs to the module; None where the variable is not one first, or it is not clear up to where.
+def meant_at_first(tree: Tree, variable: Variable, has_attribute: Callable[[str], bool]) -> First | None:
+    """What belongs to the first import of the name; None where it is not clear up to where.
 
-    `has_attribute` says whether the module has something of a name.
+    `has_attribute` says whether a module that the name is first has something of a name.
     """
-    imports = [one for one in variable.bindings if one.kind == "import"]
-    others = [one.statement for one in variable.bindings if one.kind != "import"]
-    if len(imports) != 1 or not others or imports[0].statement is None or None in others:
+    first, others = variable.bindings[0], [one.statement for one in variable.bindings[1:]]
+    if first.kind != "import" or not others or first.statement is None or None in others:
         return None
     bound = [one for one in others if one is not None]
-    own = [one for one in bound if one.function is imports[0].statement.function]
-    turn = _turning_point(imports[0].statement, own)
-    if turn is None or not all(one in own or _is_late(tree, one, turn) for one in bound):
+    own = [one for one in bound if one.function is first.statement.function]
+    turn = _turning_point(first.statement, own)
+    if turn is None or not all(one in own or _is_late(tree, one.function, turn) for one in bound):
         return None
+    is_module = isinstance(first.node, cst.Import) or all(isinstance(one.node, cst.Assign) for one in own)
     loads = []
     for load in variable.loads:
         is_early = _is_early(tree, load, turn, bound)
-        if is_early is None:  # in a function that may be called at any time
+        if is_early is None and not _is_late(tree, tree.function_of(load), turn):
             parent = tree.parents.get(load)
-            if isinstance(parent, cst.Attribute) and has_attribute(parent.attr.value):
+            if not is_module or (isinstance(parent, cst.Attribute) and has_attribute(parent.attr.value)):
                 return None
         if is_early:
             loads.append(load)
-    return Module(imports, loads)
+    return First([first], loads)
 
 
-def _turning_point(imported: Statement, bound: Sequence[Statement]) -> Statement | None:
-    """The statement beside an import that certainly binds the name to what a call makes, where it is the first one."""
-    first = next((one for one in imported.next_siblings() if any(inner.inside(one) for inner in bound)), None)
+def _turning_point(before: Statement, bound: Sequence[Statement]) -> Statement | None:
+    """The statement beside another that certainly binds the name to something else, where it is the first one."""
+    first = next((one for one in before.next_siblings() if any(inner.inside(one) for inner in bound)), None)
     return first if first is not None and _binds(first, bound) else None
 
 
-def _is_late(tree: Tree, bound: Statement, turn: Statement) -> bool:
-    """True for `global model` in a function that nothing calls before: only the rest of the module speaks of it."""
-    if bound.function.parent is not turn.function:
+def _is_late(tree: Tree, function: Function, turn: Statement, seen: frozenset[Function] = frozenset()) -> bool:
+    """True for a function that nothing calls before: only the rest of the module speaks of it, or what is late, too."""
+    if function.parent is not turn.function or function.owner is not None:
         return False
-    function = bound.function
+    seen |= {function}
     mentions = [statement for name, statement in tree.every(cst.Name) if name.value == function.name]
-    calls = [one for one in mentions if one.node is not function.node]
-    return all(one.function is turn.function and _is_before(turn, one) for one in calls)
+    return all(
+        _is_before(turn, one) if one.function is turn.function else _is_late(tree, one.function, turn, seen)
+        for one in mentions
+        if one.function.root is turn.function.root and one.node is not function.node and one.function not in seen
+    )
 
 
 def _binds(statement: Statement, bound: Sequence[Statement]) -> bool:
     if statement in bound:
-        return isinstance(statement.node, cst.Assign) and isinstance(statement.node.value, cst.Call)
+        is_made = isinstance(statement.node, cst.Assign) and isinstance(statement.node.value, cst.Call)
+        return is_made or isinstance(statement.node, (cst.FunctionDef, cst.ClassDef, cst.ImportFrom))
     if not isinstance(statement.node, cst.If) or len(statement.blocks) != 2:
         return False
     return all(
@@ -79,7 +87,7 @@ def _binds(statement: Statement, bound: Sequence[Statement]) -> bool:
 
 
 def _is_early(tree: Tree, load: cst.Name, turn: Statement, bound: Sequence[Statement]) -> bool | None:
-    """True for a read of the module; None where it depends on when a function is called."""
+    """True for a read of what the name means first; None where it depends on when a function is called."""
     statement = tree.statement_of(load)
     inner = statement
     while statement.function is not turn.function and not statement.function.is_module:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 from amp_migrate.files.contents import definitions_in, imported_names
+from amp_migrate.files.definitions import definitions
+from amp_migrate.files.imports import member, module_name, split
 from amp_migrate.files.syntax import names_in
 from amp_migrate.models import traits
 from amp_migrate.vocabulary import GRADIENT_CLIPS
@@ -22,23 +25,64 @@ def trains(file: Path, function: ast.AST, within: frozenset[ast.AST] = frozenset
     methods = [one for one in called if isinstance(one, ast.Attribute)]
     within |= {function}
     return any(
-        one.attr == "backward" or (_steps(one) and not _steps_a_part(file, function, one, within)) for one in methods
+        one.attr == "backward" or (one.attr == "step" and _steps(file, function, one, within)) for one in methods
     )
 
 
-def _steps(method: ast.Attribute) -> bool:
-    receiver = ast.unparse(method.value).lower()
-    return method.attr == "step" and not any(word in receiver for word in _NO_OPTIMIZER)
+def _steps(file: Path, function: ast.AST, method: ast.Attribute, within: frozenset[ast.AST]) -> bool:
+    """True for a `step` of what may be an optimizer, or trains."""
+    if _is_no_optimizer(ast.unparse(method.value)):
+        return False
+    owner = _owner(file, function)
+    is_base = isinstance(method.value, ast.Call) and ast.unparse(method.value.func) == "super"
+    classes = [*_bases(file, owner)] if is_base and owner is not None else [_full_name(file, method.value)]
+    if classes and all(one is not None and _class_only_counts(one, within) for one in classes):
+        return False
+    return owner is None or not _steps_a_part(file, owner, method, within)
 
 
-def _steps_a_part(file: Path, function: ast.AST, method: ast.Attribute, within: frozenset[ast.AST]) -> bool:
+def _is_no_optimizer(name: str) -> bool:
+    return any(word in name.lower() for word in _NO_OPTIMIZER)
+
+
+def _class_only_counts(name: str, within: frozenset[ast.AST]) -> bool:
+    """True for a scheduler of torch, and for a class on disk whose own step, or that of its bases, trains nothing."""
+    steps = list(definitions(f"{name}.step"))
+    if steps:
+        return all(one not in within and not trains(file, one, within) for file, one in steps)
+    bases = [base for file, one in definitions(name) if isinstance(one, ast.ClassDef) for base in _bases(file, one)]
+    if bases or split(name) is not None:
+        return bool(bases) and all(base is not None and _class_only_counts(base, within) for base in bases)
+    return _is_no_optimizer(name)
+
+
+def _bases(file: Path, owner: ast.ClassDef) -> Iterator[str | None]:
+    """The full names of the classes that a class is derived from; None where one is not known."""
+    for base in owner.bases:
+        is_here = isinstance(base, ast.Name) and base.id in definitions_in(file)
+        yield member(module_name(file), ast.unparse(base)) if is_here else _full_name(file, base)
+
+
+def _full_name(file: Path, node: ast.expr) -> str | None:
+    """The full name of what a file imports: `lr_scheduler.LambdaLR`."""
+    if isinstance(node, ast.Name):
+        return imported_names(file).get(node.id)
+    above = _full_name(file, node.value) if isinstance(node, ast.Attribute) else None
+    return member(above, node.attr) if above is not None and isinstance(node, ast.Attribute) else None
+
+
+def _owner(file: Path, function: ast.AST) -> ast.ClassDef | None:
+    """The class at the top of a file that a function is a method of."""
+    classes = (one for one in definitions_in(file).values() if isinstance(one, ast.ClassDef))
+    return next((one for one in classes if function in one.body), None)
+
+
+def _steps_a_part(file: Path, owner: ast.ClassDef, method: ast.Attribute, within: frozenset[ast.AST]) -> bool:
     """True for `self.phases[i].step()` where `self.phases = [Phase(0, 1), Phase(1, 0)]`, of a class of this file whose
     own step trains nothing.
     """
     receiver = method.value.value if isinstance(method.value, ast.Subscript) else method.value
-    definitions = definitions_in(file)
-    owner = next((one for one in definitions.values() if isinstance(one, ast.ClassDef) and function in one.body), None)
-    if owner is None or not isinstance(receiver, ast.Attribute):
+    if not isinstance(receiver, ast.Attribute):
         return False
     held = ast.unparse(receiver)
     given = [
@@ -48,7 +92,7 @@ def _steps_a_part(file: Path, function: ast.AST, method: ast.Attribute, within: 
     ]
     parts = [part for value in given for part in (value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value])]
     made = [ast.unparse(part.func) if isinstance(part, ast.Call) else "" for part in parts]
-    steps = [definitions.get(f"{name}.step") for name in made]
+    steps = [definitions_in(file).get(f"{name}.step") for name in made]
     return bool(steps) and all(one is not None and one not in within and not trains(file, one, within) for one in steps)
 
 

@@ -14,11 +14,23 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def saves_given(definition: ast.AST, position: int | str) -> bool:
     """True where the state of the argument at a position, or under a name, is taken or set by a function; of a class,
-    where its constructor keeps that argument, and a method does it.
+    where its constructor keeps that argument, and a method does it; not one that only hands the call on.
     """
-    called = (node.func for node in ast.walk(definition) if isinstance(node, ast.Call))
+    handed_on = {call for one in getattr(definition, "body", ()) if (call := _handed_on(one)) is not None}
+    called = (node.func for node in ast.walk(definition) if isinstance(node, ast.Call) and node not in handed_on)
     states = [one for one in called if isinstance(one, ast.Attribute) and one.attr in _STATES]
     return not _names_of_given(definition, position).isdisjoint(ast.unparse(one.value) for one in states)
+
+
+def _handed_on(method: ast.AST) -> ast.Call | None:
+    """`self.optim.state_dict()`, where a method of that name does nothing else: who calls it saves."""
+    if not isinstance(method, _Function):
+        return None
+    body = method.body[1:] if ast.get_docstring(method) is not None else method.body
+    call = body[0].value if len(body) == 1 and isinstance(body[0], (ast.Return, ast.Expr)) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == method.name:
+        return call
+    return None
 
 
 def taken_of_given(definition: ast.AST, position: int | str) -> set[str]:

@@ -63,9 +63,8 @@ def _makes_one_of(facts: Facts, call: cst.Call, stepped: ObjectSet) -> bool:
 
 
 def _is_optimizer_class(facts: Facts, call: cst.Call) -> bool:
-    paths = facts.objects.import_paths(call.func)
-    if any("torch.optim" in path for path in paths):
-        return not any("lr_scheduler" in path for path in paths)
+    if any("torch.optim" in path for path in facts.objects.import_paths(call.func)):
+        return not makes_scheduler(facts, call)
     made = facts.objects.classes_made(call)
     if made:
         return any(
@@ -78,6 +77,11 @@ def _is_optimizer_class(facts: Facts, call: cst.Call) -> bool:
     if not name[:1].isupper() or _is_scheduler_name(name):
         return False
     return any(True for arg in call.args for _ in parameters_of(facts, arg.value))
+
+
+def makes_scheduler(facts: Facts, call: cst.Call) -> bool:
+    """True for a call of one of torch's classes of schedulers."""
+    return any("lr_scheduler" in path for path in facts.objects.import_paths(call.func))
 
 
 def _is_scheduler_name(name: str) -> bool:

@@ -137,16 +137,24 @@ class Erasure:
             if not world.is_on and (scope.file.path, _family(scope)) in insisting:
                 continue  # who trains by it has mixed precision on: Apex raises where it was not set up
             given = enabled(node)
-            answer = True if given is None else world.truth(scope, given)
-            if answer is not None and answer == self._was(world, scope, node):
+            own = self._world_of(title, world, scope)
+            answer = True if given is None else own.truth(scope, given)
+            if answer is not None and answer == self._was(own, scope, node):
                 continue
             if answer is False and self.is_by_hand and is_scaler(scope, node):
                 continue  # half weights need not scale their losses
-            if answer is not None and answer != world.is_on:
+            if answer is not None and answer != own.is_on:
                 self._breach_of_switch(title, scope, node, is_on=answer)
-            elif answer is None and not world.is_on and given is not None:
+            elif answer is None and not own.is_on and given is not None:
                 what = f"`{ast.unparse(given)}` is false where mixed precision is off"
                 self.assumptions.append(Assumption(scope.file.path, node.lineno, what))
+
+    def _world_of(self, title: str, world: World, scope: Scope) -> World:
+        """A world as a function sees it: where some setups are on in it and others off, by those that are for this."""
+        file = self.original.program.files.get(scope.file.path)
+        near = file.functions.get(scope.function.name) if file is not None else None
+        is_on = self.survey.is_on(title, self.survey.worlds[title], near) if near is not None else world.is_on
+        return world if is_on == world.is_on else World(world.keys, world.values, world.carried, is_on)
 
     def _breach_of_switch(self, title: str, scope: Scope, node: ast.Call, *, is_on: bool) -> None:
         """Once for each place: where several conditions put the original off, the first is named."""

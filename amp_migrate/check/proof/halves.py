@@ -10,6 +10,7 @@ from amp_migrate.check.proof.nodes import walk
 from amp_migrate.check.proof.program import Scope
 from amp_migrate.check.proof.result import Breach
 from amp_migrate.check.proof.side import Side
+from amp_migrate.files.syntax import names_in
 from amp_migrate.models import names
 from amp_migrate.models.queries import takes_dtype
 from amp_migrate.models.traits import named
@@ -93,8 +94,12 @@ class _Search:
         """
         function = scope.function
         receiver = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        is_made_anew = False  # in each round
         for statements, index, in_loop in _path(function.body, node):
-            after = statements if in_loop else statements[index + 1 :]
+            made = [at for at, one in enumerate(statements[:index]) if _makes(one, receiver)]
+            is_made_anew |= bool(made)
+            again = statements[: made[-1] if made else index + (not is_made_anew)] if in_loop else []
+            after = [*statements[index + 1 :], *again]
             if not in_loop and any(ast.unparse(one).startswith(f"{receiver}.float()") for one in after):
                 return False
             around = _calls_of_result(statements[index], node)  # `Trainer(model).train()`
@@ -142,6 +147,13 @@ def _path(body: list[ast.stmt], node: ast.AST, in_loop: bool = False) -> Iterato
                     for block in blocks:
                         yield from _path(block, node, field == "body" and isinstance(one, (ast.For, ast.While)))
             yield body, index, in_loop
+
+
+def _makes(statement: ast.stmt, name: str) -> bool:
+    """True for `model = Net()`, which has nothing to do with what had the name before."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+        return False
+    return [ast.unparse(one) for one in statement.targets] == [name] and name not in names_in(statement.value)
 
 
 def _calls_of_result(statement: ast.stmt, node: ast.Call) -> list[ast.Call]:

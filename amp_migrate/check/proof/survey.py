@@ -99,23 +99,47 @@ class Survey:
         offs = [one for title, one in self.worlds.items() if title.startswith("off")]
         return [{**values, **{text: one[text] for text in on if one[text] != on[text]}} for one in offs]
 
-    def is_on(self, title: str, values: dict[str, Any]) -> bool | None:
+    def is_on(self, title: str, values: dict[str, Any], near: Scope | None = None) -> bool | None:
         """True where Apex is set up in this world, or a script casts to half by itself; in a plain one, in any case.
-        None where that cannot be told.
+        None where that cannot be told. Of several setups, those `near` a function count for it.
         """
         world = World(self.side.keys, values, self.side.carried, False if title.startswith("off") else None)
-        calls = [(scope, one) for file in self.side.flow.files for scope, one in file.calls]
-        setups = [one for scope, one in calls if apex_name(scope.file, one.func) == "initialize"]
-        if setups:
+        calls = (one for file in self.side.flow.files for one in file.calls)
+        if any(apex_name(scope.file, one.func) == "initialize" for scope, one in calls):
             live = self.live(world)
-            known = [(scope, one) for scope, one in self.found.switches if one in setups and scope.function in live]
             return any(
-                self.runs(world, self.found.around[one]) and _is_setup_on(world, *at) for at in known for one in at[1:]
+                self.runs(world, self.found.around[one]) and _is_setup_on(world, scope, one)
+                for scope, one in self._setups_near(near)
+                if scope.function in live
             )
         if title == "on" or not self.side.is_half:
             return not title.startswith("off")
         cast, may_be_cast = (self._cast(world, self.live(world, surely=surely)) for surely in (True, False))
         return bool(cast) if cast == may_be_cast and cast in (set(), self._cast_where_on) else None
+
+    @cached_property
+    def _setups(self) -> list[tuple[Scope, ast.Call]]:
+        return [(scope, one) for scope, one in self.found.switches if apex_name(scope.file, one.func) == "initialize"]
+
+    def _setups_near(self, function: Scope | None) -> list[tuple[Scope, ast.Call]]:
+        """Those that a function leads to, or else its callers do, and so on: a test after a training has its own."""
+        level, seen = ({function} if function is not None else set()), set[Scope]()
+        while level:
+            found = [one for one in self._setups if not level.isdisjoint(self._leading(one[0].function))]
+            if found:
+                return found
+            seen |= level
+            level = {at.function for one in level for at, _ in self.side.flow.callers.get(one, ())} - seen
+        return self._setups
+
+    def _leading(self, function: Scope) -> set[Scope]:
+        """A function, and what may call it, at any depth."""
+        found, waiting = {function}, [function]
+        while waiting:
+            new = {at.function for at, _ in self.side.flow.callers.get(waiting.pop(), ())} - found
+            found |= new
+            waiting += new
+        return found
 
     def _cast(self, world: World, live: set[Scope]) -> set[ast.expr]:
         """The weights that are cast to half in a world."""
@@ -165,11 +189,7 @@ class Survey:
         calls = [(scope, one) for file in self.side.flow.files for scope, one in file.calls]
         found = {scope.function for scope, one in calls if _is_backward(one)}
         found |= {scope.function for scope, _ in self.found.switches}
-        waiting = list(found)
-        while waiting:
-            new = {at.function for at, _ in self.side.flow.callers.get(waiting.pop(), ())} - found
-            found |= new
-            waiting += new
+        found = {one for function in found for one in self._leading(function)}
         owners = {scope.owner for scope in found} - {None}
         return found | {one for owner in owners if owner for one in self.side.flow.entered(owner)}
 

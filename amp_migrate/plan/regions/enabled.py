@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
+from functools import partial
 
 import libcst as cst
 
@@ -13,11 +15,12 @@ from amp_migrate.facts.tree import by_function, names_in
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.enabled_text import EnabledText, Unknown
 from amp_migrate.plan.half_inputs import check_half_inputs
+from amp_migrate.plan.model import Setup
 from amp_migrate.plan.regions.evaluation import Evaluation, asks_anew
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.scaler.before_setup import reached_without_setup, runs_before_setup
-from amp_migrate.plan.scaler.enabling import enclosing_guards
+from amp_migrate.plan.scaler.enabling import enabling_of, enclosing_guards
 from amp_migrate.plan.training_plan import AutocastRegion, TrainingPlan
 from amp_migrate.rules.regions import FORWARD_IN_FLOAT32
 from amp_migrate.rules.scaler import UNKNOWN_SCALER
@@ -76,17 +79,22 @@ class Enabled:
         # What never set mixed precision up was in float32, as it is now.
         elsewhere = self.facts.calls.of_other_programs({setup.statement.function for setup in self.found.setups})
         left = {one: why for one, why in evaluation.left.items() if one.function not in elsewhere}
-        firsts = [found.region.first for found in evaluation.regions]
+        own = {found.region: self._own_setup(found.region, forwards) for found in evaluation.regions}
+        firsts = [found.region.first for found in evaluation.regions if own[found.region] is None]
         never_set_up = reached_without_setup(self.facts, self.found, firsts, decide)
         for found in evaluation.regions:
-            if is_dead(found.region.first, decide):
+            setup = own[found.region]
+            if setup is None and is_dead(found.region.first, decide):
                 continue
             if found.region.first in never_set_up:
                 left[found.region.first] = "mixed precision may not be set up there"
                 continue
             scaler = plan.scaler_for(found.region.function)
             early = scaler if scaler is not None and scaler.binding.is_set_early else None
-            enabled = text.for_region(found.region, early)
+            if setup is not None:
+                enabled = self._by_own_setup(found.region, setup)
+            else:
+                enabled = text.for_region(found.region, early)
             asks = isinstance(enabled, str) and asks_anew(self.facts, found.region.function, enabled)
             if asks and self.facts.is_used_outside(found.region.function):
                 left[found.region.first] = "other files call it with options of their own"
@@ -106,3 +114,24 @@ class Enabled:
             why = "; ".join(dict.fromkeys(left[statement] for statement in statements))
             message = f"{what} in float32 in {function.name}: {why}"
             plan.findings.append(self.facts.finding(statements[0].node, FORWARD_IN_FLOAT32, message))
+
+    def _own_setup(self, region: Region, forwards: Forwards) -> Setup | None:
+        """The setup for inference alone, beside those that train, of the models that a region runs."""
+        setups = self.found.setups if any(setup.optimizers for setup in self.found.setups) else []
+        key = self.facts.identity.key
+        run = {key(node) for node in forwards.named_in(region.statements())}
+        of_these = [one for one in setups if not run.isdisjoint(map(key, one.models))]
+        is_own = len(of_these) == 1 and not of_these[0].optimizers and run <= set(map(key, of_these[0].models))
+        return of_these[0] if is_own and None not in run else None
+
+    def _by_own_setup(self, region: Region, setup: Setup) -> str | Unknown | None:
+        """Under which condition it runs in mixed precision: a path around the setup has to be one where that is off."""
+        try:
+            enabling = enabling_of(self.facts, self.found, setup)
+        except Refusal:
+            return Unknown()
+        decide = partial(self.facts.conditions.settled, world=enabling.formula)
+        alone = dataclasses.replace(self.found, setups=[setup])
+        if is_dead(region.first, decide) or reached_without_setup(self.facts, alone, [region.first], decide):
+            return Unknown()
+        return EnabledText(self.facts, self.text.visible, enabling).for_region(region, None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.object import Object, ObjectSet
+from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
 from amp_migrate.models import Operation, names, traits
 from amp_migrate.models.queries import is_exact, keeps_numbers_or_floats, makes_leaf
@@ -131,7 +133,10 @@ class Forwards:
 
     def models_run(self, statements: list[Statement]) -> ObjectSet:
         """The models that statements run, or hand to a function that does."""
-        found: set[Object] = set()
+        return frozenset(one for node in self.named_in(statements) for one in self.facts.objects.objects(node))
+
+    def named_in(self, statements: list[Statement]) -> Iterator[cst.BaseExpression]:
+        """The expressions by which they do."""
         for statement in statements:
             for call in self.facts.tree.calls(statement):
                 run = call.func
@@ -139,8 +144,7 @@ class Forwards:
                     run = run.value  # `net.generate(x)`
                 for node in (run, *(arg.value for arg in call.args)):
                     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) and self.roles.is_model(node):
-                        found |= self.facts.objects.objects(node)
-        return frozenset(found)
+                        yield node
 
     def function_runs_model(self, function: Function) -> bool:
         """True where a function of this file runs a model, itself or through others."""

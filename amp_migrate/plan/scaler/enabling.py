@@ -153,6 +153,13 @@ def work_out_enabling(facts: Facts, found: Recognition, hung: Hung | None) -> En
     return Enabling(parts, formula, always_off, setup_guards, given=given, latch=latch)
 
 
+def enabling_of(facts: Facts, found: Recognition, setup: Setup) -> Enabling:
+    """The condition of one setup alone. Raises Refusal."""
+    guards = _setup_guards(facts, found, setup, None)
+    parts = _without_implied(facts, _parts_of(facts, found, setup, guards))
+    return Enabling(parts, conjunction([part.formula for part in parts]), setup.always_off, {setup: guards})
+
+
 def _has_plain_backward(facts: Facts, found: Recognition, block: Block) -> bool:
     scaled = [backward.statement for backward in found.backwards]
     for statement in block.statements:

@@ -51,7 +51,8 @@ class Visible:
 
     def _express_variable(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
         if isinstance(node, cst.Name) and self.facts.names.variable_at(node) is None and hasattr(builtins, node.value):
-            return node.value
+            is_of_file = node.value.startswith("__") and self.facts.tree.root_of(node) is not function.root
+            return None if is_of_file else node.value  # `__name__` is another one in each file
         key = self.facts.identity.key(node)
         if key is None:
             if isinstance(node, (cst.Attribute, cst.Subscript)):

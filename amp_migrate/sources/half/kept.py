@@ -6,6 +6,12 @@ model.float()
 
 train(model)
 export(model.half())                    stays: no training step can follow
+
+for fold in folds:
+    model = make()
+    train(model)
+    model.half()                        stays: what trains in the next round is another one
+    torch.save(model.state_dict(), path)
 """
 
 from __future__ import annotations
@@ -16,7 +22,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
-from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.facts.tree import Function, Statement, called_name, names_in
 
 _COPIES = frozenset("deepcopy copy clone".split())
 
@@ -36,7 +42,9 @@ class Kept:
         assert isinstance(cast.func, cst.Attribute)
         statement = self.facts.tree.statement_of(cast)
         module = cast.func.value
-        return self.is_copy(module) or self.is_undone(module, statement) or self.is_after_training(statement)
+        if self.is_copy(module) or self.is_undone(module, statement):
+            return True
+        return self.is_after_training(statement) or self.is_done_with(module, statement)
 
     def is_copy(self, module: cst.BaseExpression) -> bool:
         """True where nothing but copies is meant."""
@@ -75,6 +83,44 @@ class Kept:
         seen |= {statement.function}
         return bool(runs) and all(self.is_after_training(one, seen) for one in runs)
 
+    def is_done_with(self, module: cst.BaseExpression, statement: Statement) -> bool:
+        """True for a module that its function has made and trained itself, and only saves from here on: what trains in
+        another round, or in another call, is made anew.
+        """
+        variable = self.facts.names.variable_at(module) if isinstance(module, cst.Name) else None
+        function = statement.function
+        if variable is None or variable.scope.owner is not function or function.owner is not None:
+            return False
+        bound = [one for one in variable.bindings if one.value is None or variable.name not in names_in(one.value)]
+        if any(one.kind != "assign" or one.selector or not isinstance(one.value, cst.Call) for one in bound):
+            return False
+        made = [one.statement for one in bound if one.statement is not None]
+        training = [inner for inner in function.descendants() if self._trains_at(inner)]
+        loops = [outer for outer in statement.path()[:-1] if outer.is_loop]
+        later = [load for load in variable.loads if self.facts.tree.statement_of(load).order >= statement.order]
+        hands_out = any(isinstance(one.node, cst.Return) and one.node.value for one in function.descendants())
+        return (
+            bool(training)
+            and not hands_out
+            and all(one.order < statement.order for one in training)
+            and all(self.facts.tree.function_of(load) is function for load in variable.loads)
+            and all(map(self._is_saved, later))
+            and all(
+                any(maker.inside(loop) and _is_before(maker, one) for maker in made)
+                for loop in loops
+                for one in training
+                if one.inside(loop)
+            )
+        )
+
+    def _is_saved(self, load: cst.Name) -> bool:
+        """True where a method of the module is called, or torch saves it."""
+        parent = self.facts.tree.parents[load]
+        call = self.facts.tree.parents.get(parent)
+        if isinstance(parent, cst.Attribute):
+            return isinstance(call, cst.Call) and call.func is parent
+        return isinstance(call, cst.Call) and self.facts.names.dotted(call.func) == "torch.save"
+
     def _run_by(self, function: Function) -> list[Statement]:
         """The statements that call a function, or have `apply` call it; none where it may be called out of sight."""
         uses = self.facts.calls.value_uses(function)
@@ -108,3 +154,8 @@ class Kept:
             self.facts.calls.reaches(site.callee, self._backwards.__contains__)
             for site in self.facts.calls.in_statement(statement)
         )
+
+
+def _is_before(one: Statement, other: Statement) -> bool:
+    """True where a statement has certainly run before another one does, in each round."""
+    return any(outer.block is one.block and outer.index > one.index for outer in other.path())

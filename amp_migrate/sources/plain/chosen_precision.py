@@ -14,6 +14,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.models import is_tensor_function
 from amp_migrate.plan.regions.forwards import runs_without_gradients
+from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.modules import Modules
 from amp_migrate.sources.optimizers import find_optimizers
 from amp_migrate.vocabulary import HALF_TYPES, SAYS_HALF
@@ -29,8 +30,11 @@ def chosen_precision(facts: Facts) -> cst.CSTNode | None:
     found = [(one, part) for one in statements for part in facts.tree.expressions(one) if _is_half(facts, part)]
     if not found:
         return None
-    modules = Modules(facts, find_optimizers(facts))
+    modules, kept = Modules(facts, find_optimizers(facts)), Kept(facts)
     for statement, part in found:
+        receiver = part.func.value if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) else None
+        if receiver is not None and kept.is_done_with(receiver, statement):
+            continue
         if not _is_of_tensor(facts, modules, part) or not _has_no_gradients(facts, statement, frozenset()):
             return part
     return None

@@ -19,10 +19,10 @@ from typing import Literal
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import conjunction, negation, unknown
+from amp_migrate.facts.conditions import conjunction, equal_to, negation, unknown
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.stores import subscript_key
-from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name
+from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, Guard
@@ -569,7 +569,26 @@ class Devices:
 
     def _guards(self, moved: Statement) -> list[Guard]:
         """The ifs around a move, or a call that leads to one, that do not also hold the training."""
-        return [guard for guard in enclosing_guards(self.facts, moved) if not self._holds_training(guard)]
+        guards = [guard for guard in enclosing_guards(self.facts, moved) if not self._holds_training(guard)]
+        return [guard for guard in guards if not self._holds_for_any_device(guard)]
+
+    def _holds_for_any_device(self, guard: Guard) -> bool:
+        """True for `if device:` of something that is always a device: it does not tell one from another."""
+        key = self.facts.identity.key
+        asked = {key(part): part for part in walk(guard.test) if isinstance(part, (cst.Name, cst.Attribute))}
+        devices = [part for name, part in asked.items() if name in guard.formula.variables]
+        implies = self.facts.conditions.implies
+        return (
+            len(devices) == len(guard.formula.variables) == 1
+            and self._is_a_device(devices[0])
+            and all(implies(equal_to(key(devices[0]), name), guard.formula) for name in ("cuda", "cpu"))
+        )
+
+    def _is_a_device(self, node: cst.BaseExpression) -> bool:
+        """True where nothing but devices, or names of them, is ever given to something."""
+        values = self.facts.objects.values_of(node)
+        is_given = any(one.kind == "parameter" for one in self.facts.objects.objects(node))
+        return bool(values) and not is_given and all(self._place(value) != "unknown" for value in values)
 
     def _holds_training(self, guard: Guard) -> bool:
         inner = [*(loss.statement for loss in self.losses), *self._homes]

@@ -16,6 +16,7 @@ from amp_migrate.facts.tree import Class, Statement, called_name, walk
 from amp_migrate.files.handed_back import own_nodes
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.plan.given_models import GivenModels
+from amp_migrate.sources.optimizers import makes_scheduler
 from amp_migrate.sources.plain.own_optimizers import has_param_groups
 
 # Classes of other packages by their names: timm's AdamP, transformers' AdamW, BertAdam, Ranger ...
@@ -216,7 +217,9 @@ class Optimizers:
         if "optim" not in text and text.split(".")[-1] not in ("opt", "optimiser", "solver"):
             return False
         objects = self.facts.objects.objects(node)
-        return not any(one.kind in ("instance", "display") for one in objects)
+        made = self.facts.objects.calls_behind(node)
+        is_scheduler = len(made) == len(objects) > 0 and all(makes_scheduler(self.facts, one) for one in made)
+        return not is_scheduler and not any(one.kind in ("instance", "display") for one in objects)
 
 
 def _names_optimizer(path: str) -> bool:
