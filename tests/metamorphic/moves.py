@@ -1,5 +1,5 @@
 """A loss, a step, a whole loop moved: into a function, a method, a static or class method, a nested function, a `partial`,
-another file.
+another file; a loss into a lambda.
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ def into_function(program: Program, found: Piece) -> bool:
 
 
 def into_lambda(program: Program, found: Piece) -> bool:
-    if found.value is None:
-        return False
+    assert found.value is not None
     name = fresh(program, "part")
     arguments = ast.arguments([], [ast.arg(one) for one in found.given], None, [], [], None, [])
     bound = ast.Assign([ast.Name(name, ast.Store())], ast.Lambda(arguments, found.value))
@@ -250,7 +249,6 @@ _PLACES: dict[str, Mover] = {
     "a static method": into_static_method,
     "a class method": into_class_method,
     "a partial": into_partial,
-    "a lambda": into_lambda,
     "another file": into_another_file,
 }
 REWRITES = {
@@ -258,3 +256,4 @@ REWRITES = {
     for what, find in _PIECES.items()
     for where, move in _PLACES.items()
 }
+REWRITES["a loss into a lambda"] = partial(_moved, losses, into_lambda)
