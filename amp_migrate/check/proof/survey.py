@@ -50,14 +50,9 @@ class Survey:
         of each such place with whether it sets mixed precision up.
         """
         key = self.side.keys.key
-        numbers = {one: self.side.keys.number_of_level(*one) for one in self.found.levels}
-        levels = {key(*one): self._written(*one) for one, number in numbers.items() if number is None}
-        zeros = {f"{key(*number)} Eq 0" for number in numbers.values() if number is not None}
+        levels = {key(scope, level): self._written(scope, level) for scope, level in self.found.levels}
         answers: dict[str, set[Any]] = {level: {known or "O1"} for level, known in levels.items()}
-        answers |= {text: {False} for text in zeros}
-        places: list[tuple[bool, set[str]]] = [
-            (True, {level for level, known in levels.items() if known is None} | zeros)
-        ]
+        places: list[tuple[bool, set[str]]] = [(True, {level for level, known in levels.items() if known is None})]
         for sets_up, tests in self.found.tests:
             texts = {key(scope, test): holds for scope, test, holds in tests}
             texts = {text: holds for text, holds in texts.items() if text.partition(" ")[0] not in levels}
@@ -195,27 +190,13 @@ class Survey:
 
 
 def _consistent(on: dict[str, Any], flipped: set[str]) -> dict[str, Any]:
-    """The values with some of them the other way. What equals one constant answers what is asked about others."""
+    """The values with some of them the other way; what equals one of several values equals none of the others."""
     values = {text: ("O0" if one == "O1" else not one) if text in flipped else one for text, one in on.items()}
     for text in flipped:
-        left, is_equal, right = text.partition(" Eq ")
+        left, is_equal, _ = text.partition(" Eq ")
         if is_equal and values[text] is True:
-            known = _constant(right)
-            about = {one: one.removeprefix(left).split(maxsplit=1) for one in values if one.startswith(left)}
-            values |= {one: False for one, asked in about.items() if asked[:1] == ["Eq"] and one != text}
-            values |= {left: bool(known)} if left in values and isinstance(known, int) else {}
-            for one, (order, other) in ((one, asked) for one, asked in about.items() if asked[:1] in (["Gt"], ["Lt"])):
-                limit = _constant(other)
-                if isinstance(known, int) and isinstance(limit, int):
-                    values[one] = known > limit if order == "Gt" else known < limit
+            values |= {one: False for one in values if one != text and one.startswith(f"{left} Eq ")}
     return values
-
-
-def _constant(text: str) -> object:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return None
 
 
 def _is_backward(node: ast.Call) -> bool:
