@@ -37,6 +37,12 @@ class Objects(PointsTo):
         makers = [call.func for call in self.calls_behind(node)]
         return [path for one in (node, *makers) for path in self.import_paths(one)]
 
+    def methods_of_instances(self, node: cst.BaseExpression, name: str) -> list[Function]:
+        """The methods of a name that instances of the unit's classes have which `node` may mean."""
+        roots = (one.origin for one in self.objects(node) if isinstance(one.origin, Class))
+        found = (self.method_of(cls, name) for root in roots for cls in self.derived(root))
+        return list(dict.fromkeys(one for one in found if one is not None))
+
     def function_handed_over(self, node: cst.BaseExpression) -> Function | None:
         """The function that is given to somebody who calls it: `join`, and `self.join` in a method."""
         if not isinstance(node, (cst.Name, cst.Attribute)):

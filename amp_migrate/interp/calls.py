@@ -154,10 +154,9 @@ class Calls:
     def given(self, frame: Frame, param: cst.Param, keys: Keys, frames: Frames) -> Step:
         """What a call gives for a parameter, its default if it gives nothing."""
         call = frame.call
-        if call is None:
+        has_star = bool(param.star) or (call is not None and any(arg.star == "*" for arg in call.args))
+        if call is None or (has_star and (frame.skipped or frame.added)):
             return LOST
-        if param.star or any(arg.star == "*" for arg in call.args):
-            return self._given_by_star(frame, call, param, keys, frames)
         if frame.skipped or frame.added:
             places = [one for one in frame.function.parameters if one.name.value != frame.function.receiver]
             place = places.index(param) - frame.added + frame.skipped if param in places else -1
@@ -166,19 +165,16 @@ class Calls:
             given = self.facts.objects.argument(call, frame.function, param)
         if given is not None:
             return Step((Place(given.value, keys, frames),))
+        if has_star:
+            return self._given_by_star(call, frame.function, param, keys, frames)
         if param.default is None or any(arg.star for arg in call.args):
             return LOST
         return Step((Place(param.default, keys, ()),))
 
-    def _given_by_star(self, frame: Frame, call: cst.Call, param: cst.Param, keys: Keys, frames: Frames) -> Step:
+    def _given_by_star(self, call: cst.Call, function: Function, param: cst.Param, keys: Keys, frames: Frames) -> Step:
         """The same for `def forward(self, *inputs)` and for `self.loss(*inputs)`."""
-        if frame.skipped or frame.added:
-            return LOST
-        named = None if param.star else self.facts.objects.argument(call, frame.function, param)
-        if named is not None:
-            return Step((Place(named.value, keys, frames),))
-        only_named = frame.function.signature.kwonly_params
-        taken = [one for one in self.facts.objects.given_in(call, frame.function) if one not in only_named]
+        only_named = function.signature.kwonly_params
+        taken = [one for one in self.facts.objects.given_in(call, function) if one not in only_named]
         args = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
         if not param.star:
             return _at(args, taken.index(param), keys, frames) if param in taken else LOST

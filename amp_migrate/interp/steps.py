@@ -51,7 +51,7 @@ class Steps:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.calls = Calls(facts)
+        self.calls = facts.analysis(Calls)
         self._known: dict[Place, Step] = {}
 
     def of(self, place: Place) -> Step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Class, Function, argument_value, called_name, walk
+from amp_migrate.facts.tree import Function, argument_value, called_name, walk
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
@@ -66,9 +66,8 @@ def check_threads(facts: Facts, found: Recognition, forwards: Forwards) -> None:
 
 def _trains_itself(facts: Facts, model: cst.BaseExpression, homes: set[Function]) -> bool:
     """True for a module whose forward leads to one of the functions with a backward."""
-    owners = [one.origin for one in facts.objects.objects(model) if isinstance(one.origin, Class)]
-    family = [facts.objects.method_of(cls, "forward") for owner in owners for cls in facts.objects.derived(owner)]
-    return any(one is not None and facts.calls.reaches(one, homes.__contains__) for one in family)
+    forwards = facts.objects.methods_of_instances(model, "forward")
+    return any(facts.calls.reaches(one, homes.__contains__) for one in forwards)
 
 
 def _check_is_whole(facts: Facts, found: Recognition) -> None:

@@ -41,10 +41,11 @@ def keep_epsilons(context: Context) -> None:
     for made in context.results:
         is_function = made.is_a("pole") and made.operation is not None and made.operation.kind == "function"
         for argument in _with_a_pole(context, made):
-            is_product = any(_is_product(context, one) for one in context.trace(argument, moves).ends)
-            if made.is_a("quotient") and is_product and context.precisions.of(argument.node).is_tensor:
+            ends = context.trace(argument, moves).ends
+            is_product = made.is_a("quotient") and any(_is_product(context, one) for one in ends)
+            if is_product and context.precisions.of(argument.node).is_tensor:
                 context.safety.keep_float32(context.innermost(argument.node))
-            for end in context.trace(argument, moves).ends:
+            for end in ends:
                 for operand in _guarded(context, end) if context.runs(end.node) else ():
                     _keep(context, operand.node, certainly_tensor=is_function)
         if _bounds_anew(made):  # what else would keep a value from zero

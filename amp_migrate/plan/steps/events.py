@@ -118,7 +118,7 @@ class _Collector:
         self._uses_inside: dict[Function, str | None] = {}
         self._averages = Averages(facts)
         self._scale_free = ScaleFree(facts)
-        self._calls = Calls(facts)
+        self._calls = facts.analysis(Calls)
 
     def collect(self) -> Events:
         for backward in self.found.backwards:

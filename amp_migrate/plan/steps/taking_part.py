@@ -23,7 +23,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.object import Object, ObjectSet, is_field_of, overlap
-from amp_migrate.facts.tree import Class, Function, Statement, targets
+from amp_migrate.facts.tree import Function, Statement, targets
 from amp_migrate.plan.given_models import GivenModels
 from amp_migrate.plan.regions.forwards import runs_without_gradients
 from amp_migrate.vocabulary import is_no_forward
@@ -140,7 +140,8 @@ class TakingPart:
             return False  # it makes something, or hands the network back: `net = loaded(net)`
         if self._may_be(call.func, self._own | self._holding):
             return True
-        functions = [*self.facts.objects.candidates(call), *self._forwards(call)]
+        forwards = self.facts.objects.methods_of_instances(call.func, "forward")
+        functions = [*self.facts.objects.candidates(call), *forwards]
         if functions:
             return any(map(self._is_run_in, functions))
         return self._is_out_of_sight(call) or any(
@@ -154,12 +155,6 @@ class TakingPart:
             return any(one.kind == "parameter" for one in found)
         above = self._own if found else self._own | self._holding
         return any(self._may_be(one, above) for one in _prefixes(call.func))
-
-    def _forwards(self, call: cst.Call) -> Iterator[Function]:
-        for one in self.facts.objects.objects(call.func):
-            for cls in self.facts.objects.derived(one.origin) if isinstance(one.origin, Class) else ():
-                method = self.facts.objects.method_of(cls, "forward")
-                yield from (method,) if method is not None else ()
 
     def _may_be(self, node: cst.BaseExpression, objects: ObjectSet) -> bool:
         found = [one for one in self.facts.objects.objects(node) if one not in self._others]
