@@ -13,7 +13,7 @@ TRAINERS[name](model)         the constructor of all classes in the table, if th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -61,13 +61,13 @@ class Callables(Hierarchy, ABC):
         return self._answers.beside(self._known_function, call, self._certainly_called)
 
     def _certainly_called(self, call: cst.Call) -> Function | None:
-        return self._plainly_called(call) or _only({*self._held(call)})
+        return self._plainly_called(call) or _only(self._held(call))
 
     def _plainly_called(self, call: cst.Call) -> Function | None:
         func = self.callee(call)
         if isinstance(func, cst.Name):
             meant = self._function_meant(func)
-            return meant or _only({*self._called_instances(call)}) or _only(self._constructors(call))
+            return meant or _only(self._called_instances(call)) or _only(self._constructors(call))
         if isinstance(func, cst.Attribute):
             if _is_super(func.value):
                 return self._inherited(call, func.attr.value)
@@ -85,9 +85,9 @@ class Callables(Hierarchy, ABC):
             methods = {self._method(owner, func.attr.value, of_self=of_self) for owner in owners}
             methods = {method for method in methods if method is None or self._gives_enough(call, method)}
             has_none = methods <= {None}  # `self.fit(x)` of an attribute that holds an instance
-            return _only({*self._called_instances(call)} if has_none else methods) or _only(self._constructors(call))
+            return _only(self._called_instances(call) if has_none else methods) or _only(self._constructors(call))
         meant = self._function_meant(func) or _only(self._constructors(call))
-        return meant or _only({*self._called_instances(call)})
+        return meant or _only(self._called_instances(call))
 
     def callee(self, call: cst.Call) -> cst.BaseExpression:
         """What a call calls: `train` of `partial(train, model)(batch)` and of `checkpoint(train, model)`."""
@@ -440,8 +440,11 @@ class Callables(Hierarchy, ABC):
         return found
 
 
-def _only(functions: set[Function | None]) -> Function | None:
-    return next(iter(functions)) if len(functions) == 1 else None
+def _only(functions: Iterable[Function | None]) -> Function | None:
+    """The one function that all of them are."""
+    others = iter(functions)
+    first = next(others, None)
+    return first if all(one is first for one in others) else None
 
 
 def _sole(origins: set[object]) -> object:

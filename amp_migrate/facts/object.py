@@ -55,11 +55,12 @@ def overlap(one: Object, other: Object) -> bool:
     """
     if one == other:
         return True
-    if one.calls != other.calls and all(a is b for a, b in zip(one.calls, other.calls, strict=False)):
-        return overlap(dataclasses.replace(one, calls=()), dataclasses.replace(other, calls=()))
-    if one.kind == other.kind == "field" and one.holder is not None and other.holder is not None:
-        either_any = ANY in (one.origin, other.origin)
-        both_elements = str(one.origin).startswith("[") and str(other.origin).startswith("[")
-        same_field = one.origin == other.origin or (either_any and both_elements)
-        return same_field and overlap(one.holder, other.holder)
-    return False
+    if one.kind != other.kind:
+        return False
+    if one.holder is None or other.holder is None:
+        leads_on = all(a is b for a, b in zip(one.calls, other.calls, strict=False))
+        return one.origin == other.origin and one.holder is other.holder and leads_on
+    either_any = ANY in (one.origin, other.origin)
+    both_elements = str(one.origin).startswith("[") and str(other.origin).startswith("[")
+    same_field = one.origin == other.origin or (either_any and both_elements)
+    return same_field and overlap(one.holder, other.holder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from amp_migrate.files.bindings import called_name
@@ -12,6 +13,7 @@ from amp_migrate.files.syntax import names_in
 from amp_migrate.models.queries import refused
 
 
+@cache
 def computes_bce(file: Path, definition: Definition) -> bool:
     """True for a binary cross entropy, and for the name of one that stands at the top of a file."""
     if "autocast" in _names_called(definition):

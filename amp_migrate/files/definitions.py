@@ -45,8 +45,16 @@ def definitions(resolved: str, *, and_what_they_name: bool = False) -> Iterator[
         if and_what_they_name and not name:
             waiting += _held_by(file)
         for value in values if and_what_they_name else ():
-            waiting += [(file, node.id) for node in ast.walk(value) if isinstance(node, ast.Name)]
-            waiting += _of_modules(file, value)
+            waiting += named_in(file, value)
+
+
+@cache
+def named_in(file: Path, value: ast.AST) -> tuple[tuple[Path, str], ...]:
+    """What a definition names, and what it takes of modules that its file imports: `losses.overlap(...)`."""
+    nodes = list(ast.walk(value))
+    places = (_in_module(file, node) for node in nodes if isinstance(node, ast.Attribute))
+    named = [(file, node.id) for node in nodes if isinstance(node, ast.Name)]
+    return (*named, *(place for place in places if place is not None))
 
 
 def _held_by(file: Path) -> Iterator[tuple[Path, str]]:
@@ -108,14 +116,6 @@ def lineage(resolved: str) -> list[tuple[Path, ast.ClassDef]]:
 
 def _name(file: Path, name: str) -> str:
     return f"{module_name(file)}.{name}"
-
-
-def _of_modules(file: Path, definition: ast.AST) -> Iterator[tuple[Path, str]]:
-    """What a definition takes of modules that its file imports: `losses.overlap(...)`."""
-    for node in ast.walk(definition):
-        place = _in_module(file, node) if isinstance(node, ast.Attribute) else None
-        if place is not None:
-            yield place
 
 
 def _in_module(file: Path, node: ast.Attribute) -> tuple[Path, str] | None:

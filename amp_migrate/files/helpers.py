@@ -17,7 +17,7 @@ from amp_migrate.files.binary_cross_entropy import computes_bce
 from amp_migrate.files.booleans import holds_bool
 from amp_migrate.files.contents import definitions_in, forget_contents
 from amp_migrate.files.decorations import decorations
-from amp_migrate.files.definitions import called_from, definitions, file_of, leads_to, lineage
+from amp_migrate.files.definitions import called_from, definitions, file_of, leads_to, lineage, named_in
 from amp_migrate.files.freezes import freezes_given
 from amp_migrate.files.gradients import reads_gradients, speaks_of_gradients, trains
 from amp_migrate.files.handed_back import hands_back_its_first
@@ -191,5 +191,5 @@ class Helpers:
 
 def forget_parsed(most: int) -> None:
     """Frees the syntax trees that are kept of files, where they are more than so many."""
-    if forget_contents(most):
-        called_from.cache_clear()  # its answers hold trees, too
+    for answers in (called_from, named_in, computes_bce) if forget_contents(most) else ():
+        answers.cache_clear()  # these hold trees, too

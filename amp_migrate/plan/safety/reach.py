@@ -220,14 +220,20 @@ class Reach:
         function = parameter.scope.owner
         if not isinstance(function, Function) or not function.is_method or function.name == "__init__":
             return []  # every class has a constructor, and most calls of one by its name are those of bases
-        calls = (call for statement in self.facts.tree.all_statements() for call in self.facts.tree.calls(statement))
         return [
             arg.value
-            for call in calls
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == function.name
+            for call in self._method_calls.get(function.name, ())
             for param, arg in self.facts.objects.arguments(call, function)
             if param.name.value == parameter.name
         ]
+
+    @cached_property
+    def _method_calls(self) -> dict[str, list[cst.Call]]:
+        found: dict[str, list[cst.Call]] = {}
+        for call, _ in self.facts.tree.every(cst.Call):
+            if isinstance(call.func, cst.Attribute):
+                found.setdefault(call.func.attr.value, []).append(call)
+        return found
 
     def _bound_method(self, root: Class, name: str) -> None:
         """`self.focal_loss` as a value, in all classes that an instance may be of."""
