@@ -30,6 +30,28 @@ def asked(facts: Facts) -> list[cst.BaseExpression]:
     ]
 
 
+# -- targets ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "values"),
+    [
+        ("a, b = one, two\nask(b)", ["two"]),
+        ("[a, (b, c)] = one, (two, three)\nask(b)", ["two"]),
+        ("a, self.b = one, two\nask(self.b)", ["two"]),
+        ("a, d['b'] = one, two\nask(d['b'])", ["two"]),
+        ("a, b = pair\nask(b)", []),
+        ("a, *b = one, two\nask(b)", []),
+        ("a, b = *one, two\nask(b)", []),
+        ("for a, b in (one, two):\n    ask(b)", []),
+    ],
+)
+def test_what_is_unpacked_in_sight_is_the_value_of_its_name(code, values):
+    facts = facts_of(code)
+    (node,) = asked(facts)
+    assert [facts.text(one) for one in facts.objects.values_of(node)] == values
+
+
 # -- objects ------------------------------------------------------------------------------------------------
 
 

@@ -229,6 +229,10 @@ ENABLED = {
         "device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\nmodel.to(device)",
         "enabled=device.type == 'cuda'",
     ),
+    "a device beside something else": (
+        "device, seed = torch.device('cuda' if torch.cuda.is_available() else 'cpu'), 3\nmodel.to(device)",
+        "enabled=device.type == 'cuda'",
+    ),
     "a device by a flag": (
         FLAG + "device = torch.device('cuda' if args.gpu else 'cpu')\nmodel.to(device)",
         "enabled=args.gpu",

@@ -11,6 +11,7 @@ import dataclasses
 
 import libcst as cst
 
+from amp_migrate.facts.targets import targets_given
 from amp_migrate.facts.tree import Tree, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 
@@ -40,7 +41,9 @@ def puts(tree: Tree) -> list[Put]:
         node = statement.node
         if isinstance(node, cst.Assign):
             for target in node.targets:
-                _collect(target.target, node.value, (), found)
+                for one, given, selector in targets_given(target.target, node.value):
+                    if isinstance(one, cst.Subscript):
+                        found.append(Put(one.value, key_of(one), given or node.value, selector))
         elif isinstance(node, cst.AugAssign):
             if isinstance(node.target, cst.Subscript):
                 found.append(Put(node.target.value, key_of(node.target), node.value))
@@ -52,16 +55,6 @@ def puts(tree: Tree) -> list[Put]:
             Put(arg.value, ANY, call) for arg in call.args if arg.keyword is not None and arg.keyword.value == "out"
         ]
     return found
-
-
-def _collect(
-    target: cst.BaseExpression, value: cst.BaseExpression, selector: tuple[int, ...], found: list[Put]
-) -> None:
-    if isinstance(target, (cst.Tuple, cst.List)):
-        for index, element in enumerate(target.elements):
-            _collect(element.value, value, (*selector, index), found)
-    elif isinstance(target, cst.Subscript):
-        found.append(Put(target.value, key_of(target), value, selector))
 
 
 def _by_method(call: cst.Call) -> list[Put]:

@@ -12,6 +12,7 @@ from amp_migrate.apex_exports import APEX_EXPORTS
 from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.facts.rebound import First, meant_at_first
 from amp_migrate.facts.source_file import SourceFile
+from amp_migrate.facts.targets import targets_given
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, children
 from amp_migrate.facts.variables import Binding, BindingKind, Scope, Variable
 
@@ -313,21 +314,21 @@ class Names:
             return
         if isinstance(node, cst.Assign):
             for assign_target in node.targets:
-                self._bind_target(scope, assign_target.target, "assign", statement, node.value)
+                self._bind_targets(scope, assign_target.target, "assign", statement, node.value)
         elif isinstance(node, cst.AnnAssign) and node.value is not None:
-            self._bind_target(scope, node.target, "assign", statement, node.value)
+            self._bind_targets(scope, node.target, "assign", statement, node.value)
         elif isinstance(node, cst.AugAssign):
-            self._bind_target(scope, node.target, "augment", statement, node.value)
+            self._bind_targets(scope, node.target, "augment", statement, node.value)
         elif isinstance(node, cst.For):
-            self._bind_target(scope, node.target, "for", statement, node.iter)
+            self._bind_targets(scope, node.target, "for", statement, node.iter)
         elif isinstance(node, cst.With):
             for item in node.items:
                 if item.asname is not None:
-                    self._bind_target(scope, item.asname.name, "with", statement, item.item)
+                    self._bind_targets(scope, item.asname.name, "with", statement, item.item)
         elif isinstance(node, (cst.Try, cst.TryStar)):
             for handler in node.handlers:
                 if handler.name is not None:
-                    self._bind_target(scope, handler.name.name, "except", statement, None)
+                    self._bind_targets(scope, handler.name.name, "except", statement, None)
         elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
             kind = "def" if isinstance(node, cst.FunctionDef) else "class"
             self._bind(scope, node.name, Binding(kind, node, statement))
@@ -360,7 +361,7 @@ class Names:
                     self._visit_expression(part, scope, statement)
         elif isinstance(node, cst.NamedExpr):
             self._visit_expression(node.value, scope, statement)
-            self._bind_target(_statement_scope(scope), node.target, "assign", statement, node.value)
+            self._bind_targets(_statement_scope(scope), node.target, "assign", statement, node.value)
         elif isinstance(node, cst.Lambda):
             function = self.tree.function_at[node]
             self.scopes[function] = Scope(scope, function)
@@ -391,7 +392,7 @@ class Names:
         outer = scope
         while clause is not None:
             self._visit_expression(clause.iter, outer, statement)
-            self._bind_target(inner, clause.target, "for", statement, clause.iter)
+            self._bind_targets(inner, clause.target, "for", statement, clause.iter)
             self._visit_expression(clause.target, inner, statement)
             for condition in clause.ifs:
                 self._visit_expression(condition.test, inner, statement)
@@ -401,23 +402,17 @@ class Names:
         for part in parts:
             self._visit_expression(part, inner, statement)
 
-    def _bind_target(
+    def _bind_targets(
         self,
         scope: Scope,
-        target: cst.CSTNode,
+        target: cst.BaseExpression,
         kind: BindingKind,
         statement: Statement,
         value: cst.BaseExpression | None,
-        selector: tuple[int, ...] = (),
     ) -> None:
-        if isinstance(target, cst.Name):
-            self._bind(scope, target, Binding(kind, target, statement, value, selector))
-        elif isinstance(target, (cst.Tuple, cst.List)):
-            known = value
-            for index, element in enumerate(target.elements):
-                if isinstance(element, cst.StarredElement):
-                    known = None  # what follows a star has no fixed position
-                self._bind_target(scope, element.value, kind, statement, known, (*selector, index))
+        for one, given, selector in targets_given(target, value, of_each=kind == "for"):
+            if isinstance(one, cst.Name):
+                self._bind(scope, one, Binding(kind, one, statement, given, selector))
 
     def _bind_import(self, scope: Scope, node: cst.Import | cst.ImportFrom, statement: Statement) -> None:
         importer = self._paths[statement.function.root]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amp_migrate.facts.constant_tests import value_of_test
+from amp_migrate.facts.implied import tested
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
 
@@ -36,7 +37,7 @@ class Running:
     def may_run(self, node: cst.CSTNode, seen: _Seen = frozenset()) -> bool:
         """False where a test on every way to a node is settled against it, or no way is left."""
         statement = self.facts.tree.statement_of(node)
-        if any(self._truth(test) is (not value) for test, value in (*self._asked(node), *_tested(statement))):
+        if any(self._truth(test) is (not value) for test, value in (*self._asked(node), *tested(statement))):
             return False
         function = statement.function
         if function.is_module or function in seen:
@@ -175,14 +176,3 @@ class Running:
         """True where other files may set an attribute of a class."""
         path = self.facts.file_of(owner.node).path
         return self.facts.elsewhere.use_function(path, f"{owner.name}.{field}")
-
-
-def _tested(statement: Statement) -> Iterator[tuple[cst.BaseExpression, bool]]:
-    """The tests around a statement, and those before it that leave, with the answers that lead to it."""
-    for inner in statement.path():
-        outer = inner.block.owner
-        if outer is not None and isinstance(outer.node, cst.If):
-            yield outer.node.test, inner.block.arm == "body"
-        for before in inner.block.statements[: inner.index]:
-            if isinstance(before.node, cst.If) and before.blocks[0].statements[-1].leaves:
-                yield before.node.test, False

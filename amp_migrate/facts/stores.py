@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from amp_migrate.facts.queues import put_into
+from amp_migrate.facts.targets import targets_given
 from amp_migrate.facts.tree import Function, Statement, Tree
 
 ANY = "[*]"
@@ -75,24 +76,18 @@ class Stores:
         node = statement.node
         if isinstance(node, cst.Assign):
             for assign_target in node.targets:
-                self._collect_target(assign_target.target, node.value, (), statement)
+                self._collect_targets(assign_target.target, node.value, statement)
         elif isinstance(node, cst.AnnAssign) and node.value is not None:
-            self._collect_target(node.target, node.value, (), statement)
+            self._collect_targets(node.target, node.value, statement)
         elif isinstance(node, cst.Return) and node.value is not None:
             self._returns.setdefault(statement.function, []).append(node.value)
 
-    def _collect_target(
-        self, target: cst.BaseExpression, value: cst.BaseExpression, selector: tuple[int, ...], at: Statement
-    ) -> None:
-        if isinstance(target, (cst.Tuple, cst.List)):
-            for index, element in enumerate(target.elements):
-                if isinstance(element, cst.StarredElement):
-                    return
-                self._collect_target(element.value, value, (*selector, index), at)
-        elif isinstance(target, cst.Attribute):
-            self._add(target.attr.value, Store(target.value, value, selector, at))
-        elif isinstance(target, cst.Subscript):
-            self._add(subscript_key(target), Store(target.value, value, selector, at))
+    def _collect_targets(self, target: cst.BaseExpression, value: cst.BaseExpression, at: Statement) -> None:
+        for one, given, selector in targets_given(target, value):
+            if isinstance(one, cst.Attribute) and given is not None:
+                self._add(one.attr.value, Store(one.value, given, selector, at))
+            elif isinstance(one, cst.Subscript) and given is not None:
+                self._add(subscript_key(one), Store(one.value, given, selector, at))
 
     def _add(self, field: str, store: Store) -> None:
         self._stores.setdefault(field, []).append(store)

@@ -30,7 +30,7 @@ class StateWriter(Writer):
             scaler = self.scaler(access.statement.function)
             self.edits.replace(access.node, f"{scaler}.load_state_dict({self.facts.text(access.state)})")
             if access.format_test is not None:
-                self._format_test(access.format_test, access.state)
+                self._format_test(access.format_test)
         for read in found.scale_reads:
             self.edits.replace(read.node, f"{self.scaler(read.statement.function)}.get_scale()")
         for one in found.handed:
@@ -76,12 +76,12 @@ class StateWriter(Writer):
         added = arg.with_changes(keyword=cst.Name(key), value=cst.parse_expression(state))
         self.edits.transform(whole, lambda node: _with_arg(node, index, added))
 
-    def _format_test(self, test: FormatTest, state: cst.BaseExpression) -> None:
+    def _format_test(self, test: FormatTest) -> None:
         """A state that apex wrote counts as none: GradScaler cannot load it. It is asked about last: where the other
         tests are false, there may be None in its place.
         """
         quote = self.facts.quote(test.node)
-        written, loaded = self.facts.text(test.node), self.facts.text(state)
+        written, loaded = self.facts.text(test.node), self.facts.text(test.state)
         if test.says_missing:
             text = f"{written} or {quote}scale{quote} not in {loaded}"
             self.edits.replace(test.node, f"({text})" if test.is_negated else text)

@@ -6,10 +6,14 @@ if "amp" in checkpoint:                            if "amp" in checkpoint and "s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.implied import implied
+from amp_migrate.facts.implied import implied, tested
+from amp_migrate.facts.reaching import assignment
+from amp_migrate.facts.tree import Statement
 from amp_migrate.plan.model import FormatTest, StateAccess
 
 
@@ -17,16 +21,28 @@ def format_test(facts: Facts, load: StateAccess) -> FormatTest | None:
     """The innermost test that lets the load run only where its state is there."""
     if load.state is None:
         return None
-    for outer in reversed(load.statement.path()[:-1]):
-        arm = load.statement.arm_of(outer.node) if isinstance(outer.node, cst.If) else None
-        if arm is None or not isinstance(outer.node, cst.If):
-            continue
-        for part, holds in implied(outer.node.test, arm == "body"):
-            is_there = holds and _says_there(facts, part, load.state)
-            if is_there or (not holds and _says_missing(facts, part, load.state)):
+    for part, holds in reversed([*_known(facts, load.statement)]):
+        for state in dict.fromkeys((load.state, _meant(facts, load.state, load.statement))):
+            is_there = holds and _says_there(facts, part, state)
+            if is_there or (not holds and _says_missing(facts, part, state)):
                 is_negated = isinstance(facts.tree.parents.get(part), cst.UnaryOperation)
-                return FormatTest(part, is_negated=is_negated, says_missing=not is_there)
+                return FormatTest(part, state, is_negated=is_negated, says_missing=not is_there)
     return None
+
+
+def _known(facts: Facts, statement: Statement) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """What is true or false where a statement runs, behind names as well: `is_there = "amp" in checkpoint`."""
+    for test, value in tested(statement):
+        for part, holds in implied(test, value):
+            named = _meant(facts, part, facts.tree.statement_of(test))
+            yield from implied(named, holds) if named is not part else [(part, holds)]
+
+
+def _meant(facts: Facts, node: cst.BaseExpression, at: Statement) -> cst.BaseExpression:
+    """What a name certainly stands for at a statement."""
+    variable = facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+    bound = assignment(variable, at) if variable is not None else None
+    return bound.value if bound is not None and bound.value is not None and not bound.selector else node
 
 
 def _says_there(facts: Facts, test: cst.BaseExpression, state: cst.BaseExpression) -> bool:

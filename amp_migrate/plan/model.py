@@ -140,12 +140,13 @@ class ParameterAccess:
 
 @dataclasses.dataclass(frozen=True)
 class FormatTest:
-    """A test whether a state is in a checkpoint.
+    """A test whether a `state` is in a checkpoint.
 
     `node` says that it is there, or, with `says_missing`, that it is not; `is_negated` right behind a `not`.
     """
 
     node: cst.BaseExpression
+    state: cst.BaseExpression
     is_negated: bool = False
     says_missing: bool = False
 

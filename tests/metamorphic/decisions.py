@@ -122,7 +122,7 @@ def _kinds_of_call(call: ast.Call) -> Iterator[str]:
         yield "half casts"
     if name in _SCALER_CALLS:
         yield name
-    if name == "step" and call.args:
+    if name == "step" and call.args and "scaler" in ast.unparse(call.func.value):
         yield "step"
     if name == "GradScaler":
         yield "scalers"

@@ -87,18 +87,15 @@ class Comparison:
         """The first difference between two statements."""
         if type(one) is not type(other):
             return Parting(one, other)
-        if (
-            isinstance(one, ast.If)
-            and isinstance(other, ast.If)
-            and _asks_for_format(self, negated(one.test), other.test)
-        ):
+        asked = _without_format(other.test) if isinstance(other, ast.If) else None
+        if isinstance(one, ast.If) and isinstance(other, ast.If) and asked and self.same(negated(one.test), asked):
             return self.block(one.orelse, other.body) or self.block(one.body, other.orelse)
         inner: Parting | None = None
         for field in one._fields:
             a, b = getattr(one, field, None), getattr(other, field, None)
             if field in ("body", "orelse", "finalbody") and isinstance(a, list) and isinstance(b, list):
                 inner = inner or self.block(a, b)
-            elif not self.same(a, b) and not (field == "test" and _asks_for_format(self, a, b)):
+            elif not self.same(a, b):
                 return Parting(one, other)
         return inner
 
@@ -173,7 +170,7 @@ class Comparison:
             return True
         if isinstance(a, ast.Name) and a.id == "<loss scale>" and isinstance(b, ast.Call) and len(b.args) == 1:
             b = b.args[0]  # a scale that was kept as its logarithm
-        inner = self._uncast(b) or self._uncopied(b) or self._unsigmoid(b)
+        inner = self._uncast(b) or self._uncopied(b) or self._unsigmoid(b) or _without_format(b)
         return inner is not None and self.same(a, inner)
 
     def _alike(self, a: ast.AST, b: ast.AST) -> bool:
@@ -307,14 +304,20 @@ def _around(node: ast.stmt) -> list[ast.stmt] | None:
     return None
 
 
-def _asks_for_format(comparison: Comparison, a: Any, b: Any) -> bool:
-    """True for a test that asks as well whether a state is that of a GradScaler: `and "scale" in state` (rule F)."""
-    last = b.values[-1] if isinstance(b, ast.BoolOp) and isinstance(b.op, ast.And) else None
-    if not (isinstance(last, ast.Compare) and isinstance(last.ops[0], ast.In)):
-        return False
-    rest = b.values[:-1]
-    is_format = isinstance(last.left, ast.Constant) and last.left.value == "scale"
-    return is_format and comparison.same(a, rest[0] if len(rest) == 1 else ast.BoolOp(b.op, rest))
+def _without_format(node: ast.AST) -> ast.expr | None:
+    """A test that asks as well whether a state is that of a GradScaler, without that question (rule F): X of
+    `X and "scale" in state`, and of `X or "scale" not in state`. None for others.
+    """
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = _without_format(node.operand)
+        return negated(inner) if inner is not None else None
+    last = node.values[-1] if isinstance(node, ast.BoolOp) else None
+    if not isinstance(node, ast.BoolOp) or not isinstance(last, ast.Compare):
+        return None
+    asked = ast.In if isinstance(node.op, ast.And) else ast.NotIn
+    is_format = isinstance(last.left, ast.Constant) and last.left.value == "scale" and isinstance(last.ops[0], asked)
+    rest = node.values[:-1]
+    return (rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)) if is_format else None
 
 
 def _listed(node: ast.AST) -> ast.AST:
