@@ -236,17 +236,23 @@ class BehindLoss:
         return {path[0] for path in paths if path[0] in names}
 
     def _callers_of(self, paths: set[Path], function: Function) -> Iterator[tuple[Statement, list[Path]]]:
-        """Where the values of parameters come from: every call of the function."""
+        """Where the values of parameters come from, and those of the function around: every call of the function."""
         wanted = self._open_parameters(paths, function)
+        free = [path for path in paths if self._is_of_function_around(path, function)]
         for site in self.facts.calls.callers(function):
-            given: list[Path] = []
+            given = free if site.caller is function.parent else []
             for param, arg in self.facts.objects.arguments(site.call, function):
                 if param.name.value in wanted:
-                    given.extend(reads(arg.value))
+                    given = [*given, *reads(arg.value)]
                     if self.forwards.in_expression(arg.value):
                         self.needed.setdefault(site.caller, set()).add(site.statement)
             if given:
                 yield site.statement, given
+
+    def _is_of_function_around(self, path: Path, function: Function) -> bool:
+        variable = self.facts.names.visible(path[0], function)
+        is_nested = function.parent is not None and not function.parent.is_module
+        return is_nested and variable is not None and variable.scope.owner is function.parent
 
     def _handed_outputs(self, paths: set[Path], function: Function) -> list[Path]:
         """The parameters with outputs of a caller's forward: a loss is made of them here, `learn(net(x), targets)`."""

@@ -37,6 +37,7 @@ from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
 
 _PARALLEL = frozenset("DataParallel DistributedDataParallel DDP".split())
+_WORDS = ("cuda", "gpu", "cpu", "device")
 _GPU_NUMBERS = frozenset("rank local_rank gpu gpu_id gpuid cuda_id device_id".split())
 _SETTINGS = re.compile(r"\b(?:args?|opts?|options?|conf(?:ig)?|cfg|h?params?|hps?|settings|flags)$", re.IGNORECASE)
 Place = Literal["cuda", "elsewhere", "unknown"]
@@ -623,7 +624,14 @@ class Devices:
         return self._speaks_of_device(guard.test)
 
     def _speaks_of_device(self, test: cst.BaseExpression) -> bool:
-        return any(word in self.facts.text(test).lower() for word in ("cuda", "gpu", "cpu", "device"))
+        """Itself, or what its names stand for: `fast = torch.cuda.is_available()`."""
+        named = [one for part in walk(test) if isinstance(part, cst.Name) for one in self.facts.objects.values_of(part)]
+        tests = [test, *(one for one in named if all(map(self._asks_cuda, walk(one))))]
+        return any(word in self.facts.text(one).lower() for one in tests for word in _WORDS)
+
+    def _asks_cuda(self, node: cst.CSTNode) -> bool:
+        """False for calls but those of torch.cuda: a model that has been moved is no test."""
+        return not isinstance(node, cst.Call) or (self.facts.names.dotted(node.func) or "").startswith("torch.cuda.")
 
 
 def _asked_for_device(node: cst.BaseExpression) -> cst.BaseExpression | None:
