@@ -52,3 +52,48 @@ for step in range(10):
 def test_a_mask_is_not_made_of_what_it_has_the_size_of(size):
     result = migrate_source(SCRIPT.replace("SIZE", size).encode(), Options(api="torch.amp"))
     assert "x = torch.sigmoid(prediction[..., 0].float())" in result.output.decode(), result.findings
+
+
+CONTAINER = """\
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+{layers}
+net = net.cuda()
+criterion = nn.BCELoss()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for step in range(10):
+    x, y = torch.randn(8, 16).cuda(), torch.rand(8, 1).cuda()
+    optimizer.zero_grad()
+    loss = criterion(net(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+ENDS = [
+    "net = nn.Sequential(nn.Linear(16, 1), nn.Sigmoid())",
+    "last = nn.Sigmoid()\nnet = nn.Sequential(nn.Linear(16, 1), last)",
+    "layers = [nn.Linear(16, 1)]\nlast = nn.Sigmoid()\nlayers.append(last)\nnet = nn.Sequential(*layers)",
+    'net = nn.Sequential(OrderedDict([("in", nn.Linear(16, 1)), ("out", nn.Sigmoid())]))',
+    'layers = OrderedDict([("in", nn.Linear(16, 1)), ("out", nn.Sigmoid())])\nnet = nn.Sequential(layers)',
+    'layers = OrderedDict()\nlayers["in"] = nn.Linear(16, 1)\nlayers["out"] = nn.Sigmoid()\nnet = nn.Sequential(layers)',
+    'layers = OrderedDict({"in": nn.Linear(16, 1)})\nlayers["out"] = nn.Sigmoid()\nnet = nn.Sequential(layers)',
+]
+OTHER_ENDS = [
+    'layers = OrderedDict([("a", nn.Linear(16, 1)), ("b", nn.Linear(1, 1))])\nlayers["a"] = nn.Sigmoid()\n'
+    "net = nn.Sequential(layers)",
+    "layers = [nn.Linear(16, 1), nn.Linear(1, 1)]\nlayers[0] = nn.Sigmoid()\nnet = nn.Sequential(*layers)",
+]
+
+
+@pytest.mark.parametrize("layers", ENDS)
+def test_the_last_module_of_a_container_is_found_however_that_is_filled(layers):
+    result = migrate_source(CONTAINER.format(layers=layers).encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+
+
+@pytest.mark.parametrize("layers", OTHER_ENDS)
+def test_a_sigmoid_that_is_not_the_last_module_is_none(layers):
+    result = migrate_source(CONTAINER.format(layers=layers).encode(), Options(api="torch.amp"))
+    assert [one.code for one in result.findings] == ["AMP967"]

@@ -165,8 +165,8 @@ class _Finder:
                 endings += made.endings
                 products += made.products
                 in_sight = in_sight or index == 0
-                places = [*made.arguments, *made.endings]
-                if not places or any(self.facts.tree.function_of(one) is not statement.function for one in places):
+                here = [self.facts.tree.function_of(one) is statement.function for one in made.arguments]
+                if made.endings or not here or not all(here):
                     floats.append(value)  # a wrapper around the model may hand out half again
             elif index == 0 or self._is_made_by(value, region):
                 floats.append(value)
