@@ -235,3 +235,59 @@ def test_a_loss_of_a_model_that_is_looked_up_is_read(tmp_path, loss):
     nets, train = migrate_project([tmp_path])
     assert train.status == "migrated"
     assert b"autocast('cuda', enabled=False)" in nets.output.replace(b'"', b"'")
+
+
+TWO_BINDINGS = """\
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model = model
+        self.optimizer = optimizer
+
+    def train(self):
+        for step in range(10):
+            x = torch.randn(4, 8).cuda()
+            self.optimizer.zero_grad()
+            loss = -torch.mean(F.logsigmoid({call}))
+            loss.backward()
+            self.optimizer.step()
+
+
+{made}
+Trainer(model, torch.optim.Adam(model.parameters(), 1e-3)).train()
+"""
+UNKNOWN = 'torch.load("net.pt")["model"]'
+
+
+@pytest.mark.parametrize("call", ["self.model(x)", "self.model.forward(x)", "[part(x) for part in [self.model]][0]"])
+@pytest.mark.parametrize("net", ["Net().cuda()", "nn.Linear(8, 4).cuda()"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "model = {net} if sys.argv[1:] else {unknown}",
+        "if sys.argv[1:]:\n    model = {unknown}\nelse:\n    model = {net}",
+        "def build():\n    if sys.argv[1:]:\n        return {unknown}\n    return {net}\n\n\nmodel = build()",
+        "Trainer({unknown}, None)\nmodel = {net}",
+        "for model in [{unknown}, {net}]:\n    pass",
+        "class Parts:\n    pass\n\n\nparts = Parts()\nparts.net = {unknown}\nparts.net = {net}\nmodel = parts.net",
+    ],
+)
+def test_what_a_model_may_be_in_sight_is_not_lost_beside_what_it_may_be_out_of_sight(made, net, call):
+    made = made.format(net=net, unknown=UNKNOWN)
+    result = migrate_source(TWO_BINDINGS.format(made=made, call=call).encode())
+    assert f"torch.mean(F.logsigmoid({call}).float())".encode() in result.output
