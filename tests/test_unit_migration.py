@@ -571,3 +571,27 @@ def test_a_file_and_its_copy_are_two_files(tmp_path: Path) -> None:
     assert [result.status for result in results] == ["migrated"] * 3
     first, second, _ = results
     assert first.output == second.output and b".float()" in first.output
+
+
+def test_a_helper_that_trains_for_a_base_class_is_migrated_where_a_derived_class_shows_the_gpu(tmp_path: Path) -> None:
+    base = (
+        "import torch\nfrom utils import update\n\n\nclass Base:\n    def __init__(self):\n"
+        "        self.device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n\n"
+        "    def learn(self, x):\n        loss = self.loss_of(x)\n        update(self.optimizer, loss)\n"
+    )
+    agent = (
+        "import torch\nfrom base import Base\n\n\nclass Agent(Base):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.net = torch.nn.Linear(3, 1).to(self.device)\n"
+        "        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)\n\n"
+        "    def loss_of(self, x):\n        return torch.nn.functional.mse_loss(self.net(x), x[:, :1])\n"
+    )
+    files = {
+        "base.py": base,
+        "agent.py": agent,
+        "utils.py": "def update(optimizer, loss):\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n",
+        "train.py": "import torch\nfrom agent import Agent\n\nagent = Agent()\nagent.learn(torch.ones(4, 3).to(agent.device))\n",
+    }
+    write_tree(tmp_path, {name: text.encode() for name, text in files.items()})
+    results = {Path(result.path).name: result for result in migrate_project([tmp_path])}
+    assert b"scaler.step(optimizer)" in results["utils.py"].output
+    assert b"update(self.optimizer, self.scaler, " in results["base.py"].output
