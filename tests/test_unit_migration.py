@@ -595,3 +595,45 @@ def test_a_helper_that_trains_for_a_base_class_is_migrated_where_a_derived_class
     results = {Path(result.path).name: result for result in migrate_project([tmp_path])}
     assert b"scaler.step(optimizer)" in results["utils.py"].output
     assert b"update(self.optimizer, self.scaler, " in results["base.py"].output
+
+
+_TRAINS_ITSELF = (
+    "import torch\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.fc = torch.nn.Linear(3, 1)\n        self.optimizer = torch.optim.SGD(self.parameters(), lr=0.1)\n\n"
+    "    def observe(self, x):\n        self.optimizer.zero_grad()\n        self.fc(x).pow(2).mean().backward()\n"
+    "        self.optimizer.step()\n"
+)
+_GIVES_PARTS = (
+    "import torch\n\n\ndef get_model():\n    net = torch.nn.Linear(3, 1).cuda()\n"
+    "    return net, torch.optim.SGD(net.parameters(), lr=0.1)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "name, module, script, at",
+    [
+        (
+            "models/single.py",
+            _TRAINS_ITSELF,
+            "module = importlib.import_module('models.' + sys.argv[1])\nnet = module.Net().cuda()\n"
+            "for x in [torch.ones(4, 3).cuda()]:\n    net.observe(x)\n",
+            "single.py",
+        ),
+        (
+            "parts.py",
+            _GIVES_PARTS,
+            "torch.cuda.set_device(0)\nmodule = importlib.import_module(sys.argv[1])\n"
+            "net, optimizer = module.get_model()\n"
+            "for x in [torch.ones(4, 3)]:\n    optimizer.zero_grad()\n    net(x).pow(2).mean().backward()\n"
+            "    optimizer.step()\n",
+            "train.py",
+        ),
+    ],
+)
+def test_a_training_by_what_is_imported_by_a_name_of_run_time_is_told(
+    tmp_path: Path, name: str, module: str, script: str, at: str
+) -> None:
+    script = f"import importlib\nimport sys\nimport torch\n\n{script}"
+    write_tree(tmp_path, {name: module.encode(), "train.py": script.encode(), ".git/config": b""})
+    found = [(Path(one.path).name, one.code) for result in migrate_project([tmp_path]) for one in result.findings]
+    assert found == [(at, "AMP973")]

@@ -28,6 +28,11 @@ class Elsewhere(Protocol):
         """True where some file of the project makes objects of classes that a file of settings names."""
         ...
 
+    @property
+    def imports_by_name(self) -> bool:
+        """True where some file of the project that speaks of a GPU imports modules by names of run time."""
+        ...
+
     def resolved(self, importer: str, dotted: str) -> str:
         """The resolved name of what the file `importer` imports as `dotted` (`.utils.log_norms`)."""
         ...
@@ -152,6 +157,7 @@ class Nowhere:
 
     is_set_up = False
     makes_by_settings = False
+    imports_by_name = False
 
     def declared_torch(self, path: str) -> tuple[int, int] | None:
         return None

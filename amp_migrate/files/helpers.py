@@ -30,8 +30,12 @@ from amp_migrate.files.own_backward import multiplies_in_backward
 from amp_migrate.files.read import read_if_there
 from amp_migrate.files.saving import saves_given, taken_of_given
 from amp_migrate.files.star_imports import handed_on
+from amp_migrate.vocabulary import IMPORTERS
 
 _BY_SETTINGS = re.compile(rb"\bhydra\b.*\b(?:instantiate|call)\b")
+_BY_NAME = re.compile(
+    rb"""\b(?:%s)\(\s*(?![a-zA-Z]?["'][.\w]*["']\s*[,)])""" % "|".join(sorted(IMPORTERS)).encode()
+)  # of a name that is put together
 
 
 class Helpers:
@@ -59,6 +63,10 @@ class Helpers:
     @cached_property
     def makes_by_settings(self) -> bool:
         return bool(self._holding(_BY_SETTINGS))
+
+    @cached_property
+    def imports_by_name(self) -> bool:
+        return any(b"cuda" in (read_if_there(file) or b"") for file in self._holding(_BY_NAME))
 
     def resolved(self, importer: str, dotted: str) -> str:
         return canonical(Path(importer), dotted)
