@@ -637,3 +637,21 @@ def test_a_training_by_what_is_imported_by_a_name_of_run_time_is_told(
     write_tree(tmp_path, {name: module.encode(), "train.py": script.encode(), ".git/config": b""})
     found = [(Path(one.path).name, one.code) for result in migrate_project([tmp_path]) for one in result.findings]
     assert found == [(at, "AMP973")]
+
+
+@pytest.mark.parametrize(
+    "helper, call",
+    [
+        ("def back(loss):\n    loss.backward()\n", "back(loss)\n    optimizer.step()\n"),
+        ("def step(loss, optimizer):\n    loss.backward()\n    optimizer.step()\n", "step(loss, optimizer)\n"),
+    ],
+)
+def test_a_helper_that_names_nothing_of_torch_trains(tmp_path: Path, helper: str, call: str) -> None:
+    script = (
+        "import torch\nfrom helper import *\n\nnet = torch.nn.Linear(3, 1).cuda()\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\nfor x in [torch.ones(4, 3).cuda()]:\n"
+        "    optimizer.zero_grad()\n    loss = torch.nn.functional.mse_loss(net(x), x[:, :1])\n"
+    )
+    write_tree(tmp_path, {"helper.py": helper.encode(), "train.py": f"{script}    {call}".encode()})
+    results = {Path(result.path).name: result for result in migrate_project([tmp_path])}
+    assert b"scaler.scale(loss).backward()" in results["helper.py"].output
