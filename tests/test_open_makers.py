@@ -169,6 +169,15 @@ def test_a_module_is_read_of_which_run_time_takes_a_model(tmp_path, case):
     assert b"(self.query(x) @ x.t()).float().masked_fill(own, -1e9)" in nets.output
 
 
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [("all modules", ["AMP192"]), ("locate", ["AMP192"]), ("file", ["AMP192"]), ("eval", []), ("members", [])],
+)
+def test_it_is_said_that_a_model_from_outside_is_taken_for_one_in_sight(tmp_path, case, said):
+    _, train = trained_with(tmp_path, OF_A_MODULE[case])
+    assert [finding.code for finding in train.findings if finding.case == "model"] == said
+
+
 def test_a_module_in_a_package_is_read_of_which_run_time_takes_a_model(tmp_path):
     made = "found = getattr(zoo, args.net)\nmodel = found.Net()"
     write_tree(tmp_path, {"zoo/__init__.py": b"import nets"})

@@ -29,6 +29,7 @@ from amp_migrate.plan.safety.open_makers import (
     may_define_modules,
     modules_defined,
     modules_imported,
+    taken_from_outside,
 )
 from amp_migrate.plan.safety.registries import imported, is_out_of_sight, registering
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
@@ -40,7 +41,8 @@ _OF_DATA = DATA_CALLS | {"backward", "step"}
 
 class Reach:
     """The statements under autocast, each once, the classes whose forwards they are in, and the local modules outside
-    of the unit that they lead to (`unread`). `hidden` is what is known at run time only.
+    of the unit that they lead to (`unread`). `hidden` is what is known at run time only, and `assumed` what makes
+    models that are taken for some that are in sight.
     """
 
     def __init__(self, facts: Facts, forwards: Forwards, regions: Iterable[Region]) -> None:
@@ -49,6 +51,7 @@ class Reach:
         self.statements: list[Statement] = []
         self.unread: dict[str, cst.CSTNode] = {}
         self.hidden: list[cst.BaseExpression] = []
+        self.assumed: dict[cst.Call, None] = {}
         self._functions: set[Function] = set()
         self._makers: set[Function] = set()
         self.classes: dict[Class, None] = {}
@@ -83,6 +86,9 @@ class Reach:
         defined, imported_ones = self._all_modules
         if not defined and not imported_ones:
             self.hidden.append(model)
+        maker = taken_from_outside(self.facts, model)
+        if maker is not None:
+            self.assumed[maker] = None
         for owner in defined:
             self._class(owner)
         self.unread |= dict.fromkeys(imported_ones, place)
