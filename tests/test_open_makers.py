@@ -186,6 +186,14 @@ def test_a_module_in_a_package_is_read_of_which_run_time_takes_a_model(tmp_path)
     assert b".float().masked_fill" in nets.output
 
 
+def test_a_builder_that_run_time_picks_is_read(tmp_path):
+    own = "class Loss(torch.nn.Module):\n    def forward(self, x):\n        return x.mean()\n\n\n"
+    write_tree(tmp_path, {"build.py": b"import nets\n\n\ndef make():\n    return nets.Net()\n"})
+    _, nets, train = trained_with(tmp_path, f"{own}model = globals()[args.net]()", "from build import make")
+    assert train.changed
+    assert b".float().masked_fill" in nets.output
+
+
 @pytest.mark.parametrize(
     "made",
     [

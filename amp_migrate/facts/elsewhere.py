@@ -45,6 +45,10 @@ class Elsewhere(Protocol):
         """The file that defines it, None where it is not found."""
         ...
 
+    def may_make_modules(self, resolved: str) -> bool:
+        """True for a local module as a whole, and for what is a network or a loss in it, or may make one."""
+        ...
+
     def package_behind(self, module: str, name: str) -> str | None:
         """The dotted name in another package (`torch.nn`) that `from module import *` gives `name`, None for others."""
         ...
@@ -176,6 +180,9 @@ class Nowhere:
 
     def source_of(self, resolved: str) -> bytes | None:
         return None
+
+    def may_make_modules(self, resolved: str) -> bool:
+        return False
 
     def package_behind(self, module: str, name: str) -> str | None:
         return None

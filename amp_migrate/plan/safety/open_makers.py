@@ -26,7 +26,6 @@ from amp_migrate.plan.safety.namespaces import meant_by, table_of
 from amp_migrate.plan.safety.registries import REGISTRY
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
-_HAS_FORWARD = b"def forward"
 _NAMED = ("instance", "definition", "import")
 _LOADERS = frozenset("torch.load dill.load joblib.load".split())
 _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
@@ -90,14 +89,8 @@ def modules_imported(facts: Facts) -> Iterator[str]:
     stars = (path for paths in facts.names.star_imports.values() for path in paths)
     for path in dict.fromkeys([*(one.path for one in bindings if one.path is not None), *stars]):
         is_here = facts.names.variable_behind(path) or facts.names.module_named(path)
-        if not is_here and facts.elsewhere.is_there(path) and may_define_modules(facts, path):
+        if not is_here and facts.elsewhere.is_there(path) and facts.elsewhere.may_make_modules(path):
             yield path
-
-
-def may_define_modules(facts: Facts, path: str) -> bool:
-    """True for a name of a file with a forward in it, and for a file as a whole, which has no source of its own."""
-    source = facts.elsewhere.source_of(path)
-    return source is None or _HAS_FORWARD in source
 
 
 def _is_open(facts: Facts, one: Object) -> bool:

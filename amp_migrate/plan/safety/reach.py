@@ -26,7 +26,6 @@ from amp_migrate.plan.safety.open_makers import (
     calls_open,
     is_instantiated,
     is_open,
-    may_define_modules,
     modules_defined,
     modules_imported,
     taken_from_outside,
@@ -200,7 +199,7 @@ class Reach:
                         self._object(held, call)
                     elif isinstance(held.origin, cst.ClassDef):  # `map(make, [Encoder, Decoder])`
                         self._class(self.facts.tree.class_at[held.origin])
-                    elif held.kind == "import" and may_define_modules(self.facts, str(held.origin)):
+                    elif held.kind == "import" and self.facts.elsewhere.may_make_modules(str(held.origin)):
                         self._note_name(call, str(held.origin))
 
     def _modules_given(self, maker: cst.Call) -> list[str]:
