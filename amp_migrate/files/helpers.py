@@ -82,11 +82,13 @@ class Helpers:
 
     def may_make_modules(self, resolved: str) -> bool:
         """True for a module as a whole, and for what stands in a file with a forward, or may call what does."""
-        source = self.source_of(resolved)
+        place, source = split(resolved), self.source_of(resolved)
+        if place is None or source is None:
+            return place is not None and not place[1]
         files = {file for file, _ in called_from(resolved)}
         named = (split(name) for file in files for name in imported_names(file).values())
-        behind = {place[0] for place in named if place is not None} | files
-        return source is None or _FORWARD in source or any(_FORWARD in (read_if_there(one) or b"") for one in behind)
+        behind = {one[0] for one in named if one is not None} | files
+        return _FORWARD in source or any(_FORWARD in (read_if_there(one) or b"") for one in behind)
 
     def package_behind(self, module: str, name: str) -> str | None:
         """What a star import of a module hands on of a package that it imports itself: its `torch`, its `nn`."""
