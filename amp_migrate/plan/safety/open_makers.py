@@ -42,7 +42,7 @@ def taken_from_outside(facts: Facts, model: cst.BaseExpression) -> cst.Call | No
     """What makes an open model out of a file, or by Python's own library: it may be one that no file in sight names."""
     for one in facts.objects.objects(model):
         maker = one.source.origin
-        if isinstance(maker, cst.Call) and not _is_shown(facts, maker, 0):
+        if isinstance(maker, cst.Call) and not _is_taken(facts, maker) and not _is_shown(facts, maker, 0):
             names = (part for part in walk(maker.func) if isinstance(part, (cst.Name, cst.Attribute)))
             paths = {path for name in names for path in facts.objects.paths_behind(name)}
             if any(path in _LOADERS or _is_of_python(path) for path in paths):
@@ -121,8 +121,8 @@ def _is_module(facts: Facts, root: Class) -> bool:
 
 def _is_shown(facts: Facts, call: cst.Call, depth: int) -> bool:
     """True for a call of what the code shows, in the unit or in another file, and of a builtin that is given that."""
-    func, queue = call.func, taken_from(call)
-    if queue is not None and are_queues(facts.objects.origins(queue)):
+    func = call.func
+    if _is_taken(facts, call):
         return False
     if facts.names.dotted(func) in _LOADERS or REGISTRY.search(called_name(call)):
         return False
@@ -137,6 +137,12 @@ def _is_shown(facts: Facts, call: cst.Call, depth: int) -> bool:
     is_builtin = isinstance(func, cst.Name) and facts.names.variable_at(func) is None
     is_of_python = is_builtin or _is_of_python(facts.names.dotted(func) or "")
     return is_of_python and any(_shows(facts, arg.value, depth) for arg in call.args)
+
+
+def _is_taken(facts: Facts, call: cst.Call) -> bool:
+    """True for what comes out of a queue that another thread fills."""
+    queue = taken_from(call)
+    return queue is not None and are_queues(facts.objects.origins(queue))
 
 
 def _is_named(facts: Facts, call: cst.Call) -> bool:
