@@ -639,6 +639,17 @@ def test_a_training_by_what_is_imported_by_a_name_of_run_time_is_told(
     assert found == [(at, "AMP973")]
 
 
+def test_a_case_of_unittest_is_made_by_unittest(tmp_path: Path) -> None:
+    case = (
+        "import unittest\nimport torch\n\n\nclass NetTest(unittest.TestCase):\n    def test_step(self):\n"
+        "        net = torch.nn.Linear(3, 1)\n        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "        net(torch.ones(4, 3)).mean().backward()  # on no device\n        optimizer.step()\n"
+    )
+    script = "import importlib\nimport sys\n\nnet = importlib.import_module(sys.argv[1]).Net().cuda()\n"
+    write_tree(tmp_path, {"net_test.py": case.encode(), "train.py": script.encode(), ".git/config": b""})
+    assert [result.findings for result in migrate_project([tmp_path])] == [(), ()]
+
+
 @pytest.mark.parametrize(
     "helper, call",
     [

@@ -23,6 +23,7 @@ from amp_migrate.rules.plain import FILE_OF_SETTINGS, UNKNOWN_CALLER
 from amp_migrate.sources.plain.devices import Devices
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
+from amp_migrate.sources.tests import is_in_test
 from amp_migrate.vocabulary import IMPORTERS
 
 
@@ -46,7 +47,7 @@ def _made_by_name(facts: Facts, losses: list[Loss]) -> Refusal | None:
         if facts.elsewhere.makes_by_settings:
             message = f"hydra may make {owner.name}: nothing in sight says on which device it trains"
             return Refusal(FILE_OF_SETTINGS, loss.call, message)
-        if facts.elsewhere.imports_by_name:
+        if facts.elsewhere.imports_by_name and not is_in_test(facts, loss.statement):
             message = f"{owner.name} may be imported by a name of run time: nothing in sight says on which device it is"
             return Refusal(FILE_OF_SETTINGS, loss.call, message, case="import")
     return None
