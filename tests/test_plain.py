@@ -241,6 +241,10 @@ ENABLED = {
         "device = 'cuda' if torch.cuda.is_available() else 'cpu'\nmodel.to(device)",
         "enabled=torch.device(device).type == 'cuda'",
     ),
+    "a device in a dict": (
+        FLAG + "own = {'device': 'cuda' if args.gpu else 'cpu'}\nmodel.to(own['device'])",
+        "enabled=args.gpu",
+    ),
     "what is moved": (FLAG + "if args.gpu or 1:\n    pass\nif x is not None:\n    model.cuda()", ""),
 }
 

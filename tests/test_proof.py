@@ -540,6 +540,21 @@ def test_frozen_after_the_wrapping(extra: str):
     assert ("wrapper" in _kinds({"train.py": before}, {"train.py": after})) == (not extra)
 
 
+@pytest.mark.parametrize(("made", "seen"), [("Net()", True), ("getattr(nets, name)()", False), ("model", False)])
+def test_a_wrapped_model_out_of_sight_is_assumed_to_use_its_parameters(made: str, seen: bool):
+    net = "import sys\nfrom torch import nn\nnets = sys.modules\n\n\nclass Net(nn.Module):\n    pass\n\n\ndef train("
+    wrapped = f"    net = {made}\n    net = DDP(net)\n    model.train()\n"
+    sides = [_changed(text, "    model.train()\n", wrapped).replace("def train(", net, 1) for text in (_BEFORE, _AFTER)]
+    before = _changed(
+        sides[0], "import amp\n", "import amp\nfrom apex.parallel import DistributedDataParallel as DDP\n"
+    )
+    after = _changed(
+        sides[1], "import torch\n", "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    )
+    said = [one.what for one in _proof({"train.py": before}, {"train.py": after}).assumptions]
+    assert ("each parameter of `net` gets a gradient in each iteration" in said) == (not seen)
+
+
 _NET = """
 import random
 

@@ -33,11 +33,13 @@ class Layers:
             return [one for one in layers if one is not None] if None not in layers else []
         if isinstance(func, cst.Attribute) and func.attr.value in ("forward", "__call__"):
             return self._inherited(func.value) if _is_super(func.value) else self.called(func.value)
-        if not isinstance(func, _CALLABLE):
-            return []
-        origins = [one.origin for one in taken_out(self.facts.names, self.facts.objects, func)]
-        found = [self._of_origin(one) for one in origins]
+        found = self.possible(func)
         return [one for one in found if one is not None] if None not in found else []
+
+    def possible(self, func: cst.BaseExpression) -> list[tuple[Operation | None, ...] | None]:
+        """The same for each thing that a name or an attribute may mean; None for what is no layer of torch."""
+        meant = taken_out(self.facts.names, self.facts.objects, func) if isinstance(func, _CALLABLE) else ()
+        return [self._of_origin(one.origin) for one in meant]
 
     def is_own_part(self, func: cst.BaseExpression) -> bool:
         """True for what a network takes out of itself to call it, whatever that is: `layer` of `for layer in

@@ -34,7 +34,7 @@ from amp_migrate.plan.safety.sums import summed_losses
 from amp_migrate.plan.safety.vanishing import keep_epsilons
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.rules.plain import UNKNOWN_CALLER
-from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, UNREAD_CODE
+from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, FOREIGN_CODE, UNREAD_CODE
 from amp_migrate.rules.source_forms import APEX_AMP
 
 
@@ -203,6 +203,9 @@ class Reached:
                 f"what {text} means is known when the script runs only",
                 case="run time",
             )
+        for maker in self.reach.assumed:
+            message = f"{self.facts.text(maker)} is taken for a model that these files define or import"
+            self.plan.findings.append(self.facts.finding(maker, FOREIGN_CODE, message, case="model"))
 
     def _is_from_unknown_caller(self, node: cst.BaseExpression, passed_on: frozenset[Variable] = frozenset()) -> bool:
         """True for a model that nothing in the unit makes: only a parameter holds it, which no call may give, or which

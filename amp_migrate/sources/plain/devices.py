@@ -385,7 +385,7 @@ class Devices:
         if name in _GPU_NUMBERS:
             return "cuda"
         given = self._set_before(node)
-        given = given or [*self.facts.objects.values_of(node), *self.facts.objects.parts_returned(node)]
+        given = given or [*self.facts.objects.values_of(node), *self.facts.objects.parts_held(node)]
         values = [value for value in given if literal_value(value) is not None]
         places = [self._place(value) for value in values]
         if option is not None:
