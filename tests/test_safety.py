@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -194,6 +195,26 @@ def test_a_line_that_breaks_in_half_is_repaired(before, after):
     found = body(before)
     assert found != before
     assert after is None or found == after
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(
+            f"torch.{name}(h)"
+            for name in "symeig eig potrf potri btrifact btrifact_with_info pstrf matrix_rank".split()
+        ),
+        *(f"torch.{name}(h, 1)" for name in "fft ifft rfft irfft".split()),
+        *(f"torch.{name}(h, y)" for name in "solve gesv lstsq gels trtrs potrs".split()),
+        "torch.btrisolve(h, *torch.btrifact(y))",
+        *(f"h.{name}(1)" for name in "fft ifft rfft irfft".split()),
+        *(f"h.{name}()" for name in "symeig eig potrf potri btrifact pstrf".split()),
+        *(f"h.{name}(y)" for name in "gesv lstsq gels trtrs potrs".split()),
+    ],
+)
+def test_what_torch_has_no_more_takes_float32_as_what_came_after_it(call):
+    y = "y = torch.zeros(16, 16)\n"
+    assert body(f"{y}g = {call}") == f"{y}g = {re.sub(r'(?<![a-z_])h(?![a-z_])', 'h.float()', call)}"
 
 
 @pytest.mark.parametrize(
