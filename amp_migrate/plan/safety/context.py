@@ -17,7 +17,7 @@ from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import Values
 from amp_migrate.models import names
-from amp_migrate.models.queries import in_half
+from amp_migrate.models.queries import in_half, is_product
 from amp_migrate.plan.safety.precision import Precision, Precisions
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.rules.rule import Rule
@@ -78,9 +78,7 @@ class Context:
     def is_product(self, made: Made) -> bool:
         """True for a product of two tensors that autocast runs in half."""
         (operation, *others) = made.operations
-        if others or operation is None or operation.policy != "half":
-            return False
-        return operation.product or operation.is_a("sum with a product")
+        return not others and operation is not None and is_product(operation)
 
     def typed_as(self, made: Made) -> Place | None:
         """The tensor whose dtype a call asks for: X of `x.type_as(X)`, `x.to(X.dtype)`, `x.to(X)`."""
