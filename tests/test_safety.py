@@ -177,6 +177,16 @@ def body(line: str, **parts: str) -> str:
             "v = torch.mean(h * h, 1)\nq = torch.rsqrt(v.unsqueeze(1) + 1e-8)",
             "v = torch.mean(h.float() * h, 1)\nq = torch.rsqrt(v.unsqueeze(1) + 1e-8)",
         ),
+        ("v = (h**2).mean(1) - h.mean(1) ** 2", "v = (h**2).mean(1) - h.float().mean(1) ** 2"),
+        (
+            "m = torch.mean(h, 1)\nv = h.square().mean(1) - m.pow(2)",
+            "m = torch.mean(h.float(), 1)\nv = h.square().mean(1) - m.pow(2)",
+        ),
+        (
+            "m = 0.1 * h.mean(1).mean(0) + x.sum()\ns = (h * h).mean(1).mean(0)\nq = h / torch.sqrt(1e-5 + s - m * m)",
+            "m = 0.1 * h.float().mean(1).mean(0) + x.sum()\ns = (h.float() * h).mean(1).mean(0)\n"
+            "q = h / torch.sqrt(1e-5 + s - m * m)",
+        ),
         ("p = h.clamp(1e-4, 1 - 1e-4)", "p = h.float().clamp(1e-4, 1 - 1e-4)"),
         (
             "n = (h.mean(1) + 1e-12).unsqueeze(1)\nq = h / n",
