@@ -367,6 +367,15 @@ def test_a_summed_loss_is_noted(loss, codes):
     assert [one.code for one in found.findings] == codes
 
 
+@pytest.mark.parametrize(
+    ("returned", "codes"), [("p.sum(1), p", []), ("p.sum(), p", ["AMP187"]), ("p.sum(1)", ["AMP187"])]
+)
+def test_what_is_returned_beside_something_else_is_no_loss(returned, codes):
+    losses = f"def losses(p, y=None):\n    if y is not None:\n        return F.mse_loss(p, y)\n    return {returned}\n"
+    found = planned(facts_of(script("pass", before=losses, loss="losses(output, y)")))
+    assert [one.code for one in found.findings] == codes
+
+
 def test_local_modules_that_are_not_at_hand_are_named():
     class Disk(Nowhere):
         def source_of(self, resolved: str) -> bytes | None:
