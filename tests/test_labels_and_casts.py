@@ -110,6 +110,14 @@ ELSEWHERE = {
         "from ot import Distance",
         "Distance.of({given})",
     ),
+    "a method of a base": (
+        {
+            "ot.py": "SINKHORN\n\nclass Base(torch.nn.Module):\n"
+            "    def distance(self, x, y):\n        return sinkhorn(x, y)\n"
+        },
+        "from ot import Base",
+        "self.distance({given})",
+    ),
     "a cast elsewhere": (
         {"ot.py": "SINKHORN\n\ndef stable(x, y):\n    return sinkhorn(x.float(), y.to(torch.float32))\n"},
         "from ot import stable",
@@ -194,6 +202,7 @@ def test_it_is_wherever_the_product_stands(tmp_path, where):
     start, end = FLOAT32.index("def sinkhorn"), FLOAT32.index("class Net")
     given = "text.float(), image.float()"
     script = (FLOAT32[:start] + FLOAT32[end:]).replace("sinkhorn({given})", call.replace("{given}", given))
+    script = script.replace("torch.nn.Module", "Base") if "Base" in imports else script
     written = {"train.py": script.replace("from apex import amp", f"from apex import amp\n{imports}")}
     sinkhorn = f"import torch\n\n\n{FLOAT32[start:end]}"
     for name, source in (written | files).items():

@@ -28,13 +28,14 @@ import libcst as cst
 
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.contents import ANY
-from amp_migrate.facts.tree import walk
+from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Dtype
 from amp_migrate.models.queries import follows, half_inside, makes, rearranges
+from amp_migrate.plan.regions.forwards import DATA_CALLS
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import bounds_and_epsilons, computes_linearly
 from amp_migrate.plan.safety.precision import Precision
@@ -175,7 +176,7 @@ def given_casts(context: Context, unread: Collection[str]) -> set[str]:
     """Those of the `unread` names of other files that may run on something cast by hand."""
     found: set[str] = set()
     for call, _ in context.reach.calls():
-        is_read = context.made(call) or context.facts.objects.candidates(call)
+        is_read = called_name(call) in DATA_CALLS or context.made(call) or context.facts.objects.candidates(call)
         if not is_read and any(_has_cast(context, arg.value) for arg in call.args):
             named = context.facts.names.imported_as(call.func)
             found.update(set(unread).intersection(named) if named else unread)
