@@ -137,6 +137,7 @@ TYPED = """\
     kernel.masked_fill_(torch.zeros(7, 9).cuda() > 0, 0)
     cost = (x.mean() * kernel).matmul(torch.full((4, 9, 9), 3).cuda().to(y.dtype))
 """
+PRODUCT = "1 - kept(x.matmul(y.transpose(1, 2)))"
 INHERITED = """\
 import torch
 from argus import Model
@@ -194,6 +195,15 @@ def test_labels_of_an_evaluation_stay_in_float32_and_in_numpy():
 def test_what_comes_from_a_cast_by_hand_is_multiplied_in_float32(given, is_island):
     output = output_of(FLOAT32.replace("{given}", given)).replace('"cuda"', "'cuda'")
     assert (ISLAND in output) == is_island
+
+
+@pytest.mark.parametrize(("kept", "is_island"), [("z.contiguous().view(4, 7, 9)", True), ("z @ z.mT @ z", False)])
+def test_a_function_that_needs_no_autocast_runs_in_the_island(kept, is_island):
+    source = FLOAT32.replace("{given}", "text.float(), image.float()").replace(
+        "1 - x.matmul(y.transpose(1, 2))", PRODUCT
+    )
+    output = output_of(source.replace("def sinkhorn", f"def kept(z):\n    return {kept}\n\n\ndef sinkhorn"))
+    assert (f"enabled=False):\n        cost = {PRODUCT}" in output) == is_island
 
 
 @pytest.mark.parametrize("where", ELSEWHERE)

@@ -114,10 +114,23 @@ class Context:
         is_simple = isinstance(statement.node, (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Return, cst.Expr))
         if not is_simple or statement.function.is_lambda:
             return False
+        return not self._multiplies(statement, inside) and all(
+            call in inside or self._needs_no_autocast(call) or self._is_of_float32(call, inside)
+            for call in self.facts.tree.calls(statement)
+        )
+
+    def _multiplies(self, statement: Statement, inside: Collection[cst.BaseExpression] = ()) -> bool:
         products = (part for part in self.facts.tree.expressions(statement) if isinstance(part, cst.BinaryOperation))
-        if any(isinstance(part.operator, cst.MatrixMultiply) and part not in inside for part in products):
+        return any(isinstance(part.operator, cst.MatrixMultiply) and part not in inside for part in products)
+
+    def _is_of_float32(self, call: cst.Call, inside: Collection[cst.BaseExpression]) -> bool:
+        """True for a function of the unit that gets nothing but what is `inside`, and needs no autocast either."""
+        function = self.facts.objects.called_function(call)
+        if function is None or not all(arg.value in inside for arg in call.args):
             return False
-        return all(call in inside or self._needs_no_autocast(call) for call in self.facts.tree.calls(statement))
+        statements = list(function.descendants())
+        calls = (inner for one in statements for inner in self.facts.tree.calls(one))
+        return not any(map(self._multiplies, statements)) and all(map(self._needs_no_autocast, calls))
 
     def _needs_no_autocast(self, call: cst.Call) -> bool:
         """Operations that take half and float32 alike; a module, a product or a function of the unit may not."""
