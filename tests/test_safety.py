@@ -187,6 +187,16 @@ def body(line: str, **parts: str) -> str:
             "m = 0.1 * h.float().mean(1).mean(0) + x.sum()\ns = (h.float() * h).mean(1).mean(0)\n"
             "q = h / torch.sqrt(1e-5 + s - m * m)",
         ),
+        (
+            "g = self.inner(x)\nm, n = F.avg_pool1d(h, 3), F.avg_pool1d(g, 3)\nc = F.avg_pool1d(h * g, 3) - m * n",
+            "g = self.inner(x)\nm, n = F.avg_pool1d(h.float(), 3), F.avg_pool1d(g.float(), 3)\n"
+            "c = F.avg_pool1d(h.float() * g, 3) - m * n",
+        ),
+        (
+            "w = torch.ones(16, 4) / 16\nv = torch.mm(h * h, w) - torch.mm(h, w) ** 2",
+            'w = torch.ones(16, 4) / 16\nwith torch.amp.autocast("cuda", enabled=False):\n'
+            "    v = torch.mm(h.float() * h, w) - torch.mm(h.float(), w) ** 2",
+        ),
         ("p = h.clamp(1e-4, 1 - 1e-4)", "p = h.float().clamp(1e-4, 1 - 1e-4)"),
         (
             "n = (h.mean(1) + 1e-12).unsqueeze(1)\nq = h / n",
@@ -242,6 +252,9 @@ def test_what_torch_has_no_more_takes_float32_as_what_came_after_it(call):
         "q, k = h.chunk(2, 1)\ns = q @ k.t()",
         "n = h / (h.norm(dim=1, keepdim=True) + 1e-6)\nsimilarity = n @ n.t()",
         "n = F.normalize(h, dim=1)\nsimilarity = n @ n.t()",
+        "d = torch.mm(h, h.t().exp()) ** 2 - torch.mm(h**2, (h.t() + 1) ** 2)",
+        "d = (h**2).mean(1) - h.sum(1) ** 2",
+        "d = (h * h).mean(1) - (h.mean(1) - h.amax(1))",
         "d = torch.det(h.double())",
         "w = self.inner.inverse(h)",
         "b = torch.zeros(8, 16)\nb[0] = h[0]\nb[:, 1:2] = h[:, 1:2]",

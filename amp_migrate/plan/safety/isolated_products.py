@@ -175,7 +175,7 @@ def _is_cast_by_hand(context: Context, operand: Place, seen: frozenset[Place | N
 def given_casts(context: Context, unread: Collection[str]) -> set[str]:
     """Those of the `unread` names of other files that may run on something cast by hand."""
     found: set[str] = set()
-    for call, _ in context.reach.calls():
+    for call, _ in context.reach.calls() if unread else ():
         is_read = called_name(call) in DATA_CALLS or context.made(call) or context.facts.objects.candidates(call)
         if not is_read and any(_has_cast(context, arg.value) for arg in call.args):
             named = context.facts.names.imported_as(call.func)

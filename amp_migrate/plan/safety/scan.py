@@ -37,7 +37,8 @@ from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.plan.safety.samples import draw_in_float32
 from amp_migrate.plan.safety.sparse import isolate_sparse_products
 from amp_migrate.plan.safety.type_tests import keep_the_way_of_the_gpu
-from amp_migrate.plan.safety.vanishing import keep_epsilons, keep_variances
+from amp_migrate.plan.safety.vanishing import keep_epsilons
+from amp_migrate.plan.safety.variances import keep_variances
 
 
 def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backward]) -> Safety:

@@ -11,10 +11,6 @@ So is what an output is divided by, whose square the gradient is divided by: hal
 
     rays[..., :2] / rays[..., 2:]    =>    rays[..., :2] / rays[..., 2:].float()
 
-A variance as a difference keeps what rounding left of the mean: 1e-3 of a mean of 1 is all of a variance of 2e-3.
-
-    (x**2).mean(1) - x.mean(1)**2    =>    (x**2).mean(1) - x.float().mean(1)**2
-
 So are bounds just below one, which keep `log(1 - p)` finite. log casts to float32, but what it takes was rounded
 before: log(0), and NaN gradients ([run]). Sums, norms and exponentials are float32 under autocast; what is added to
 them stays. A product of float32 matrices that goes into a logarithm is what autocast would round: it runs outside.
@@ -26,7 +22,6 @@ them stays. A product of float32 matrices that goes into a logarithm is what aut
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import libcst as cst
 
@@ -36,7 +31,7 @@ from amp_migrate.models import Operation
 from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import becomes_one, numbers, vanishes
-from amp_migrate.plan.safety.passing import computes_linearly, moves
+from amp_migrate.plan.safety.passing import moves
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, is_single_alone
 
@@ -55,34 +50,6 @@ def keep_epsilons(context: Context) -> None:
                     _keep(context, operand.node, certainly_tensor=is_function)
         if _bounds_anew(made):  # what else would keep a value from zero
             _keep_bounded(context, made)
-
-
-def keep_variances(context: Context) -> None:
-    """Float32 for what is averaged on both sides of `(x * x).mean() - x.mean() ** 2`."""
-    for made in context.results:
-        if not made.is_a("difference") or len(made.operands) != 2:
-            continue
-        is_square = partial(_is_a_square, context)
-        of_squares, of_means = (context.trace(one, _averages_linearly, is_square) for one in made.operands)
-        squares = [one for one in of_squares.ends if is_square(one)]
-        means = [one.operands[0] for one in of_means.ends if is_square(one)]
-        averaged = [one for mean in means for one in context.trace(mean, _averages_linearly).passed]
-        if any(one.is_a("mean") for one in of_squares.passed) and any(one.is_a("mean") for one in averaged):
-            for one in [*reversed(averaged), *squares]:  # what is inside comes first
-                if (one.is_a("mean") or one in squares) and context.values.of(one.node).is_half:
-                    context.safety.keep_float32(one.operands[0].node)
-
-
-def _is_a_square(context: Context, made: Made) -> bool:
-    """`x * x`, `x.square()`, and a power of 2."""
-    if made.is_a("product of numbers"):
-        return _is_same(context, made.operands)
-    exponents = [one for place in made.operands[1:] for one in numbers(context.facts, place.node)]
-    return made.is_a("square") and (exponents == [2] or not made.is_a("power"))
-
-
-def _averages_linearly(row: Operation) -> bool:
-    return computes_linearly(row) or row.is_a("mean")
 
 
 def _with_a_pole(context: Context, made: Made) -> Iterator[Place]:
@@ -148,7 +115,7 @@ def _keep(context: Context, operand: cst.BaseExpression, *, certainly_tensor: bo
 def _squares_in_half(context: Context, operand: cst.BaseExpression) -> Iterator[Made]:
     """Variances and squares that have vanished in half before the constant is added: those of 2e-4 are zero."""
     for made in context.trace(Place(operand), _averages).ends:
-        is_square = made.is_a("product of numbers") and _is_same(context, made.operands)
+        is_square = made.is_a("product of numbers") and is_same(context, made.operands)
         if (made.is_a("variance") or is_square) and context.runs(made.node):
             if context.values.at(made.operands[0]).is_half:
                 yield made
@@ -158,7 +125,8 @@ def _averages(row: Operation) -> bool:
     return moves(row) or row.is_a("mean") or row.is_a("sum")
 
 
-def _is_same(context: Context, operands: Sequence[Place]) -> bool:
+def is_same(context: Context, operands: Sequence[Place]) -> bool:
+    """True for what is written alike: X and X of `X * X`."""
     return len({context.facts.text(one.node) for one in operands}) == 1
 
 
