@@ -193,6 +193,11 @@ def body(line: str, **parts: str) -> str:
             "c = F.avg_pool1d(h.float() * g, 3) - m * n",
         ),
         (
+            "g = h if mask else x\nw = torch.ones(16, 4) / 16\nv = torch.mm(g * g, w) - torch.mm(g, w) ** 2",
+            'g = h if mask else x\nw = torch.ones(16, 4) / 16\nwith torch.amp.autocast("cuda", enabled=False):\n'
+            "    v = torch.mm(g.float() * g, w) - torch.mm(g.float(), w) ** 2",
+        ),
+        (
             "w = torch.ones(16, 4) / 16\nv = torch.mm(h * h, w) - torch.mm(h, w) ** 2",
             'w = torch.ones(16, 4) / 16\nwith torch.amp.autocast("cuda", enabled=False):\n'
             "    v = torch.mm(h.float() * h, w) - torch.mm(h.float(), w) ** 2",

@@ -30,7 +30,7 @@ def keep_variances(context: Context) -> None:
         if made.is_a("difference") and len(made.operands) == 2:
             averages |= dict.fromkeys(_averages_of_a_variance(context, *made.operands))
     for one in averages:
-        if not factors(context, one) and context.values.of(one.node).is_half:
+        if not factors(context, one) and context.precisions.of(one.node).may_be_half:
             context.safety.keep_float32(one.operands[0].node)
     for one in averages:
         if factors(context, one) and context.runs(one.node) and context.precisions.of(one.node) is Precision.HALF:
