@@ -666,3 +666,20 @@ def test_a_helper_that_names_nothing_of_torch_trains(tmp_path: Path, helper: str
     write_tree(tmp_path, {"helper.py": helper.encode(), "train.py": f"{script}    {call}".encode()})
     results = {Path(result.path).name: result for result in migrate_project([tmp_path])}
     assert b"scaler.scale(loss).backward()" in results["helper.py"].output
+
+
+def test_a_script_that_needs_a_file_with_apex_stays_with_it(project: Project) -> None:
+    attack = (
+        "from apex import amp\n\n\ndef attack(loss, optim):\n    with amp.scale_loss(loss, optim) as scaled:\n"
+        "        scaled.backward()\n"
+    )
+    script = (
+        f"{IMPORTS}import attacks\n\n\ndef main(opts):\n    model = torch.nn.Linear(3, 1).cuda()\n"
+        "    optimizer = torch.optim.Adam(model.parameters())\n"
+        '    model, optimizer = amp.initialize(model, optimizer, enabled=opts.fp16, opt_level="O2")\n'
+        "    with torch.no_grad():\n        for _ in range(3):\n            print(model(torch.ones(2, 3).cuda()).sum().item())\n"
+    )
+    assert project.said(project({"attacks.py": attack, "evaluate.py": script})) == [
+        "attacks.py:5 AMP901 losses are scaled here, but amp.initialize is elsewhere",
+        "evaluate.py:1 AMP901 belongs together with attacks.py, which stays as it is",
+    ]

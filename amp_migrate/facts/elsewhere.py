@@ -81,6 +81,10 @@ class Elsewhere(Protocol):
         """True where it certainly multiplies matrices in place, which raises for half beside float32."""
         ...
 
+    def multiply(self, resolved: str, *, casts: bool) -> bool:
+        """True where it certainly multiplies tensors, and `casts` something to float32 by hand."""
+        ...
+
     def multiply_in_backward(self, resolved: str) -> bool:
         """True where it certainly multiplies matrices in the backward of an autograd function of its own."""
         ...
@@ -206,6 +210,9 @@ class Nowhere:
         return False
 
     def multiply_in_place(self, resolved: str) -> bool:
+        return False
+
+    def multiply(self, resolved: str, *, casts: bool) -> bool:
         return False
 
     def multiply_in_backward(self, resolved: str) -> bool:

@@ -24,7 +24,7 @@ from amp_migrate.files.handed_back import hands_back_its_first
 from amp_migrate.files.imports import canonical, importable, member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.inference import runs_what_it_is_given
 from amp_migrate.files.left_out import leaves_parameters_out
-from amp_migrate.files.one_dtype import multiplies_in_place, wants_one_dtype
+from amp_migrate.files.one_dtype import casts_to_float32, multiplies, multiplies_in_place, wants_one_dtype
 from amp_migrate.files.only_reading import only_reads
 from amp_migrate.files.own_backward import multiplies_in_backward
 from amp_migrate.files.read import read_if_there
@@ -137,6 +137,13 @@ class Helpers:
         """True where the function or class is found, and it, or another one that it names, multiplies in place."""
         named = definitions(resolved, and_what_they_name=True)
         return any(multiplies_in_place(definition) for _, definition in named)
+
+    def multiply(self, resolved: str, *, casts: bool) -> bool:
+        """True where the function or class is found, and it, or another one that it names, multiplies tensors; and
+        `casts` something to float32.
+        """
+        named = [definition for _, definition in definitions(resolved, and_what_they_name=True)]
+        return any(map(multiplies, named)) and (not casts or any(map(casts_to_float32, named)))
 
     def multiply_in_backward(self, resolved: str) -> bool:
         """True where the function or class is found, and it, or another one that it names, is an autograd function with
