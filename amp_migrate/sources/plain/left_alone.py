@@ -366,7 +366,8 @@ class _Finder:
             for param in (one.parameters[1:] if one.is_method else one.parameters)
             if self.facts.objects.may_be(param.name, models) and self.facts.is_used_outside(one)
         ]
-        return not open_functions and all(one.source.kind != "parameter" for one in models)
+        is_run = any(self.facts.analysis(Running).may_run(loss.statement.node) for loss in self.losses)
+        return is_run and not open_functions and all(one.source.kind != "parameter" for one in models)
 
     def anomalies(self) -> Refusal | None:
         """Anomaly detection raises for the NaN of the first overflow, where GradScaler would skip the step ([run])."""
