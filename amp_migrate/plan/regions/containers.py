@@ -1,7 +1,7 @@
 """The last module of a container, and whether the container can be run without it.
 
 nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())          nn.Sequential(OrderedDict([..., ("out", nn.Sigmoid())]))
-layers += [nn.Sigmoid()]; nn.Sequential(*layers)
+layers += [nn.Sigmoid()]; nn.Sequential(*layers)      head = nn.Sequential(fc); head.add_module("out", nn.Sigmoid())
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.contents import puts
+from amp_migrate.facts.contents import constant_key, puts
 from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.interp.layers import Layers
 from amp_migrate.models import traits
 
 
 class Containers:
     """Answers for the containers of torch.nn that the unit makes."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, layers: Layers) -> None:
         self.facts = facts
+        self._layers = layers
 
     def lasts(self, call: cst.Call) -> list[str]:
         """The classes of torch.nn that the last module of a called container may be of; nothing where it is no such
@@ -58,6 +60,15 @@ class Containers:
 
     def _lasts(self, container: cst.Call) -> Iterator[str]:
         """The class of the last module; of a list that is filled under conditions, those that may be last."""
+        at = self.facts.tree.statement_of(container)
+        added = {
+            self.facts.tree.statement_of(call): self._added(call) for call in self._layers.added_to.get(container, ())
+        }
+        yield from ("" for one in added if one.function is not at.function)
+        for statement in sorted(added, key=lambda one: one.order, reverse=True):
+            yield added[statement]
+            if statement.block is at.block:
+                return
         if not container.args:
             yield ""
             return
@@ -68,6 +79,16 @@ class Containers:
             yield self._class(arg.value)
         else:
             yield self._of_dict(arg.value)
+
+    def _added(self, call: cst.Call) -> str:
+        """The class of what is put behind all others: `append(module)`, and `add_module` under a name of its own."""
+        if called_name(call) == "append" and len(call.args) == 1:
+            return self._class(call.args[0].value)
+        name = constant_key(call.args[0].value) if len(call.args) == 2 else None
+        is_new = isinstance(name, str) and name.isidentifier()
+        return (
+            self._class(call.args[1].value) if is_new and called_name(call) in ("add_module", "register_module") else ""
+        )
 
     def _of_dict(self, node: cst.BaseExpression) -> str:
         if isinstance(node, cst.Call) and called_name(node) == "OrderedDict" and len(node.args) == 1:
