@@ -481,13 +481,30 @@ class Devices:
     def _received(self, device: cst.BaseExpression) -> cst.BaseExpression | None:
         """The parameter under which a constructor of what computes a loss gets a device: from each caller its own."""
         key = self.facts.identity.key(device)
-        owners = [loss.statement.function.owner for loss in self.losses]
-        inits = [owner.methods["__init__"] for owner in owners if owner is not None and "__init__" in owner.methods]
-        for init in inits if key is not None else ():
+        for init in self._constructors if key is not None else ():
             for call, _ in self.facts.objects.callers(init):
                 for param, arg in self.facts.objects.arguments(call, init):
                     if self.facts.identity.key(arg.value) == key:
                         return param.name
+        return None
+
+    @cached_property
+    def _constructors(self) -> list[Function]:
+        """Those of what computes the losses."""
+        owners = dict.fromkeys(loss.statement.function.owner for loss in self.losses)
+        return [owner.methods["__init__"] for owner in owners if owner is not None and "__init__" in owner.methods]
+
+    def _received_test(self, paths: list[list[Guard]]) -> list[Condition] | None:
+        """The same for a flag: several scripts ask their own, and each gives it to what trains."""
+        compile_, equivalent = self.facts.conditions.compile, self.facts.conditions.equivalent
+        asked = {way[0].statement.function: conjunction([one.formula for one in way]) for way in paths}
+        homes = {one.statement.function for way in paths for one in way}
+        for init in self._constructors if len(asked) == len(paths) and homes == asked.keys() else ():
+            callers = self.facts.objects.possible_callers(init)
+            for param in init.parameters if {statement.function for _, statement in callers} == homes else ():
+                args = [(self.facts.objects.argument(call, init, param), at.function) for call, at in callers]
+                if all(arg is not None and equivalent(compile_(arg.value), asked[home]) for arg, home in args):
+                    return [Condition(param.name, compile_(param.name))]
         return None
 
     @cached_property
@@ -617,7 +634,7 @@ class Devices:
                     return [Condition(guard.test, candidate, negated=negated)]
         if len(paths) == 1:
             return [Condition(guard.test, guard.formula, negated=guard.arm != "body") for guard in reversed(paths[0])]
-        return None
+        return self._received_test(paths)
 
     def _is_about_device(self, guard: Guard) -> bool:
         return self._speaks_of_device(guard.test)
