@@ -66,13 +66,15 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     if refusals:
         return found, refusals
     try:
-        conditions = [*devices.conditions(), *unread_switches(facts, optimizers, losses)]
+        switches = unread_switches(facts, optimizers, losses)
         devices.check_losses()
         apart = attacks | {one.statement.function for one in losses if is_inner_fit(facts, one, losses)}
         found.setups.extend(one for one in _setups(facts, optimizers) if one.statement.function not in apart)
         found.apart.extend(one.statement for one in losses if one.statement.function in attacks)
         stepped = [one for one in losses if one.statement.function not in apart]
         found.backwards.extend(read_backwards(facts, optimizers, stepped))
+        for setup in found.setups:
+            setup.conditions = [*devices.conditions_at(setup.statement), *switches]
     except Refusal as refusal:
         return found, [refusal]
     given = optimizers.given_unseen
@@ -80,8 +82,6 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, [
             Refusal(UNKNOWN_OPTIMIZER, given, f"whose parameters {facts.text(given.func)} is given is not known")
         ]
-    for setup in found.setups:
-        setup.conditions = conditions
     shared = shared_parameters(facts, optimizers, losses)
     if shared is not None:
         return found, [shared]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 from typing import Literal
 
@@ -72,6 +73,7 @@ class Devices:
         self._open: set[cst.CSTNode] = set()
         self._led_to: dict[Function, list[list[Guard]]] = {}
         self._unread: dict[str, cst.Call] = {}  # functions of local modules not at hand that give a device
+        self._homes = [facts.tree.statement_of(call) for call in optimizers.built]
         moves = list(self._moves())
         models = optimizers.models | self._modules_around()
         of_models = [move for move in moves if move.what is not None and facts.objects.may_be(move.what, models)]
@@ -104,6 +106,17 @@ class Devices:
         return statement.inside(test) or any(
             statement.function in self.facts.calls.reachable(site.callee) for site in sites
         )
+
+    def conditions_at(self, home: Statement) -> list[Condition]:
+        """The conditions for an optimizer that is built at a place: its program's own, where it does not know all."""
+        shared, visible = self.conditions(), Visible(self.facts)
+        if all(visible.express(one.node, home.function, home) is not None for one in shared):
+            return shared
+        others = self.facts.calls.of_other_programs({home.function})
+        own = copy(self)
+        own._homes = [home]
+        own.moves = [move for move in self.moves if move.statement.function not in others]
+        return own.conditions() if others and own.moves else shared
 
     def conditions(self) -> list[Condition]:
         """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
@@ -506,11 +519,6 @@ class Devices:
                 if all(arg is not None and equivalent(compile_(arg.value), asked[home]) for arg, home in args):
                     return [Condition(param.name, compile_(param.name))]
         return None
-
-    @cached_property
-    def _homes(self) -> list[Statement]:
-        """The statements that build optimizers."""
-        return [self.facts.tree.statement_of(call) for call in self.optimizers.built]
 
     def _is_visible(self, node: cst.BaseExpression) -> bool:
         visible = Visible(self.facts)
