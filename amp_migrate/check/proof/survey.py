@@ -206,7 +206,7 @@ def _consistent(on: dict[str, Any], flipped: set[str], zeros: dict[str, str]) ->
     number that is 0 nothing else is asked.
     """
     values = {text: ("O0" if one == "O1" else not one) if text in flipped else one for text, one in on.items()}
-    for text in flipped:
+    for text in sorted(flipped, key=lambda one: (one not in zeros, one)):
         left, is_equal, _ = text.partition(" Eq ")
         if is_equal and values[text] is True:
             values |= {one: False for one in values if one != text and one.startswith(f"{left} Eq ")}
