@@ -19,6 +19,7 @@ from typing import Literal
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction, equal_to, negation, unknown
 from amp_migrate.facts.object import ObjectSet
@@ -26,6 +27,7 @@ from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.findings import Refusal
+from amp_migrate.models import traits
 from amp_migrate.plan.model import Condition, Guard
 from amp_migrate.plan.safety.precision import Precision, Precisions
 from amp_migrate.plan.safety.repairs import Safety
@@ -146,12 +148,24 @@ class Devices:
         for loss in self.losses:
             for call in Behind(self.facts, self.optimizers.models, loss.loss).calls():
                 if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call):
-                    if precisions.of(call.func.value) is Precision.OTHER:
+                    if precisions.of(call.func.value) is Precision.OTHER or self._is_index(call):
                         continue
                     text = " ".join(self.facts.text(call).split())
                     if self._is_up_to_callers(call):
                         raise Refusal(NO_GPU, call, f"{text} shows no GPU: nothing in sight says which device")
                     raise Refusal(LOSS_ON_CPU, call, f"{text} takes what the loss is made of away from the GPU")
+
+    def _is_index(self, value: cst.BaseExpression) -> bool:
+        """True for `y.cpu()` of `zeros.scatter_(1, y.cpu().view(-1, 1), 1)`: integers, whatever `y` is otherwise."""
+        around = self.facts.tree.parents.get(value)
+        taker = self.facts.tree.parents.get(around) if around is not None else None
+        if not isinstance(taker, cst.Call):
+            return False
+        if isinstance(around, cst.Attribute):
+            row = models.method(around.attr.value)
+            return row is not None and row.shape_only and self._is_index(taker)
+        place = 2 if self.facts.names.dotted(taker.func) is not None else 1
+        return called_name(taker) in traits.named("indexed") and argument_value(taker, "index", place) is value
 
     def _goes_to_cpu(self, call: cst.Call) -> bool:
         if called_name(call) == "cpu":
