@@ -637,3 +637,40 @@ def test_a_backward_whose_gradients_no_step_takes(first, between, codes):
     assert [finding.code for finding in result.findings] == codes
     assert (b"self.scaler.step(self.optimizer)" in result.output) == (not codes)
     assert b"        self.loss(x).backward()\n" in result.output
+
+
+BESIDE_A_WRAPPER = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Scheduled:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def step(self):
+        self.optimizer.step()
+
+
+def train(batches):
+    net, critic = nn.Linear(8, 8).cuda(), nn.Linear(8, 1).cuda()
+    scheduled = Scheduled(torch.optim.Adam(net.parameters()))
+    optimizer = torch.optim.Adam(critic.parameters())
+    for x, y in batches:
+        x, y = x.cuda(), y.cuda()
+        scheduled.optimizer.zero_grad()
+        loss = F.mse_loss(net(x), x)
+        loss.backward()
+        scheduled.step()
+        optimizer.zero_grad()
+        loss = F.mse_loss(critic(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_an_optimizer_that_a_method_steps_is_fed_beside_one_that_is_stepped_here():
+    result = migrate_source(BESIDE_A_WRAPPER.encode(), Options(api="torch.amp"))
+    output = result.output.decode()
+    assert "scaler.step(self.optimizer)" in output and "scaler.step(optimizer)" in output, result.findings

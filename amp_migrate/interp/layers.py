@@ -106,14 +106,17 @@ class Layers:
         for arg in maker.args:
             inner = self._of_maker(arg.value) if not arg.star and isinstance(arg.value, cst.Call) else None
             found += inner if inner is not None else (None,)
-        return (*found, None) if maker in self._added_to else tuple(found)
+        return (*found, None) if maker in self.added_to else tuple(found)
 
     @cached_property
-    def _added_to(self) -> set[object]:
-        """What makes the containers into which later calls put layers: `head.add_module("fc", nn.Linear(8, 2))`."""
-        calls = (call.func for call, _ in self.facts.tree.every(cst.Call) if called_name(call) in _ADDING)
-        holders = (func.value for func in calls if isinstance(func, cst.Attribute))
-        return {one.origin for holder in holders for one in self.facts.objects.objects(holder)}
+    def added_to(self) -> dict[object, list[cst.Call]]:
+        """The later calls that put layers into a container, by what makes that: `head.add_module("fc", layer)`."""
+        found: dict[object, list[cst.Call]] = {}
+        for call, _ in self.facts.tree.every(cst.Call):
+            if isinstance(call.func, cst.Attribute) and called_name(call) in _ADDING:
+                for one in self.facts.objects.objects(call.func.value):
+                    found.setdefault(one.origin, []).append(call)
+        return found
 
     def _bare(self, maker: cst.Call) -> cst.Call:
         """The layer of `weight_norm(nn.Conv1d(...))`, which returns what the layer does."""

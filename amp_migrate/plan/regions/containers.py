@@ -2,6 +2,7 @@
 
 nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())          nn.Sequential(OrderedDict([..., ("out", nn.Sigmoid())]))
 layers += [nn.Sigmoid()]; nn.Sequential(*layers)      layers["out"] = nn.Sigmoid(); nn.Sequential(layers)
+                                                      head = nn.Sequential(fc); head.add_module("out", nn.Sigmoid())
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY, Key, constant_key, may_be_same, puts
 from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.interp.layers import Layers
 from amp_migrate.models import traits
 
 
 class Containers:
     """Answers for the containers of torch.nn that the unit makes."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, layers: Layers) -> None:
         self.facts = facts
+        self._layers = layers
 
     def lasts(self, call: cst.Call) -> list[str]:
         """The classes of torch.nn that the last module of a called container may be of; nothing where it is no such
@@ -58,9 +61,25 @@ class Containers:
         return found if values else None
 
     def _lasts(self, container: cst.Call) -> Iterator[str]:
-        """The class of the last module; of a list or a dict that is filled under conditions, those that may be last."""
+        """The class of the last module; of what is filled under conditions, those that may be last."""
         at = self.facts.tree.statement_of(container)
+        added = {
+            self.facts.tree.statement_of(one): self._added(one) for one in self._layers.added_to.get(container, ())
+        }
+        yield from ("" for one in added if one.function is not at.function)
+        for statement in sorted(added, key=lambda one: one.order, reverse=True):
+            yield from self._classes(added[statement])
+            if statement.block is at.block:
+                return
         yield from self._ends(container.args[-1].value, at) if container.args else ("",)
+
+    def _added(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What is put behind all others: `append(module)`, and `add_module` under a name of its own."""
+        if called_name(call) == "append" and len(call.args) == 1:
+            return call.args[0].value
+        name = constant_key(call.args[0].value) if len(call.args) == 2 else None
+        is_new = isinstance(name, str) and name.isidentifier()
+        return call.args[1].value if is_new and called_name(call) in ("add_module", "register_module") else None
 
     def _ends(self, node: cst.BaseExpression, at: Statement) -> Iterator[str]:
         """From the last statement back that puts something into what a name means, to one that certainly does."""
