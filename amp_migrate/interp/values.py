@@ -209,7 +209,8 @@ class Values:
         if type(made.node) in _OPERATORS and all(one.dtypes == _NUMBER for one in given):
             return Value(_NUMBER)
         if made.cast is not None:
-            return Value(self._asked(made.cast, given), bool(given) and given[0].is_zero_dim)
+            is_open = self._known[made.cast].is_open if isinstance(made.cast, Place) else len(made.cast) > 1
+            return Value(self._asked(made.cast, given), bool(given) and given[0].is_zero_dim, is_open)
         operations = made.operations
         if type(made.node) is cst.BinaryOperation and given[0].dtypes == _NUMBER:
             operations, given = _reflected(operations), given[::-1]
