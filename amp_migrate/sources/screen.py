@@ -14,6 +14,7 @@ IMPORTS_APEX = re.compile(
 )
 
 _BACKWARD = re.compile(rb"\.backward\b|[\"']backward[\"']")
+_GIVEN = re.compile(rb"\.grad[ \t]*=[ \t]*(?!None\b)[^=\s]")  # gradients without a backward
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
 _NATIVE = re.compile(  # an import alone decides nothing
     rb"^(?![ \t]*(?:from|import)\b)[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|(?:GradScaler|autocast)\()",
@@ -47,8 +48,11 @@ def line_of_apex_import(source: bytes) -> int | None:
 
 
 def may_train(source: bytes) -> bool:
-    """False for files with neither apex.fp16_utils nor a backward, without a word of a GPU, or with native AMP."""
+    """False for files with neither apex.fp16_utils nor a backward nor gradients that are given by hand, without a word
+    of a GPU, or with native AMP.
+    """
     trains = b"backward" in source and _BACKWARD.search(source) is not None
+    trains = trains or (b".grad" in source and _GIVEN.search(source) is not None)
     if not trains and not may_use_fp16_utils(source):
         return False
     return _GPU.search(source) is not None and _NATIVE.search(source) is None
