@@ -453,3 +453,24 @@ def test_a_method_without_an_instance_gets_the_scaler_where_an_instance_calls_it
     assert b"net.train_step(net, optimizer, scaler, x.cuda())" in next(
         one.output for one in results if one.path.endswith("train.py")
     )
+
+
+@pytest.mark.parametrize(
+    ("imports", "cast"),
+    [
+        ("from half import network_to_half", "network_to_half"),
+        ("from half import (\n    network_to_half,\n)", "network_to_half"),
+        ("import half", "half.network_to_half"),
+        ("from apex.fp16_utils import network_to_half", "network_to_half"),
+    ],
+)
+def test_an_evaluation_that_casts_its_model_is_named(tmp_path, imports, cast):
+    """What the training saves has other keys afterwards, be the function a copy in the tree or Apex's."""
+    copy = "import torch.nn as nn\n\n\ndef network_to_half(net):\n    return nn.Sequential(ToHalf(), net.half())\n"
+    (tmp_path / "half.py").write_text(copy)
+    script = (
+        f"import torch\n{imports}\n\nnet = {cast}(torch.nn.Linear(4, 4)).cuda()\nprint(net(torch.ones(4).cuda()))\n"
+    )
+    (tmp_path / "valid.py").write_text(script)
+    results = {Path(one.path).name: one for one in migrate_project(str(tmp_path))}
+    assert [finding.code for finding in results["valid.py"].findings] == ["AMP902"]

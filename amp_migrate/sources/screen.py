@@ -21,7 +21,10 @@ _NATIVE = re.compile(  # an import alone decides nothing
     re.MULTILINE,
 )
 _DEFINED = re.compile(rb"^(?:class|def)[ \t]+(\w+)", re.MULTILINE)
-_FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
+_FP16_UTILS = re.compile(
+    rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b"
+    rb"|(?:\bimport\b[ \t]*(?:\([^)]*|[^\n(]*)\b|\.)network_to_half\b"  # a copy in the tree that an evaluation uses
+)
 HALF_MODEL = re.compile(rb"\.half\(\)|\bnetwork_to_half\b|\bFP16(?:Model|_Module)\b")
 NATIVE_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _NATIVE_AMP = re.compile(rb"\b(?:%s)\b" % "|".join(NATIVE_NAMES).encode())
@@ -59,8 +62,9 @@ def may_train(source: bytes) -> bool:
 
 
 def may_use_fp16_utils(source: bytes) -> bool:
-    """False only for files that certainly use nothing of apex.fp16_utils, nor a copy of its optimizer."""
-    return (b"fp16_utils" in source or b"FP16_Optimizer" in source) and _FP16_UTILS.search(source) is not None
+    """False only for files that certainly use nothing of apex.fp16_utils, nor copies of its optimizer and its cast."""
+    words = (b"fp16_utils", b"FP16_Optimizer", b"network_to_half")
+    return any(word in source for word in words) and _FP16_UTILS.search(source) is not None
 
 
 def may_train_for_another(source: bytes) -> bool:
