@@ -101,3 +101,10 @@ def test_it_ran_in_float32_under_half_weights():
     )
     output = migrate_source(script.encode(), Options(api="torch.amp")).output.decode()
     assert "enabled=False):\n            return run(out.float())" in output
+
+
+def test_all_that_is_used_of_a_package_is_named_at_once():
+    source = SCRIPT.format(package="kernels_of_others", returned="run(out) + self.layer(out)", between="pass")
+    result = migrate_source(source.encode(), Options())
+    (said,) = [one.message for one in result.findings if one.code == "AMP192"]
+    assert said.startswith("kernels_of_others.run, kernels_of_others.Layer may be given half values, and their code")

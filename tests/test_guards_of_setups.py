@@ -60,3 +60,40 @@ def test_it_is_the_condition_of_mixed_precision(name):
     text = result.output.decode()
     assert "use_amp = args.fp16\n" in text or "enabled=args.fp16" in text, text
     assert "if args.fp16" not in text
+
+
+WITHOUT = """\
+import sys
+
+import torch
+
+try:
+    from apex import amp
+except ImportError:
+    amp = None
+
+level = sys.argv[1]
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if level != "O0":
+    if amp is None:
+        {otherwise}
+    else:
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+loss = model(torch.randn(4, 8).cuda()).pow(2).mean()
+if level != "O0":
+    with amp.scale_loss(loss, optimizer) as scaled:
+        scaled.backward()
+else:
+    loss.backward()
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "is_said"), [('level = "O0"', True), ('raise ImportError("install apex")', False)]
+)
+def test_a_script_that_went_on_without_apex_is_told(otherwise, is_said):
+    result = migrate_source(WITHOUT.format(otherwise=otherwise).encode(), Options())
+    assert result.status == "migrated", result.findings
+    assert ("AMP122" in [finding.code for finding in result.findings]) == is_said

@@ -453,3 +453,64 @@ def test_a_method_without_an_instance_gets_the_scaler_where_an_instance_calls_it
     assert b"net.train_step(net, optimizer, scaler, x.cuda())" in next(
         one.output for one in results if one.path.endswith("train.py")
     )
+
+
+@pytest.mark.parametrize(
+    ("imports", "cast"),
+    [
+        ("from half import network_to_half", "network_to_half"),
+        ("from half import (\n    network_to_half,\n)", "network_to_half"),
+        ("import half", "half.network_to_half"),
+        ("from apex.fp16_utils import network_to_half", "network_to_half"),
+    ],
+)
+def test_an_evaluation_that_casts_its_model_is_named(tmp_path, imports, cast):
+    """What the training saves has other keys afterwards, be the function a copy in the tree or Apex's."""
+    copy = "import torch.nn as nn\n\n\ndef network_to_half(net):\n    return nn.Sequential(ToHalf(), net.half())\n"
+    (tmp_path / "half.py").write_text(copy)
+    script = (
+        f"import torch\n{imports}\n\nnet = {cast}(torch.nn.Linear(4, 4)).cuda()\nprint(net(torch.ones(4).cuda()))\n"
+    )
+    (tmp_path / "valid.py").write_text(script)
+    results = {Path(one.path).name: one for one in migrate_project(str(tmp_path))}
+    assert [finding.code for finding in results["valid.py"].findings] == ["AMP902"]
+
+
+SETUP = """\
+from apex import amp
+
+
+def set_up(model, optimizer):
+    return amp.initialize(model.cuda(), optimizer, opt_level="O1")
+"""
+TRAINS = """\
+import torch
+from apex import amp
+from helpers import set_up
+
+model = torch.nn.Linear(4, 4)
+model, optimizer = set_up(model, torch.optim.SGD(model.parameters(), lr=0.1))
+for _ in range(3):
+    optimizer.zero_grad()
+    with amp.scale_loss(model(torch.randn(2, 4).cuda()).pow(2).mean(), optimizer) as scaled:
+        scaled.backward()
+    optimizer.step()
+"""
+EVALUATES = """\
+import torch
+from helpers import set_up
+
+model, _ = set_up(torch.nn.Linear(4, 4), None)
+with torch.no_grad():
+    print(model(torch.randn(2, 4).cuda()))
+"""
+
+
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_a_file_that_only_evaluates_after_a_setup_of_others_is_said(tmp_path, evaluates):
+    files = {"helpers.py": SETUP, "train.py": TRAINS, **({"embed.py": EVALUATES} if evaluates else {})}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    findings = [finding for one in migrate_project(str(tmp_path)) for finding in one.findings]
+    said = [one.message for one in findings if one.code == "AMP106"]
+    assert said == ["other files call set_up: forwards of theirs are in float32 now"] * evaluates

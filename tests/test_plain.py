@@ -66,6 +66,12 @@ LEFT_ALONE = {
         START
         + "model(x).sum().backward()\nwith torch.no_grad():\n    for p in model.parameters():\n        p -= 0.1 * p.grad\n",
     ),
+    "gradients given by hand": (
+        "AMP959",
+        START
+        + "grads = torch.autograd.grad(model(x).sum(), model.parameters())\n"
+        + "for p, g in zip(model.parameters(), grads):\n    p.grad = g\noptimizer.step()\n",
+    ),
     "Accelerate": (
         "AMP960",
         "from accelerate import Accelerator\naccelerator = Accelerator()\n"

@@ -39,7 +39,7 @@ class Calls:
 
     def of(self, node: cst.Call, place: Place) -> Step:
         """What a call may return."""
-        entered = self.entered(node)
+        entered = self.entered(node) or self._at_the_end(node)
         if entered:
             return either([self.returned(frame, place) for frame in entered])
         return (
@@ -74,6 +74,11 @@ class Calls:
         lost = Step(is_lost=True, is_instance=bool(self.facts.objects.classes_made(node)))
         made = self._made_by([one for one in self.layers.possible(module) if one is not None], node, place)
         return either([lost, made, *(self.returned(Frame(one, node), place) for one in dict.fromkeys(functions))])
+
+    def _at_the_end(self, node: cst.Call) -> list[Frame]:
+        """The forwards of the modules that end the containers which a call may mean, where all are of the unit."""
+        found = [self.forwards_of(maker) for maker in self.layers.lasts(node.func)]
+        return [Frame(one, None) for forwards in found for one in forwards] if all(found) else []
 
     def _checkpointed(self, node: cst.Call) -> list[Frame]:
         """`checkpoint(run, x)` returns what `run(x)` does."""

@@ -41,6 +41,17 @@ class Layers:
         meant = taken_out(self.facts.names, self.facts.objects, func) if isinstance(func, _CALLABLE) else ()
         return [self._of_origin(one.origin) for one in meant]
 
+    def lasts(self, func: cst.BaseExpression) -> list[cst.Call]:
+        """What makes the last modules of the containers that a called expression may mean; none where one is unseen."""
+        meant = taken_out(self.facts.names, self.facts.objects, func) if isinstance(func, _CALLABLE) else ()
+        made = [one.origin for one in meant if isinstance(one.origin, cst.Call)]
+        args = [one.args[-1] for one in made if self._is_container(one) and one not in self.added_to and one.args]
+        lasts = [arg.value for arg in args if not arg.star and isinstance(arg.value, cst.Call)]
+        return lasts if len(lasts) == len(meant) else []
+
+    def _is_container(self, maker: cst.Call) -> bool:
+        return self.facts.names.dotted(maker.func) == "torch.nn.Sequential"
+
     def is_own_part(self, func: cst.BaseExpression) -> bool:
         """True for what a network takes out of itself to call it, whatever that is: `layer` of `for layer in
         self.children()`, `self.convs[i]`, `getattr(self, name)`; and for `self.act` after `self.act = lambda x: ...`.
@@ -97,7 +108,7 @@ class Layers:
         if not dotted.startswith("torch.nn."):
             configured = models.function(dotted)  # by the project, for functions and layers alike
             return (configured,) if configured is not None and configured.source == "configured" else None
-        if dotted == "torch.nn.Sequential":
+        if self._is_container(maker):
             return self._of_container(maker)
         return (models.layer(dotted),)
 

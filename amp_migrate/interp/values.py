@@ -40,9 +40,12 @@ def _everywhere(statements: Sequence[Statement]) -> bool:
 
 
 class Repairs(Protocol):
-    """What has been decided so far: expressions that are cast to float32, and statements that autocast leaves alone."""
+    """What has been decided so far: expressions that are cast to float32, containers whose last module runs on float32,
+    and statements that autocast leaves alone.
+    """
 
     floats: list[cst.BaseExpression]
+    split: list[cst.Call]
     islands: list[Statement]
 
 
@@ -51,6 +54,7 @@ class Unrepaired:
     """Nothing has been decided."""
 
     floats: list[cst.BaseExpression] = dataclasses.field(default_factory=list)
+    split: list[cst.Call] = dataclasses.field(default_factory=list)
     islands: list[Statement] = dataclasses.field(default_factory=list)
 
 
@@ -123,7 +127,7 @@ class Values:
 
     def at(self, place: Place) -> Value:
         """The same of a part of a value, after certain calls."""
-        repaired = len(self._repairs.floats), frozenset(map(id, self._repairs.islands))
+        repaired = len(self._repairs.floats), len(self._repairs.split), frozenset(map(id, self._repairs.islands))
         self._known = self._by_repairs.setdefault(repaired, {})
         if place not in self._known:
             self._settle(place)
@@ -205,10 +209,13 @@ class Values:
         if type(made.node) in _OPERATORS and all(one.dtypes == _NUMBER for one in given):
             return Value(_NUMBER)
         if made.cast is not None:
-            return Value(self._asked(made.cast, given), bool(given) and given[0].is_zero_dim)
+            is_open = self._known[made.cast].is_open if isinstance(made.cast, Place) else len(made.cast) > 1
+            return Value(self._asked(made.cast, given), bool(given) and given[0].is_zero_dim, is_open)
         operations = made.operations
         if type(made.node) is cst.BinaryOperation and given[0].dtypes == _NUMBER:
             operations, given = _reflected(operations), given[::-1]
+        if any(made.node is one for one in self._repairs.split):
+            operations, given = operations[-1:], [Value(frozenset((SINGLE,)))]
         autocast = self.is_autocast(made.node, frames)
         for operation in operations:
             given = [_returned(operation, given, autocast, made.is_plain)]

@@ -137,11 +137,17 @@ class _Notes:
                 yield self._finding(call, HALF_COPY, f"{self.facts.text(call)} casts a copy of the model")
 
     def availability(self) -> Iterator[Finding]:
-        """A guard that asked whether apex is there, and would quietly train in float32 without it."""
-        flags = availability_flags(self.facts, self.found.imports)
+        """A guard that asked whether apex is there, and would quietly train in float32 without it: a flag, or what the
+        import has bound.
+        """
+        tried = {one for one in self.found.imports if one.block.owner and isinstance(one.block.owner.node, cst.Try)}
+        imported = {one for one in self.facts.names.all_variables() if tried & {b.statement for b in one.bindings}}
+        flags = availability_flags(self.facts, self.found.imports) | imported
         reads = {read for _, read in reads_of(self.facts, flags)}
         for setup in self.found.setups:
             for guard in enclosing_guards(self.facts, setup.statement):
+                if guard.plain is not None and any(one.leaves for one in guard.plain.statements):
+                    continue
                 for part in walk(guard.test):
                     if part in reads:
                         text = self.facts.text(part)

@@ -113,6 +113,13 @@ UPDATE_BY_HAND = Rule(
     "parameters are updated by hand",
     "a GradScaler skips the step of an optimizer where gradients overflow, and knows of no other update",
     "use an optimizer of torch.optim (SGD computes p -= lr * p.grad), then run again",
+    cases={
+        "given": Case(
+            "gradients are given to the parameters without a backward",
+            "torch.autograd.grad knows of no GradScaler, and without its scale small gradients are zero in half",
+            "call loss.backward(), then run again; or give torch.autograd.grad the scaled loss by hand",
+        ),
+    },
 )
 FRAMEWORK = Rule(
     "AMP960",

@@ -65,6 +65,13 @@ BCE_ON_PROBABILITIES = Rule(
     "a binary cross entropy takes probabilities that may have been half",
     "CUDA autocast raises for it, and a sigmoid in half is exactly 1 from logit 8.5 on, which makes the gradient NaN",
     "use BCEWithLogitsLoss on what the sigmoid is given, then run again",
+    cases={
+        "logarithm": Case(
+            "a logarithm or a quotient takes probabilities that a container makes in half",
+            "in half a sigmoid is exactly 1 from logit 8.5 on, and tanh from 4.5 on: their gradients are NaN",
+            "take the sigmoid out of the container and give it .float(), then run again",
+        ),
+    },
 )
 GRADIENT_PENALTY = Rule(
     "AMP968",

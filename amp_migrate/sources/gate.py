@@ -22,8 +22,10 @@ _NATIVE = frozenset((*NATIVE_NAMES, "amp"))
 
 
 def trains(source: bytes) -> bool:
-    """False for a file with neither a call of `backward` nor a word of apex.fp16_utils, and as `may_train` says."""
-    return may_train(source) and (may_use_fp16_utils(source) or _holds(source, _is_backward))
+    """False for a file without a call of `backward`, gradients given by hand and a word of apex.fp16_utils, and as
+    `may_train` says.
+    """
+    return may_train(source) and (may_use_fp16_utils(source) or _holds(source, _makes_gradients))
 
 
 def imports_apex(source: bytes) -> bool:
@@ -49,8 +51,9 @@ def _holds(source: bytes, wanted: Callable[[ast.AST], bool]) -> bool:
         return True
 
 
-def _is_backward(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "backward"
+def _makes_gradients(node: ast.AST) -> bool:
+    is_given = isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Store)
+    return is_given or (isinstance(node, ast.Attribute) and node.attr == "backward")
 
 
 def _is_import_of_apex(node: ast.AST) -> bool:

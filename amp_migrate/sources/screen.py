@@ -14,13 +14,17 @@ IMPORTS_APEX = re.compile(
 )
 
 _BACKWARD = re.compile(rb"\.backward\b|[\"']backward[\"']")
+_GIVEN = re.compile(rb"\.grad[ \t]*=[ \t]*(?!None\b)[^=\s]")  # gradients without a backward
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
 _NATIVE = re.compile(  # an import alone decides nothing
     rb"^(?![ \t]*(?:from|import)\b)[^#\n]*\b(?:(?:cuda\.amp|torch\.amp|torch\.autocast)\b|(?:GradScaler|autocast)\()",
     re.MULTILINE,
 )
 _DEFINED = re.compile(rb"^(?:class|def)[ \t]+(\w+)", re.MULTILINE)
-_FP16_UTILS = re.compile(rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b")
+_FP16_UTILS = re.compile(
+    rb"\bapex\b.*\bfp16_utils\b|\bFP16_Optimizer\b"
+    rb"|(?:\bimport\b[ \t]*(?:\([^)]*|[^\n(]*)\b|\.)network_to_half\b"  # a copy in the tree that an evaluation uses
+)
 HALF_MODEL = re.compile(rb"\.half\(\)|\bnetwork_to_half\b|\bFP16(?:Model|_Module)\b")
 NATIVE_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _NATIVE_AMP = re.compile(rb"\b(?:%s)\b" % "|".join(NATIVE_NAMES).encode())
@@ -47,16 +51,20 @@ def line_of_apex_import(source: bytes) -> int | None:
 
 
 def may_train(source: bytes) -> bool:
-    """False for files with neither apex.fp16_utils nor a backward, without a word of a GPU, or with native AMP."""
+    """False for files with neither apex.fp16_utils nor a backward nor gradients that are given by hand, without a word
+    of a GPU, or with native AMP.
+    """
     trains = b"backward" in source and _BACKWARD.search(source) is not None
+    trains = trains or (b".grad" in source and _GIVEN.search(source) is not None)
     if not trains and not may_use_fp16_utils(source):
         return False
     return _GPU.search(source) is not None and _NATIVE.search(source) is None
 
 
 def may_use_fp16_utils(source: bytes) -> bool:
-    """False only for files that certainly use nothing of apex.fp16_utils, nor a copy of its optimizer."""
-    return (b"fp16_utils" in source or b"FP16_Optimizer" in source) and _FP16_UTILS.search(source) is not None
+    """False only for files that certainly use nothing of apex.fp16_utils, nor copies of its optimizer and its cast."""
+    words = (b"fp16_utils", b"FP16_Optimizer", b"network_to_half")
+    return any(word in source for word in words) and _FP16_UTILS.search(source) is not None
 
 
 def may_train_for_another(source: bytes) -> bool:

@@ -108,6 +108,18 @@ class Enabled:
             for setup in self.found.setups:
                 message = "no forward of this model is in this file: wherever it runs, it is in float32 now"
                 plan.findings.append(self.facts.finding(setup.call, FORWARD_IN_FLOAT32, message))
+        for setup in self.found.setups:
+            function = setup.statement.function
+            run = {function, *self.facts.calls.reachable(function)}
+            only_sets_up = run.isdisjoint(one.statement.function for one in self.found.backwards)
+            if (
+                not function.is_module
+                and function.owner is None
+                and only_sets_up
+                and self.facts.is_used_outside(function)
+            ):
+                message = f"other files call {function.name}: forwards of theirs are in float32 now"
+                plan.findings.append(self.facts.finding(setup.call, FORWARD_IN_FLOAT32, message))
         for function, statements in by_function(left).items():
             count = len(statements)
             what = "a forward without gradients stays" if count == 1 else f"{count} forwards without gradients stay"

@@ -73,7 +73,7 @@ class Sigmoids:
         if argument is not None and any(map(end.is_a, _PROBABILITIES)):
             if argument not in found.arguments:
                 found.arguments.append(argument)
-        elif isinstance(end.node, cst.Call) and any(map(_makes_probabilities, self._containers.lasts(end.node))):
+        elif isinstance(end.node, cst.Call) and any(map(makes_probabilities, self._containers.lasts(end.node))):
             if end.node not in found.endings:
                 found.endings.append(end.node)
         elif end.operation is not None and _is_exact(end.operation):
@@ -83,7 +83,8 @@ class Sigmoids:
         return True
 
 
-def _makes_probabilities(layer: str) -> bool:
+def makes_probabilities(layer: str) -> bool:
+    """True for the class of torch.nn whose modules make probabilities."""
     row = models.layer(f"torch.nn.{layer}")
     return row is not None and any(map(row.is_a, _PROBABILITIES))
 

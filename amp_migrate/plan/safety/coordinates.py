@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.tree import argument_value, called_name
+from amp_migrate.facts.tree import Statement, argument_value, called_name
+from amp_migrate.findings import Inseparable
 from amp_migrate.interp.place import Place
 from amp_migrate.models import Operation, traits
 from amp_migrate.models.queries import in_half
@@ -50,11 +51,21 @@ def _is_isolated(context: Context, call: cst.Call) -> bool:
     statement = context.facts.tree.statement_of(call)
     theta = argument_value(call, "theta", 0)
     if theta is None or not context.can_be_island(statement, call):
+        if theta is not None and not isinstance(theta, cst.Name) and _is_all(statement, call):
+            message = f"{context.facts.text(call.func)} stands in one statement with what makes its numbers"
+            raise Inseparable(call, message, theta, ("theta", "transform"))
         return False
     if not is_single_alone(context, theta):
         context.safety.keep_float32(theta)
     context.safety.isolate(statement)
     return True
+
+
+def _is_all(statement: Statement, call: cst.Call) -> bool:
+    """True for `grid = affine_grid(...)` and `return grid_sample(x, affine_grid(...))`."""
+    whole = statement.node.value if isinstance(statement.node, (cst.Assign, cst.Return)) else None
+    args = [arg.value for arg in whole.args] if isinstance(whole, cst.Call) else []
+    return whole is call or (call in args and all(one is call or isinstance(one, cst.Name) for one in args[:2]))
 
 
 def _isolate_products(context: Context, grid: cst.BaseExpression) -> bool:

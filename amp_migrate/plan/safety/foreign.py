@@ -37,8 +37,10 @@ from amp_migrate.rules.safety import FOREIGN_CODE, GRADIENT_PENALTY
 
 
 def check_foreign_code(context: Context, forwards: Forwards) -> None:
-    """Name each package once, and raise Refusal where a function of one gets a model together with its output."""
-    said: set[str] = set()
+    """Say once of each package what is used of it, and raise Refusal where a function of one gets a model together with
+    its output.
+    """
+    used: dict[str, dict[str, cst.Call]] = {}
     run = {(at.function, context.facts.text(call.func)) for call, at in context.reach.calls()}
 
     def is_run(node: cst.BaseExpression, function: Function) -> bool:
@@ -52,10 +54,11 @@ def check_foreign_code(context: Context, forwards: Forwards) -> None:
             message = f"{next(iter(names))} gets a model and what it computes, and its code is not read"
             raise Refusal(GRADIENT_PENALTY, call, message, case="foreign")
         for name in names if any(context.values.of(arg.value).may_be_half for arg in computed) else ():
-            package = name.partition(".")[0]
-            if package not in said:
-                said.add(package)
-                context.note(call, FOREIGN_CODE, f"{name} may be given half values, and its code is not read")
+            used.setdefault(name.partition(".")[0], {}).setdefault(name, call)
+    for calls in used.values():
+        code = "its code is" if len(calls) == 1 else "their code is"
+        message = f"{', '.join(calls)} may be given half values, and {code} not read"
+        context.note(next(iter(calls.values())), FOREIGN_CODE, message)
 
 
 def run_in_float32(context: Context) -> None:

@@ -70,6 +70,11 @@ def becomes_one(facts: Facts, node: cst.BaseExpression) -> bool:
     return any(1 - _BELOW_ONE <= value < 1 for value in numbers(facts, node))
 
 
+def is_one(facts: Facts, node: cst.BaseExpression) -> bool:
+    """True for what is 1 or -1 in half."""
+    return any(1 - _BELOW_ONE <= abs(value) <= 1 + 2 * _BELOW_ONE for value in numbers(facts, node))
+
+
 def _number(node: cst.BaseExpression) -> float | None:
     value = literal_value(node)
     if isinstance(value, (int, float)) and not isinstance(value, bool):

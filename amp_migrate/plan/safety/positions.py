@@ -3,29 +3,59 @@
     frame = signal.new_tensor(frame).long()    =>    frame = signal.float().new_tensor(frame).long()
 
 The new tensor is wanted for its device; its dtype is the signal's by accident, and the cast to integers shows that the
-numbers have to be exact.
+numbers have to be exact. Whole numbers that are counted are exact in any case:
+
+    torch.arange(n).type_as(signal)            =>    torch.arange(n).type_as(signal.float())
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import libcst as cst
+
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Dtype
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.numbers import numbers
+from amp_migrate.plan.safety.passing import moves
 
+_WHOLE = 2048  # up to it half has each whole number
+_BOUNDS = ("start", "end")
 _INTEGER = frozenset((Dtype.INTEGER,))
 
 
 def keep_positions(context: Context) -> None:
-    """Float32 for the tensors after which numbers are typed that become integers at once."""
+    """Float32 for the tensors after which numbers are typed that become integers at once, or that are counted."""
+    for call, _ in context.reach.calls():
+        for made in context.made(call):
+            model = context.typed_as(made)
+            if model is None or not any(_counts_far(context, one) for one in _counted(context, made)):
+                continue
+            value = context.values.at(model)
+            if value.is_tensor and value.may_be_half and not value.is_open:
+                context.safety.keep_float32(model.node)
     for made in context.results:
         for typed in context.steps.of(made.operands[0]).made if _casts_to_integers(made) else ():
             for model in _typed_after(context, typed):
                 value = context.values.of(model.node)
                 if value.is_tensor and value.may_be_half:
                     context.safety.keep_float32(model.node)
+
+
+def _counted(context: Context, made: Made) -> Iterator[Made]:
+    """The ranges of `torch.arange(n)[None].to(X)` and `torch.arange(n, dtype=X.dtype)`."""
+    value = Place(made.node) if made.is_a("range") else made.operands[0]
+    ends = context.trace(value, moves, lambda one: one.is_a("range")).ends
+    return (end for end in ends if end.is_a("range"))
+
+
+def _counts_far(context: Context, made: Made) -> bool:
+    """True for a range that may reach a whole number which half does not have."""
+    bounds = made.node.args[:2] if isinstance(made.node, cst.Call) else ()
+    meant = [numbers(context.facts, one.value) for one in bounds if one.keyword is None or one.keyword.value in _BOUNDS]
+    return not all(meant) or any(abs(one) > _WHOLE for ones in meant for one in ones)
 
 
 def _typed_after(context: Context, made: Made) -> Iterator[Place]:

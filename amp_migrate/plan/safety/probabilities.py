@@ -4,7 +4,11 @@
     loss = -(t * torch.log(p) + (1 - t) * torch.log(1 - p))
 
 As for torch's own binary cross entropy (rule E4), the sigmoid itself has to run in float32: `.float()` on its result
-comes too late ([run]). softmax runs in float32 under autocast anyway.
+comes too late ([run]). softmax runs in float32 under autocast anyway. So it is with what is divided by 1 - p, with
+tanh, which is 1 from 4.5 on, and with either at the end of a container:
+
+    y = self.net(x)                                               =>    y = self.net[-1](self.net[:-1](x).float())
+    torch.log(1 - y ** 2 + 1e-6)
 
     Bernoulli(torch.sigmoid(z))                                   =>    Bernoulli(torch.sigmoid(z.float()))
     Normal(mean, std)                                             =>    Normal(mean.float(), std)
@@ -14,12 +18,19 @@ A distribution computes in the dtype of what it is given, down to `finfo(dtype).
 
 from __future__ import annotations
 
+import libcst as cst
+
+from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Operation
+from amp_migrate.plan.regions.containers import Containers
+from amp_migrate.plan.regions.sigmoids import makes_probabilities
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.numbers import numbers
+from amp_migrate.plan.safety.numbers import is_one, numbers
 from amp_migrate.plan.safety.precision import Precision
+from amp_migrate.plan.safety.vanishing import with_a_pole
+from amp_migrate.rules.safety import BCE_ON_PROBABILITIES
 
 _FEW = 4  # 2 * p * q / (p + q) is a probability still
 
@@ -31,6 +42,10 @@ def keep_probabilities(context: Context) -> None:
     for made in context.results:
         if made.is_a("logarithm"):
             _keep_sigmoids(context, made.operands[0])
+        for argument in with_a_pole(context, made):
+            for passed in context.trace(argument, _passes).passed:
+                if passed.is_a("difference") and any(is_one(context.facts, one.node) for one in passed.operands):
+                    _keep_sigmoids(context, argument)
     for call, _ in context.reach.calls():
         if (context.facts.names.dotted(call.func) or "").startswith("torch.distributions."):
             for arg in call.args:
@@ -42,16 +57,37 @@ def keep_probabilities(context: Context) -> None:
 
 def _keep_sigmoids(context: Context, probability: Place) -> None:
     for end in context.trace(probability, _passes, lambda one: _is_scaled(context, one)).ends:
-        if end.is_a("sigmoid"):
+        if end.operation is not None and _saturates(end.operation):
             argument = end.operands[0].node
             kind = context.precisions.of(argument)
             if kind not in (Precision.SINGLE, Precision.OTHER):  # no double becomes less
                 context.safety.keep_float32(argument)
+        elif isinstance(end.node, cst.Call) and context.runs(end.node):
+            _keep_last(context, end, end.node)
+
+
+def _keep_last(context: Context, made: Made, container: cst.Call) -> None:
+    """Float32 for the module that ends a container, where that makes probabilities."""
+    containers = Containers(context.facts, context.steps.calls.layers)
+    if any(map(makes_probabilities, containers.lasts(container))):
+        context.safety.split += [container] if container not in context.safety.split else []
+        return
+    for row in reversed(made.operations):
+        if row is not None and _saturates(row):
+            text = context.facts.text(container)
+            message = f"what saturates in {text} is no last module that can be run on its own"
+            raise Refusal(BCE_ON_PROBABILITIES, container, message, case="logarithm")
+        if row is None or not _passes(row):
+            return
+
+
+def _saturates(row: Operation) -> bool:
+    return row.is_a("sigmoid") or row.is_a("bounded")
 
 
 def _passes(row: Operation) -> bool:
     """What a probability comes through, be it computed with; no layer's product."""
-    return row.policy != "half" and not row.is_a("sigmoid") and not row.is_a("softmax")
+    return row.policy != "half" and not _saturates(row) and not row.is_a("softmax")
 
 
 def _is_scaled(context: Context, made: Made) -> bool:

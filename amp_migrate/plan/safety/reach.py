@@ -1,7 +1,8 @@
 """Which code runs under autocast: the statements of the regions, and what they call.
 
 From a region into the functions of the unit that it calls, into the `forward` of the classes whose instances it calls,
-and into that of the parts which those are made of (`self.block = Block(...)`, `nn.Sequential(Block(), Head())`).
+and into that of the parts which those are made of (`self.block = Block(...)`, `nn.Sequential(Block(), Head())`). So do
+the hooks that are registered on a forward.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
+from amp_migrate.models import traits
+from amp_migrate.plan.hooks import hooks_given
 from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.safety.namespaces import Meant, is_module, meant_by, table_of
@@ -33,6 +36,7 @@ from amp_migrate.plan.safety.open_makers import (
 from amp_migrate.plan.safety.registries import imported, is_out_of_sight, registering
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
+_HOOKS = traits.named("forward hook")
 _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
 # What is called of others than models; so is every method of a tensor, of a batch, too, that another file makes.
 _OF_DATA = DATA_CALLS | {"backward", "step"}
@@ -64,6 +68,10 @@ class Reach:
                 if isinstance(part, cst.Call):
                     self._call(part)
         self._follow()
+        for call, _ in self.facts.tree.every(cst.Call):
+            if called_name(call) in _HOOKS and call.args:
+                self._hook(call)
+        self._follow()
 
     @property
     def functions(self) -> frozenset[Function]:
@@ -77,6 +85,17 @@ class Reach:
         if is_open(self.facts, node):
             self._everything(place, node)
         self._follow()
+
+    def _hook(self, registration: cst.Call) -> None:
+        """What `net.register_forward_hook(hook)` is given runs with the forward."""
+        hook = registration.args[0].value
+        hooks = hooks_given(self.facts, hook)
+        for function in hooks:
+            self._enter(function)
+        self._note_unread(registration, hook)
+        own = self.facts.tree.function_of(registration)
+        if not hooks and own in self._makers | self._functions and not self.facts.objects.import_paths(hook):
+            self.hidden.append(registration)
 
     def _everything(self, place: cst.Call, model: cst.BaseExpression) -> None:
         """All modules that the files of the unit define or name, where one of them runs and nothing shows which. Where

@@ -150,7 +150,7 @@ class Reached:
     def _values(self) -> Values:
         """What values are inside of regions and outside, with what is cast where they leave."""
         safety = self.plan.safety
-        repaired = Safety(floats=[*safety.floats, *safety.split, *self.plan.floats], islands=safety.islands)
+        repaired = Safety(floats=[*safety.floats, *self.plan.floats], split=safety.split, islands=safety.islands)
         autocast = UnderAutocast(self.regions, self.reach.statements)
         return Values(self.facts, self.facts.analysis(Steps), repaired, autocast)
 

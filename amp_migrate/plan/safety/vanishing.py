@@ -40,7 +40,7 @@ def keep_epsilons(context: Context) -> None:
     """Float32 for what a vanishing constant is added to, under a logarithm, a root or a fraction."""
     for made in context.results:
         is_function = made.is_a("pole") and made.operation is not None and made.operation.kind == "function"
-        for argument in _with_a_pole(context, made):
+        for argument in with_a_pole(context, made):
             ends = context.trace(argument, moves).ends
             is_product = made.is_a("quotient") and any(_is_product(context, one) for one in ends)
             if is_product and context.precisions.of(argument.node).is_tensor:
@@ -52,7 +52,7 @@ def keep_epsilons(context: Context) -> None:
             _keep_bounded(context, made)
 
 
-def _with_a_pole(context: Context, made: Made) -> Iterator[Place]:
+def with_a_pole(context: Context, made: Made) -> Iterator[Place]:
     """X of `torch.log(X)`, `y / X`, `X ** 0.5` and `X.pow(-1)`: zero is no argument, or has no derivative."""
     if made.is_a("quotient"):
         yield from made.operands[1:2]

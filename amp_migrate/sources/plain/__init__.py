@@ -15,7 +15,7 @@ from __future__ import annotations
 from amp_migrate.facts import Facts
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import LossScale, Recognition, Setup
-from amp_migrate.rules.plain import CHOSEN_PRECISION, NO_GPU, UNKNOWN_OPTIMIZER
+from amp_migrate.rules.plain import CHOSEN_PRECISION, NO_GPU, UNKNOWN_OPTIMIZER, UPDATE_BY_HAND
 from amp_migrate.rules.source_forms import PLAIN
 from amp_migrate.sources.native import native_amp
 from amp_migrate.sources.plain.cast_like import cast_like_another
@@ -23,7 +23,7 @@ from amp_migrate.sources.plain.chosen_precision import chosen_precision
 from amp_migrate.sources.plain.devices import Devices
 from amp_migrate.sources.plain.inner_fits import is_attack, is_inner_fit
 from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
-from amp_migrate.sources.plain.losses import find_losses, read_backwards
+from amp_migrate.sources.plain.losses import find_losses, gradients_given, read_backwards
 from amp_migrate.sources.plain.optimizers import Optimizers
 from amp_migrate.sources.plain.shared_parameters import shared_parameters
 from amp_migrate.sources.plain.unread_switch import unread_switches
@@ -38,14 +38,19 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     """
     found = Recognition(PLAIN, evaluates=False, is_proven=False, is_scaled=False)
     losses = find_losses(facts)
-    if not losses or any(native_amp(facts)):
+    given = gradients_given(facts) if not losses else None
+    if (not losses and given is None) or any(native_amp(facts)):
         return found, []
     optimizers = Optimizers(facts)
+    if given is not None:
+        found.sites += [given] if optimizers.built and Devices(facts, optimizers, []).is_gpu else []
+        message = f"{facts.text(given)} is given a gradient without a backward"
+        return found, [Refusal(UPDATE_BY_HAND, given, message, case="given")]
     devices = Devices(facts, optimizers, losses)
     found.sites.extend(loss.call for loss in losses)
     if not devices.is_gpu:
-        unseen = made_out_of_sight(facts, optimizers, losses, devices)
-        return found, [unseen or Refusal(NO_GPU, losses[0].call, "nothing here shows a GPU")]
+        maker = made_out_of_sight(facts, optimizers, losses, devices)
+        return found, [maker or Refusal(NO_GPU, losses[0].call, "nothing here shows a GPU")]
     on_cpu = devices.on_cpu()
     if on_cpu is not None:
         return found, [Refusal(NO_GPU, on_cpu.call, "this self-test moves nothing to a GPU")]
@@ -77,10 +82,10 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
             setup.conditions = [*devices.conditions_at(setup.statement), *switches]
     except Refusal as refusal:
         return found, [refusal]
-    given = optimizers.given_unseen
-    if given is not None:
+    unseen = optimizers.given_unseen
+    if unseen is not None:
         return found, [
-            Refusal(UNKNOWN_OPTIMIZER, given, f"whose parameters {facts.text(given.func)} is given is not known")
+            Refusal(UNKNOWN_OPTIMIZER, unseen, f"whose parameters {facts.text(unseen.func)} is given is not known")
         ]
     shared = shared_parameters(facts, optimizers, losses)
     if shared is not None:

@@ -47,6 +47,19 @@ def find_losses(facts: Facts) -> list[Loss]:
     return found
 
 
+def gradients_given(facts: Facts) -> cst.Attribute | None:
+    """Where gradients that `torch.autograd.grad` has made are given to parameters: `p.grad = g`."""
+    if not any(called_name(call) == "grad" for call, _ in facts.tree.every(cst.Call)):
+        return None
+    for statement in facts.tree.all_statements():
+        node = statement.node
+        if isinstance(node, cst.Assign) and not (isinstance(node.value, cst.Name) and node.value.value == "None"):
+            for target in (one.target for one in node.targets):
+                if isinstance(target, cst.Attribute) and target.attr.value == "grad":
+                    return target
+    return None
+
+
 def _read(facts: Facts, call: cst.Call, func: cst.Attribute, statement: Statement) -> Loss | None:
     dotted = facts.names.dotted(func)
     if dotted == "torch.autograd.backward" and call.args:

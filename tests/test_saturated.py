@@ -1,0 +1,92 @@
+"""A sigmoid that is 1 in half, under a logarithm or a quotient: it runs in float32, whatever makes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from amp_migrate import Options, migrate_source
+
+SCRIPT = """\
+import torch
+from torch import nn
+
+
+class Squash(nn.Module):
+    def forward(self, x):
+        return torch.sigmoid(x)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base, self.act = nn.Linear(8, 8), nn.ModuleList([nn.Sigmoid()])
+        self.head = {head}
+
+    def forward(self, x):
+        return {out}
+
+
+net = Net().cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for x in torch.utils.data.DataLoader(torch.randn(8, 8), 4):
+    p = net(x.cuda())
+    loss = {loss}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+LOG = "-torch.log(1 - p + 1e-6).mean()"
+HEAD = "nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())"
+CALLED = "self.head(self.base(x))"
+LAST = "self.head[-1](self.head[:-1](self.base(x)).float())"
+MADE_BY = {
+    "a container": (HEAD, CALLED, LAST),
+    "a list of layers": ("nn.Sequential(*[nn.Linear(8, 1), nn.Sigmoid()])", CALLED, LAST),
+    "what is added": (
+        "nn.Sequential()\n        self.head.add_module('l', self.base)\n        self.head.append(nn.Sigmoid())",
+        CALLED,
+        LAST,
+    ),
+    "a tanh": ("nn.Sequential(nn.Linear(8, 1), nn.Tanh())", CALLED, LAST),
+    "a module of the unit that ends a container": (
+        "nn.Sequential(nn.Linear(8, 1), Squash())",
+        CALLED,
+        "torch.sigmoid(x.float())",
+    ),
+    "a function": ("nn.Linear(8, 1)", "torch.tanh(self.head(x))", "torch.tanh(self.head(x).float())"),
+    "a list of modules": ("nn.Linear(8, 1)", "self.act[0](self.head(x))", "self.act[0](self.head(x).float())"),
+}
+
+
+@pytest.mark.parametrize("maker", MADE_BY)
+def test_whatever_makes_it(maker):
+    head, out, kept = MADE_BY[maker]
+    result = migrate_source(SCRIPT.format(head=head, out=out, loss=LOG).encode(), Options())
+    assert kept in result.output.decode(), result.findings
+
+
+@pytest.mark.parametrize(
+    "loss",
+    ["torch.log(p).mean()", "(x.cuda() / (1 - p)).mean()", "((1 - p) ** 2 * p.log()).mean()", "(p - 1).rsqrt().mean()"],
+)
+def test_whatever_takes_it(loss):
+    output = migrate_source(SCRIPT.format(head=HEAD, out=CALLED, loss=loss).encode(), Options()).output.decode()
+    assert LAST in output
+
+
+@pytest.mark.parametrize("loss", ["p.mean()", "(x.cuda() / (1 + p)).mean()", "(x.cuda() / (2 - p)).mean()"])
+def test_nothing_is_kept_where_nothing_is_near_a_pole(loss):
+    output = migrate_source(SCRIPT.format(head=HEAD, out=CALLED, loss=loss).encode(), Options()).output.decode()
+    assert CALLED in output
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "nn.Sequential(nn.Linear(8, 1), nn.Sigmoid(), nn.Flatten())",
+        "nn.Sequential(nn.Sequential(nn.Linear(8, 1), nn.Sigmoid()))",
+    ],
+)
+def test_one_that_is_not_the_last_module_refuses(head):
+    result = migrate_source(SCRIPT.format(head=head, out=CALLED, loss=LOG).encode(), Options())
+    assert [finding.code for finding in result.findings] == ["AMP967"]
