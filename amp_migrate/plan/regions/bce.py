@@ -173,8 +173,8 @@ class _Finder:
                 endings += made.endings
                 products += made.products
                 in_sight = in_sight or index == 0
-                here = [self.facts.tree.function_of(one) is statement.function for one in made.arguments]
-                if made.endings or not here or not all(here):
+                places = [*made.arguments, *made.endings]
+                if not places or any(self.facts.tree.function_of(one) is not statement.function for one in places):
                     floats.append(value)  # a wrapper around the model may hand out half again
             elif index == 0 or self._is_made_by(value, region):
                 floats.append(value)
