@@ -20,10 +20,12 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction, equal_to, negation, unknown
+from amp_migrate.facts.implied import tested
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Condition, Guard
 from amp_migrate.plan.safety.precision import Precision, Precisions
@@ -73,7 +75,7 @@ class Devices:
         self._open: set[cst.CSTNode] = set()
         self._led_to: dict[Function, list[list[Guard]]] = {}
         self._unread: dict[str, cst.Call] = {}  # functions of local modules not at hand that give a device
-        moves = list(self._moves())
+        self._all = moves = list(self._moves())
         models = optimizers.models | self._modules_around()
         of_models = [move for move in moves if move.what is not None and facts.objects.may_be(move.what, models)]
         self._of_models = tuple(move.call for move in of_models if called_name(move.call) not in _PARALLEL)
@@ -131,15 +133,43 @@ class Devices:
         GradScaler took no such loss before torch 2.3. Indices and masks that go there are neither half nor a loss.
         """
         precisions = Precisions(self.facts, Safety())
+        back = frozenset(move.call for move in self._all)
         for loss in self.losses:
+            staying = Behind(self.facts, self.optimizers.models, loss.loss, back)
             for call in Behind(self.facts, self.optimizers.models, loss.loss).calls():
                 if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call):
-                    if precisions.of(call.func.value) is Precision.OTHER:
+                    precision = precisions.of(call.func.value)
+                    if precision is Precision.OTHER:
+                        continue
+                    if precision is not Precision.HALF and self._keeps_loss(call, comes_back=not staying.reaches(call)):
                         continue
                     text = " ".join(self.facts.text(call).split())
                     if self._is_up_to_callers(call):
                         raise Refusal(NO_GPU, call, f"{text} shows no GPU: nothing in sight says which device")
                     raise Refusal(LOSS_ON_CPU, call, f"{text} takes what the loss is made of away from the GPU")
+
+    def _keeps_loss(self, call: cst.Call, *, comes_back: bool) -> bool:
+        """True for what no gradient reaches and is back on the GPU before the loss, and for what goes without a GPU."""
+        assert isinstance(call.func, cst.Attribute)
+        behind = Behind(self.facts, self.optimizers.models, call.func.value)
+        if comes_back and not behind.may_have_gradients():
+            return True
+        return self._is_without_gpu(call) and not behind.is_of_trained()
+
+    def _is_without_gpu(self, call: cst.Call) -> bool:
+        """True for `x.cpu()` of `return x.cuda() ... else: return x.cpu()`, by a test that speaks of devices."""
+        statement = self.facts.tree.statement_of(call)
+        against = {test: not value for test, value in tested(statement) if self._speaks_of_device(test)}
+        others = [one for one in self._all if one.statement.function is statement.function and one.what is not None]
+        return any(
+            against.get(test) is value and self._root(other.call) is self._root(call)
+            for other in others
+            for test, value in tested(other.statement)
+        )
+
+    def _root(self, call: cst.Call) -> Variable | None:
+        """The variable of `x` in `x.contiguous().cuda()`."""
+        return self.facts.names.variable_at(next(part for part in walk(call.func) if isinstance(part, cst.Name)))
 
     def _goes_to_cpu(self, call: cst.Call) -> bool:
         if called_name(call) == "cpu":
