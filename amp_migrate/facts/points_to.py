@@ -21,7 +21,7 @@ from amp_migrate.facts.asserted import pattern_asserted
 from amp_migrate.facts.callables import Callables
 from amp_migrate.facts.decorations import Decorations
 from amp_migrate.facts.field_stores import FieldStores
-from amp_migrate.facts.lookups import pattern_meant
+from amp_migrate.facts.lookups import looks_up_global, pattern_meant, text_looked_up
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.queues import are_queues, taken_from
@@ -185,6 +185,8 @@ class PointsTo(Callables):
 
     def _of_subscript(self, node: cst.Subscript) -> ObjectSet:
         """An element; for a slice of a container in sight, a container of its elements."""
+        if looks_up_global(node) and (meant := self._looked_up(node)):
+            return meant
         held = self.objects(node.value)
         is_slice = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
         if is_slice and held and all(one.kind == "display" for one in held):
@@ -390,20 +392,21 @@ class PointsTo(Callables):
             return _NOTHING
         return frozenset(one for queued in self.objects(queue) for one in self._stored(queued, ANY))
 
-    def _looked_up(self, call: cst.Call) -> ObjectSet:
-        """The definitions that `eval("Net" + name)` and `getattr(nets, "make_" + name)` may mean. Where it is open,
-        those of a module that defines nothing but functions; else nothing.
+    def _looked_up(self, node: cst.Call | cst.Subscript) -> ObjectSet:
+        """The definitions that `eval("Net" + name)`, `globals()["Net" + name]` and `getattr(nets, "make_" + name)` may
+        mean. Where it is open, those of a module that defines nothing but functions; else nothing.
         """
-        is_eval = called_name(call) == "eval"
-        if not isinstance(call.func, cst.Name) or len(call.args) < (1 if is_eval else 2):
+        text = text_looked_up(node)
+        if text is None:
             return _NOTHING
-        module = self.tree.root_of(call) if is_eval else self.names.module(call.args[0].value)
-        text = call.args[0 if is_eval else 1].value
+        is_own = isinstance(node, cst.Subscript) or called_name(node) == "eval"
+        module = self.names.module(node.args[0].value) if isinstance(node, cst.Call) else None
+        module = self.tree.root_of(node) if is_own else module
         pattern = pattern_meant(self.values_of(text) if isinstance(text, cst.Name) else [text])
         pattern = pattern or pattern_asserted(self.tree, self.names, text)
-        if module is None or (is_eval and pattern is None):
+        if module is None or (is_own and pattern is None):
             return _NOTHING
-        variables = self.names.scopes[module].variables.values()
+        variables = self.names.global_variables(module)
         if pattern is None:
             own = [one for one in variables if any(binding.kind in ("def", "class") for binding in one.bindings)]
             found = [one for variable in own for one in self._of_variable(variable)]
