@@ -256,7 +256,7 @@ class PointsTo(Callables):
         """What starred arguments give a parameter, as far as they are in sight."""
         values = self._starred_values(call, function, param)
         if values is None:
-            return frozenset({Object("parameter", variable)})
+            return self._unpacked(call, function, param) or frozenset({Object("parameter", variable)})
         return frozenset(one for value in values for one in self.objects(value))
 
     def _starred_values(self, call: cst.Call, function: Function, param: cst.Param) -> list[cst.BaseExpression] | None:
@@ -275,6 +275,23 @@ class PointsTo(Callables):
         stored = [store for store in self._stores.at(field) if not store.selector]
         given = [value for one in dicts for value in _items(one.origin, field)]
         return given + [store.value for store in stored if not self.objects(store.base).isdisjoint(dicts)]
+
+    def _unpacked(self, call: cst.Call, function: Function, param: cst.Param) -> ObjectSet:
+        """What `Net(kind, *parts(kind))` gives a parameter, where that is a tuple in sight."""
+        *plain, last = [arg for arg in call.args if arg.keyword is None and arg.star != "**"] or [cst.Arg(call.func)]
+        params = [one for one in self.given_in(call, function) if one not in function.signature.kwonly_params]
+        place = params.index(param) - len(plain) if param in params else -1
+        if place < 0 or last.star != "*" or any(arg.star for arg in plain):
+            return _NOTHING
+        if isinstance(last.value, cst.Call):
+            return self._returned_parts(last.value, (place,)) or _NOTHING
+        held = [one.origin for one in self.objects(last.value)]
+        tuples = [one for one in held if isinstance(one, cst.Tuple) and len(one.elements) > place]
+        if len(tuples) < len(held) or any(
+            isinstance(part, cst.StarredElement) for one in tuples for part in one.elements
+        ):
+            return _NOTHING
+        return frozenset(found for one in tuples for found in self.objects(one.elements[place].value))
 
     def _of_loop_variable(self, source: cst.BaseExpression, selector: tuple[int, ...]) -> ObjectSet:
         """What `for target in source` binds: an element, or with zip and enumerate one of several."""
