@@ -25,6 +25,7 @@ _ABOUT = (
     ("does not look at gradients", "call out of sight", "calls out of sight"),
     ("is false where mixed precision is off", "condition", "conditions"),
     ("is torch's in any case", "class", "classes"),
+    ("gets a gradient in each iteration", "wrapped model", "wrapped models"),
 )
 _OTHER = ("place", "places")
 

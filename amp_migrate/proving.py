@@ -37,7 +37,8 @@ def proven(results: Mapping[Path, Result], others: Mapping[Path, bytes], workers
     while waiting:
         after = before | {name: done[path].output for name, (path, _) in named.items()}
         prover = Prover(before, after)
-        made = workers.map("proofs", lambda one: _of_unit(one, prover), waiting, _size)  # noqa: B023
+        left = {name: one.path for name, (path, one) in named.items() if done[path].status == "left"}
+        made = workers.map("proofs", lambda one: _of_unit(one, prover, left), waiting, _size)  # noqa: B023
         for unit, proved in zip(waiting, made, strict=True):
             if isinstance(proved, Died):
                 proved = {path: Result.broken(one.path, one.source, str(proved)) for path, one in unit.values()}
@@ -71,8 +72,10 @@ def _units(named: _Files) -> Iterator[_Files]:
     yield from found.values()
 
 
-def _of_unit(unit: _Files, prover: Prover) -> dict[Path, Result]:
-    """The results of one unit: with its proof, or left alone."""
+def _of_unit(unit: _Files, prover: Prover, left: Mapping[str, str]) -> dict[Path, Result]:
+    """The results of one unit: with its proof, or left alone; so it is where it needs one of the files that are `left`
+    with Apex.
+    """
     try:
         proof = prover.prove(unit)
     except Exception as error:  # a bug of ours must cost nobody the other units
@@ -84,6 +87,11 @@ def _of_unit(unit: _Files, prover: Prover) -> dict[Path, Result]:
         proof = dataclasses.replace(proof, assumptions=tuple(_as_named(unit, one) for one in proof.assumptions))
         return {path: dataclasses.replace(result, proof=proof) for path, result in unit.values() if result.changed}
     changed = {path: result for path, result in unit.values() if result.changed}
+    needed = [
+        left.get(one.path) if one.kind == "needs Apex" and one.path not in unit else None for one in proof.breaches
+    ]
+    if needed[0] is not None and None not in needed:
+        return {path: result.left_with(needed[0]) for path, result in changed.items()}
     told = _told([_finding(unit, breach) for breach in proof.breaches], [one.path for one in changed.values()])
     return {
         path: dataclasses.replace(result, output=result.source, status="left", findings=told[result.path], plan="")

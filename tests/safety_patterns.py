@@ -25,6 +25,7 @@ def island():
 
 MASK = torch.tensor([True, False, True])
 ALL = torch.tensor([True, True, True])
+NEAR_ONE = torch.tensor([1.0, 1.0009765625, 1.0009765625]).half()
 ROWS = torch.tensor([0, 2, 1])
 
 
@@ -40,6 +41,10 @@ def gram(x: torch.Tensor) -> torch.Tensor:
 def gram_in_island(x: torch.Tensor) -> torch.Tensor:
     with island():
         return gram(x.float())
+
+
+def deviation(mean: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return torch.sqrt((x**2).mean() - mean**2)
 
 
 def pinverse_in_island(x: torch.Tensor) -> torch.Tensor:
@@ -191,6 +196,10 @@ PATTERNS = {
     "positions": (
         lambda: 1.0 / (half(1).new_tensor(torch.tensor([2049])).long() - 2048),
         lambda: 1.0 / (half(1).float().new_tensor(torch.tensor([2049])).long() - 2048),
+    ),
+    "variance as a difference": (
+        lambda: deviation(NEAR_ONE.mean(), NEAR_ONE),
+        lambda: deviation(NEAR_ONE.float().mean(), NEAR_ONE),
     ),
     "rfft": (lambda: torch.fft.rfft(half(6)).abs(), lambda: torch.fft.rfft(half(6).float()).abs()),
 }

@@ -34,7 +34,7 @@ for _ in range(3):
     optimizer.step()
 """
 NAMED = ["self.layer(out)", "self.layer(out.relu(), x)", "run(out)", "run(out[:, 0])"]
-NOT_NAMED = ["self.layer(x) + out", "run(out.float())", "run(out.argmax(1)) + out", "out + len(str(out.shape))"]
+NOT_NAMED = ["self.layer(x) + out", "run(out.argmax(1)) + out", "out + len(str(out.shape))"]
 
 
 def found(**parts: str) -> list[tuple[str, str]]:
@@ -68,3 +68,36 @@ def test_one_that_is_known_under_autocast_is_not(package):
 )
 def test_one_that_may_take_gradients_under_autocast_refuses(between, left):
     assert (("left", "AMP968") in found(between=between)) == left
+
+
+SOLVED = [
+    "return run(torch.bmm(out, x).float())",
+    "return Layer(4)(torch.bmm(out, x).double().cuda(), x)",
+    "gram = torch.bmm(out, x)\n        gram = gram.double() if x.size(0) > 8 else gram.float()\n        return run(gram)",
+    "pair = [one.float() for one in (torch.bmm(out, x), x)]\n        return run(pair[0], pair[1])",
+    "gram = 50 * torch.eye(4).cuda() + torch.bmm(out, x)\n        return self.layer(gram.to(torch.float64), x)",
+]
+
+
+@pytest.mark.parametrize("solved", SOLVED)
+def test_what_a_script_casts_for_one_is_computed_in_float32(solved):
+    script = SCRIPT.format(package="solvers", returned="out", between="pass").replace("return out", solved)
+    result = migrate_source(script.encode(), Options(api="torch.amp"))
+    lines = result.output.decode().splitlines()
+    islands = "".join(line for at, line in enumerate(lines) if "enabled=False" in "".join(lines[max(at - 2, 0) : at]))
+    assert "torch.bmm(out.float(), x" in islands
+    assert "return" in islands
+    assert found(returned="out", package="solvers") == []
+
+
+def test_it_ran_in_float32_under_half_weights():
+    script = SCRIPT.format(package="solvers", returned="run(out.float())", between="pass")
+    apex = 'model, optimizer = amp.initialize(model, optimizer, opt_level="O2")\nfor _'
+    scaled = "with amp.scale_loss(loss, optimizer) as scaled:\n        scaled.backward()"
+    script = (
+        script.replace("for _", apex, 1)
+        .replace("loss.backward()", scaled)
+        .replace("import", "from apex import amp\nimport", 1)
+    )
+    output = migrate_source(script.encode(), Options(api="torch.amp")).output.decode()
+    assert "enabled=False):\n            return run(out.float())" in output

@@ -86,6 +86,59 @@ def test_what_a_file_does_not_use_feeds_nothing(tmp_path):
     assert refusals(tmp_path, "def to_half(x):\n    return x.half()", "loader", "x.cuda()") == []
 
 
+FLOW = """
+class Flow(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(4, 4, 1)
+
+    def forward(self, x, reverse=False):
+        w = self.conv.weight
+        if reverse:
+            w = w.squeeze().float().inverse()[..., None]
+            {test}
+                w = w.half()
+            return torch.nn.functional.conv1d(x, w)
+        return self.conv(x)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.flow = Flow()
+        self.head = torch.nn.Conv1d(4, 2, 1)
+
+    def forward(self, x):
+        return self.head(self.flow(x[..., None]))
+
+    def infer(self, x):
+        return self.head(self.flow(x[..., None], reverse=True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "is_free"),
+    [
+        ('if x.type() == "torch.cuda.HalfTensor":', True),
+        ("if x.dtype == torch.half:", True),
+        ("if x.dtype is torch.float16 and w.dim():", True),
+        ("if w.dim() < 2:\n                pass\n            elif x.dtype == torch.half:", True),
+        ("if not x.dtype == torch.half:", False),
+        ("if x.dtype == torch.half or w.dim():", False),
+        ("if x.dtype == torch.half:\n                pass\n            else:", False),
+        ("if x.dtype != torch.half:", False),
+        ("if x.dtype == torch.float:", False),
+    ],
+)
+def test_half_beside_what_is_half_already_is_no_cast(test, is_free):
+    script = SCRIPT.format(before=FLOW.format(test=test), loop="loader", given="x.cuda()")
+    script = (
+        script.replace("torch.nn.Linear(4, 2)", "Net()").replace("+= model(", "+= model.infer(").replace("O2", "O1")
+    )
+    result = migrate_source(script.encode(), Options())
+    assert [one.code for one in result.findings if result.status == "left"] == ([] if is_free else ["AMP920"])
+
+
 TRAINER = """\
 import torch
 from apex import amp

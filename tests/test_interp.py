@@ -288,3 +288,22 @@ def test_a_search_says_where_it_is_lost():
     facts = facts_of(SCRIPT.format(expression="torch.cat([h, unknown(s)])"))
     ways = trace(facts.analysis(Steps), Place(_found(facts)), moves)
     assert [facts.text(one.node) for one in ways.open] == ["unknown(s)"]
+
+
+def test_a_function_that_goes_into_containers_by_calling_itself_ends():
+    facts = facts_of(
+        """
+        import torch
+
+        def to_torch(given):
+            if isinstance(given, list):
+                given = [to_torch(one) for one in given]
+            return torch.from_numpy(given)
+
+        found = to_torch(read())
+        """
+    )
+    places = Steps(facts)
+    node = facts.tree.roots[0].body.statements[-1].node.value
+    assert Values(facts, places, Safety()).of(node).is_open
+    assert len(places._known) < 200

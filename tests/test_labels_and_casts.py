@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amp_migrate import Options, migrate_source
+from amp_migrate import Options, migrate_project, migrate_source
 
 LABELS = """\
 import numpy as np
@@ -88,6 +88,56 @@ for step in range(100):
         scaled_loss.backward()
     optimizer.step()
 """
+# Where the product stands: each in files of its own, with what `given` becomes.
+ELSEWHERE = {
+    "a function": ({"ot.py": "SINKHORN"}, "from ot import sinkhorn", "sinkhorn({given})"),
+    "of a module": ({"ot.py": "SINKHORN"}, "import ot", "ot.sinkhorn({given})"),
+    "handed on": (
+        {"losses/__init__.py": "from .ot import sinkhorn\n", "losses/ot.py": "SINKHORN"},
+        "from losses import sinkhorn",
+        "sinkhorn({given})",
+    ),
+    "a module": (
+        {
+            "ot.py": "SINKHORN\n\nclass Distance(torch.nn.Module):\n"
+            "    def forward(self, x, y):\n        return sinkhorn(x, y)\n"
+        },
+        "from ot import Distance\ndistance = Distance()",
+        "distance({given})",
+    ),
+    "a method of a class": (
+        {"ot.py": "SINKHORN\n\nclass Distance:\n    @staticmethod\n    def of(x, y):\n        return sinkhorn(x, y)\n"},
+        "from ot import Distance",
+        "Distance.of({given})",
+    ),
+    "a method of a base": (
+        {
+            "ot.py": "SINKHORN\n\nclass Base(torch.nn.Module):\n"
+            "    def distance(self, x, y):\n        return sinkhorn(x, y)\n"
+        },
+        "from ot import Base",
+        "self.distance({given})",
+    ),
+    "a cast elsewhere": (
+        {"ot.py": "SINKHORN\n\ndef stable(x, y):\n    return sinkhorn(x.float(), y.to(torch.float32))\n"},
+        "from ot import stable",
+        "stable(text, image)",
+    ),
+    "of two files": (
+        {
+            "ot.py": "SINKHORN",
+            "stable.py": "from ot import sinkhorn\n\n\ndef stable(x, y):\n    return sinkhorn(x.float(), y.float())\n",
+        },
+        "from stable import stable",
+        "stable(text, image)",
+    ),
+}
+TYPED = """\
+    kernel = torch.ones(4, 7, 9, dtype=x.dtype, device=x.device)
+    kernel.masked_fill_(torch.zeros(7, 9).cuda() > 0, 0)
+    cost = (x.mean() * kernel).matmul(torch.full((4, 9, 9), 3).cuda().to(y.dtype))
+"""
+PRODUCT = "1 - kept(x.matmul(y.transpose(1, 2)))"
 INHERITED = """\
 import torch
 from argus import Model
@@ -145,6 +195,38 @@ def test_labels_of_an_evaluation_stay_in_float32_and_in_numpy():
 def test_what_comes_from_a_cast_by_hand_is_multiplied_in_float32(given, is_island):
     output = output_of(FLOAT32.replace("{given}", given)).replace('"cuda"', "'cuda'")
     assert (ISLAND in output) == is_island
+
+
+@pytest.mark.parametrize(("kept", "is_island"), [("z.contiguous().view(4, 7, 9)", True), ("z @ z.mT @ z", False)])
+def test_a_function_that_needs_no_autocast_runs_in_the_island(kept, is_island):
+    source = FLOAT32.replace("{given}", "text.float(), image.float()").replace(
+        "1 - x.matmul(y.transpose(1, 2))", PRODUCT
+    )
+    output = output_of(source.replace("def sinkhorn", f"def kept(z):\n    return {kept}\n\n\ndef sinkhorn"))
+    assert (f"enabled=False):\n        cost = {PRODUCT}" in output) == is_island
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_it_is_wherever_the_product_stands(tmp_path, where):
+    files, imports, call = ELSEWHERE[where]
+    start, end = FLOAT32.index("def sinkhorn"), FLOAT32.index("class Net")
+    given = "text.float(), image.float()"
+    script = (FLOAT32[:start] + FLOAT32[end:]).replace("sinkhorn({given})", call.replace("{given}", given))
+    script = script.replace("torch.nn.Module", "Base") if "Base" in imports else script
+    written = {"train.py": script.replace("from apex import amp", f"from apex import amp\n{imports}")}
+    sinkhorn = f"import torch\n\n\n{FLOAT32[start:end]}"
+    for name, source in (written | files).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(source.replace("SINKHORN", sinkhorn))
+    results = migrate_project([tmp_path], Options(api="torch.amp"))
+    assert [one.findings for one in results if one.status == "left"] == []
+    assert ISLAND in "".join(one.output.decode() for one in results).replace('"cuda"', "'cuda'")
+
+
+@pytest.mark.parametrize(("given", "is_island"), [("text.float(), image.float()", True), ("text, image", False)])
+def test_what_has_the_dtype_of_a_cast_by_hand_is_float32_as_well(given, is_island):
+    source = FLOAT32.replace("{given}", given).replace("    cost = 1 - x.matmul(y.transpose(1, 2))\n", TYPED)
+    assert ("enabled=False):\n        cost" in output_of(source)) == is_island
 
 
 def test_what_a_base_class_out_of_sight_has_set_is_still_there():

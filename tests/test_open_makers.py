@@ -121,6 +121,93 @@ def test_what_settings_instantiate_is_not_known() -> None:
     assert [finding.code for finding in result.findings] == ["AMP951"]
 
 
+OF_A_MODULE = {
+    "eval": "model = eval(args.net).Net()",
+    "eval of its parts": 'model = eval(args.net + ".Net")()',
+    "eval of a beginning": 'model = eval("nets." + args.net)()',
+    "eval of a constant": 'model = eval("nets.Net")()',
+    "eval of a call": 'model = eval("[nets.Net()]")[0]',
+    "eval beside another use": "print(nets.__name__)\nmodel = eval(args.net).Net()",
+    "eval in a helper": "def build(args):\n    return eval(args.net).Net()\n\n\nmodel = build(args)",
+    "eval in a partial": 'model = functools.partial(eval("nets.Net"))()',
+    "eval in a function that imports": "def build(args):\n    from nets import Net\n    return eval(args.net)()\n\n\n"
+    "model = build(args)",
+    "all modules": "model = sys.modules[args.net].Net()",
+    "attribute of some module": "model = getattr(sys.modules[args.net], 'Net')()",
+    "getter": 'model = operator.attrgetter("Net")(nets)()',
+    "caller": 'model = operator.methodcaller("Net")(nets)',
+    "reduced": 'model = functools.reduce(getattr, args.net.split("."), nets)()',
+    "members": "model = dict(inspect.getmembers(nets))[args.net]()",
+    "class of its own": "model = type('Own', (nets.Net,), {})()",
+    "mapped": "model = next(map(lambda cls: cls(), [nets.Net]))",
+    "locate": "model = pydoc.locate(args.net)()",
+    "file": 'model = torch.load("net.pt")["nets"].Net()',
+    "another package": "from other import build\n\nmodel = build(nets, args)",
+    "attribute of a module": "class Outer(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.inner = sys.modules[args.net].Net()\n\n    def forward(self, x):\n        return self.inner(x)\n\n\n"
+    "model = Outer()",
+}
+IMPORTS = "import argparse\nimport functools\nimport inspect\nimport operator\nimport pydoc\nimport sys\n"
+ARGS = "\nargs = argparse.ArgumentParser().parse_args()\n"
+NETS = HEAD.partition("\n\n\n")[2]
+
+
+def trained_with(tmp_path, made: str, imports: str = "import nets"):
+    """What comes of `nets.py` and of a script that trains a model which is made in some way."""
+    (tmp_path / ".git").mkdir()
+    script = f"{IMPORTS}\nimport torch\n\n{imports}\n{ARGS}{made}\nmodel.cuda()\n{MODEL.format(it='model')}"
+    write_tree(
+        tmp_path, {"nets.py": f"import torch\nfrom torch import nn\n\n\n{NETS}".encode(), "train.py": script.encode()}
+    )
+    return migrate_project([tmp_path])
+
+
+@pytest.mark.parametrize("case", OF_A_MODULE)
+def test_a_module_is_read_of_which_run_time_takes_a_model(tmp_path, case):
+    nets, train = trained_with(tmp_path, OF_A_MODULE[case])
+    assert train.changed
+    assert b"(self.query(x) @ x.t()).float().masked_fill(own, -1e9)" in nets.output
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [("all modules", ["AMP192"]), ("locate", ["AMP192"]), ("file", ["AMP192"]), ("eval", []), ("members", [])],
+)
+def test_it_is_said_that_a_model_from_outside_is_taken_for_one_in_sight(tmp_path, case, said):
+    _, train = trained_with(tmp_path, OF_A_MODULE[case])
+    assert [finding.code for finding in train.findings if finding.case == "model"] == said
+
+
+def test_a_module_in_a_package_is_read_of_which_run_time_takes_a_model(tmp_path):
+    made = "found = getattr(zoo, args.net)\nmodel = found.Net()"
+    write_tree(tmp_path, {"zoo/__init__.py": b"import nets"})
+    nets, train, _ = trained_with(tmp_path, made, "import zoo")
+    assert train.changed
+    assert b".float().masked_fill" in nets.output
+
+
+def test_a_builder_that_run_time_picks_is_read(tmp_path):
+    own = "class Loss(torch.nn.Module):\n    def forward(self, x):\n        return x.mean()\n\n\n"
+    write_tree(tmp_path, {"build.py": b"import nets\n\n\ndef make():\n    return nets.Net()\n"})
+    _, nets, train = trained_with(tmp_path, f"{own}model = globals()[args.net]()", "from build import make")
+    assert train.changed
+    assert b".float().masked_fill" in nets.output
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        'model = torch.load("net.pt")',
+        "model = eval(args.net)()",
+        "model = pydoc.locate(args.net)()",
+        "model = sys.modules[args.net].Net()",
+    ],
+)
+def test_a_model_that_nothing_names_is_not_known(tmp_path, made):
+    _, train = trained_with(tmp_path, made, "")
+    assert [finding.code for finding in train.findings] == ["AMP951"]
+
+
 def is_repaired(made: str, training: str) -> bool:
     result = migrate_source((HEAD + made + "\n" + training).encode())
     return result.changed and b"(self.query(x) @ x.t()).float().masked_fill(own, -1e9)" in result.output
@@ -165,3 +252,59 @@ def test_a_loss_of_a_model_that_is_looked_up_is_read(tmp_path, loss):
     nets, train = migrate_project([tmp_path])
     assert train.status == "migrated"
     assert b"autocast('cuda', enabled=False)" in nets.output.replace(b'"', b"'")
+
+
+TWO_BINDINGS = """\
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model = model
+        self.optimizer = optimizer
+
+    def train(self):
+        for step in range(10):
+            x = torch.randn(4, 8).cuda()
+            self.optimizer.zero_grad()
+            loss = -torch.mean(F.logsigmoid({call}))
+            loss.backward()
+            self.optimizer.step()
+
+
+{made}
+Trainer(model, torch.optim.Adam(model.parameters(), 1e-3)).train()
+"""
+UNKNOWN = 'torch.load("net.pt")["model"]'
+
+
+@pytest.mark.parametrize("call", ["self.model(x)", "self.model.forward(x)", "[part(x) for part in [self.model]][0]"])
+@pytest.mark.parametrize("net", ["Net().cuda()", "nn.Linear(8, 4).cuda()"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "model = {net} if sys.argv[1:] else {unknown}",
+        "if sys.argv[1:]:\n    model = {unknown}\nelse:\n    model = {net}",
+        "def build():\n    if sys.argv[1:]:\n        return {unknown}\n    return {net}\n\n\nmodel = build()",
+        "Trainer({unknown}, None)\nmodel = {net}",
+        "for model in [{unknown}, {net}]:\n    pass",
+        "class Parts:\n    pass\n\n\nparts = Parts()\nparts.net = {unknown}\nparts.net = {net}\nmodel = parts.net",
+    ],
+)
+def test_what_a_model_may_be_in_sight_is_not_lost_beside_what_it_may_be_out_of_sight(made, net, call):
+    made = made.format(net=net, unknown=UNKNOWN)
+    result = migrate_source(TWO_BINDINGS.format(made=made, call=call).encode())
+    assert f"torch.mean(F.logsigmoid({call}).float())".encode() in result.output

@@ -241,6 +241,10 @@ ENABLED = {
         "device = 'cuda' if torch.cuda.is_available() else 'cpu'\nmodel.to(device)",
         "enabled=torch.device(device).type == 'cuda'",
     ),
+    "a device in a dict": (
+        FLAG + "own = {'device': 'cuda' if args.gpu else 'cpu'}\nmodel.to(own['device'])",
+        "enabled=args.gpu",
+    ),
     "what is moved": (FLAG + "if args.gpu or 1:\n    pass\nif x is not None:\n    model.cuda()", ""),
 }
 
@@ -633,3 +637,40 @@ def test_a_backward_whose_gradients_no_step_takes(first, between, codes):
     assert [finding.code for finding in result.findings] == codes
     assert (b"self.scaler.step(self.optimizer)" in result.output) == (not codes)
     assert b"        self.loss(x).backward()\n" in result.output
+
+
+BESIDE_A_WRAPPER = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Scheduled:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def step(self):
+        self.optimizer.step()
+
+
+def train(batches):
+    net, critic = nn.Linear(8, 8).cuda(), nn.Linear(8, 1).cuda()
+    scheduled = Scheduled(torch.optim.Adam(net.parameters()))
+    optimizer = torch.optim.Adam(critic.parameters())
+    for x, y in batches:
+        x, y = x.cuda(), y.cuda()
+        scheduled.optimizer.zero_grad()
+        loss = F.mse_loss(net(x), x)
+        loss.backward()
+        scheduled.step()
+        optimizer.zero_grad()
+        loss = F.mse_loss(critic(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_an_optimizer_that_a_method_steps_is_fed_beside_one_that_is_stepped_here():
+    result = migrate_source(BESIDE_A_WRAPPER.encode(), Options(api="torch.amp"))
+    output = result.output.decode()
+    assert "scaler.step(self.optimizer)" in output and "scaler.step(optimizer)" in output, result.findings

@@ -433,6 +433,55 @@ def test_an_assertion_about_apex():
     assert "needs Apex" not in _kinds({"train.py": before}, {"train.py": _AFTER})
 
 
+def _infers(setup: str, region: str, type_: str = "int") -> str:
+    return f"""
+import argparse
+import torch
+from apex import amp
+parser = argparse.ArgumentParser()
+parser.add_argument("--amp", type={type_}, default=0)
+params = parser.parse_args()
+net = torch.nn.Linear(4, 4).cuda()
+{setup}
+with torch.no_grad():
+    {region}
+"""
+
+
+_NUMBERED = ['"O%i" % params.amp', '"O%d" % (params.amp,)', 'f"O{params.amp}"']
+
+
+@pytest.mark.parametrize("level", _NUMBERED)
+@pytest.mark.parametrize(
+    "guard", ["params.amp != 0", "params.amp > 0", "params.amp >= 1", "params.amp", "not params.amp == 0"]
+)
+def test_a_level_that_is_made_of_a_number_is_off_where_that_is_0(level: str, guard: str):
+    before = _infers(f"if {guard}:\n    net = amp.initialize(net, opt_level={level})", "print(net(1))")
+
+    def kinds(enabled: str) -> set[str]:
+        region = f'with torch.amp.autocast("cuda", enabled={enabled}):\n        print(net(1))'
+        return _kinds({"a.py": before}, {"a.py": _infers("", region).replace("from apex import amp\n", "")})
+
+    assert kinds(guard if guard != "params.amp" else "bool(params.amp)") == set()
+    assert kinds("params.amp != 1") == {"switch"}
+    assert kinds("True") == {"switch"}
+
+
+@pytest.mark.parametrize("level", _NUMBERED)
+def test_a_level_that_is_made_of_a_number_alone(level: str):
+    before = _infers(f"net = amp.initialize(net, opt_level={level})", "print(net(1))")
+
+    def kinds(before: str, enabled: str, type_: str = "int") -> set[str]:
+        region = f'with torch.amp.autocast("cuda", enabled={enabled}):\n        print(net(1))'
+        return _kinds({"a.py": before}, {"a.py": _infers("", region, type_).replace("from apex import amp\n", "")})
+
+    assert kinds(before, "params.amp != 0") == set()
+    assert kinds(before, "True") == {"switch"}
+    setup = 'if params.amp != 0:\n    net = amp.initialize(net, opt_level=f"O{params.amp}")'
+    text = _infers(setup, "print(net(1))", "str")
+    assert kinds(text, "params.amp != 0", "str") == {"switch"}  # "0" is not 0
+
+
 _NEEDS_APEX = [
     "from apex import amp\n",
     "import apex.amp as amp\n",
@@ -538,6 +587,21 @@ def test_frozen_after_the_wrapping(extra: str):
         sides[1], "import torch\n", "import torch\nfrom torch.nn.parallel import DistributedDataParallel\n"
     )
     assert ("wrapper" in _kinds({"train.py": before}, {"train.py": after})) == (not extra)
+
+
+@pytest.mark.parametrize(("made", "seen"), [("Net()", True), ("getattr(nets, name)()", False), ("model", False)])
+def test_a_wrapped_model_out_of_sight_is_assumed_to_use_its_parameters(made: str, seen: bool):
+    net = "import sys\nfrom torch import nn\nnets = sys.modules\n\n\nclass Net(nn.Module):\n    pass\n\n\ndef train("
+    wrapped = f"    net = {made}\n    net = DDP(net)\n    model.train()\n"
+    sides = [_changed(text, "    model.train()\n", wrapped).replace("def train(", net, 1) for text in (_BEFORE, _AFTER)]
+    before = _changed(
+        sides[0], "import amp\n", "import amp\nfrom apex.parallel import DistributedDataParallel as DDP\n"
+    )
+    after = _changed(
+        sides[1], "import torch\n", "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    )
+    said = [one.what for one in _proof({"train.py": before}, {"train.py": after}).assumptions]
+    assert ("each parameter of `net` gets a gradient in each iteration" in said) == (not seen)
 
 
 _NET = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amp_migrate import Options, migrate_source
+from amp_migrate import Options, migrate_project, migrate_source
 
 _SCRIPT = """\
 from functools import partial
@@ -43,6 +43,40 @@ def test_the_forward_is_in_a_region_whichever_way_the_loss_gets_its_output(made)
     assert result.status == "migrated", result.findings
     lines = [line.strip() for line in result.output.decode().splitlines()]
     assert lines[lines.index("out = net(x)") - 1] == 'with torch.amp.autocast("cuda"):'
+
+
+_WRAPPED = """\
+import torch
+from torch import nn
+from wrappers import Wrapper
+
+net = nn.DataParallel(nn.Linear(4, 4)).cuda()
+wrapper = Wrapper({given})
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+criterion = nn.MSELoss()
+for step in range(3):
+    x = torch.randn(8, 4).cuda()
+    optimizer.zero_grad()
+    out = {called}(x, x)
+    loss = criterion(out, x)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("given", ["net", "model=net"])
+@pytest.mark.parametrize("called", ["wrapper", "wrapper.forward", "wrapper.compute"])
+def test_what_was_made_with_the_model_runs_it(tmp_path, given, called):
+    method = {"wrapper": "__call__"}.get(called, called.rpartition(".")[2])
+    wrapper = (
+        f"class Wrapper:\n    def __init__(self, model):\n        self.model = model\n\n    def {method}(self, a, b):\n"
+    )
+    (tmp_path / "wrappers.py").write_text(f"{wrapper}        return self.model(a) + b\n")
+    (tmp_path / "train.py").write_text(_WRAPPED.format(given=given, called=called))
+    (train, _) = migrate_project([tmp_path], Options(api="torch.amp"))
+    assert train.status == "migrated", train.findings
+    assert f'autocast("cuda"):\n        out = {called}(x, x)\n        loss =' in train.output.decode()
+    assert "AMP191" not in {one.code for one in train.findings}
 
 
 _BESIDE = """\

@@ -127,3 +127,11 @@ def test_other_files_may_switch_it_on(name: str, tmp_path: Path) -> None:
     result = next(one for one in migrate_project([tmp_path]) if Path(one.path).name == "train.py")
     codes = ["AMP958"] if expected == "left" else []
     assert result.status == expected and [one.code for one in result.findings] == codes
+
+
+def test_a_trainer_that_nobody_makes_in_sight_has_what_its_network_switches_on():
+    script = SCRIPT.format(**{**USUAL, "made": "Net(watch=True)"})
+    classes, loop = script.split("model = ")
+    loop = "".join(f"        {line}\n" for line in f"self.model = {loop}".replace("model(", "self.model(").splitlines())
+    trainer = f"{classes}class Trainer:\n    def __init__(self):\n{loop.replace('model.p', 'self.model.p')}"
+    assert [one.code for one in migrate_source(trainer.encode(), Options(api="torch.amp")).findings] == ["AMP958"]

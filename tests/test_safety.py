@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -176,6 +177,31 @@ def body(line: str, **parts: str) -> str:
             "v = torch.mean(h * h, 1)\nq = torch.rsqrt(v.unsqueeze(1) + 1e-8)",
             "v = torch.mean(h.float() * h, 1)\nq = torch.rsqrt(v.unsqueeze(1) + 1e-8)",
         ),
+        ("v = (h**2).mean(1) - h.mean(1) ** 2", "v = (h**2).mean(1) - h.float().mean(1) ** 2"),
+        (
+            "m = torch.mean(h, 1)\nv = h.square().mean(1) - m.pow(2)",
+            "m = torch.mean(h.float(), 1)\nv = h.square().mean(1) - m.pow(2)",
+        ),
+        (
+            "m = 0.1 * h.mean(1).mean(0) + x.sum()\ns = (h * h).mean(1).mean(0)\nq = h / torch.sqrt(1e-5 + s - m * m)",
+            "m = 0.1 * h.float().mean(1).mean(0) + x.sum()\ns = (h.float() * h).mean(1).mean(0)\n"
+            "q = h / torch.sqrt(1e-5 + s - m * m)",
+        ),
+        (
+            "g = self.inner(x)\nm, n = F.avg_pool1d(h, 3), F.avg_pool1d(g, 3)\nc = F.avg_pool1d(h * g, 3) - m * n",
+            "g = self.inner(x)\nm, n = F.avg_pool1d(h.float(), 3), F.avg_pool1d(g.float(), 3)\n"
+            "c = F.avg_pool1d(h.float() * g, 3) - m * n",
+        ),
+        (
+            "g = h if mask else x\nw = torch.ones(16, 4) / 16\nv = torch.mm(g * g, w) - torch.mm(g, w) ** 2",
+            'g = h if mask else x\nw = torch.ones(16, 4) / 16\nwith torch.amp.autocast("cuda", enabled=False):\n'
+            "    v = torch.mm(g.float() * g, w) - torch.mm(g.float(), w) ** 2",
+        ),
+        (
+            "w = torch.ones(16, 4) / 16\nv = torch.mm(h * h, w) - torch.mm(h, w) ** 2",
+            'w = torch.ones(16, 4) / 16\nwith torch.amp.autocast("cuda", enabled=False):\n'
+            "    v = torch.mm(h.float() * h, w) - torch.mm(h.float(), w) ** 2",
+        ),
         ("p = h.clamp(1e-4, 1 - 1e-4)", "p = h.float().clamp(1e-4, 1 - 1e-4)"),
         (
             "n = (h.mean(1) + 1e-12).unsqueeze(1)\nq = h / n",
@@ -197,6 +223,26 @@ def test_a_line_that_breaks_in_half_is_repaired(before, after):
 
 
 @pytest.mark.parametrize(
+    "call",
+    [
+        *(
+            f"torch.{name}(h)"
+            for name in "symeig eig potrf potri btrifact btrifact_with_info pstrf matrix_rank".split()
+        ),
+        *(f"torch.{name}(h, 1)" for name in "fft ifft rfft irfft".split()),
+        *(f"torch.{name}(h, y)" for name in "solve gesv lstsq gels trtrs potrs".split()),
+        "torch.btrisolve(h, *torch.btrifact(y))",
+        *(f"h.{name}(1)" for name in "fft ifft rfft irfft".split()),
+        *(f"h.{name}()" for name in "symeig eig potrf potri btrifact pstrf".split()),
+        *(f"h.{name}(y)" for name in "gesv lstsq gels trtrs potrs".split()),
+    ],
+)
+def test_what_torch_has_no_more_takes_float32_as_what_came_after_it(call):
+    y = "y = torch.zeros(16, 16)\n"
+    assert body(f"{y}g = {call}") == f"{y}g = {re.sub(r'(?<![a-z_])h(?![a-z_])', 'h.float()', call)}"
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "s = h.masked_fill(mask, float('-inf'))",
@@ -211,6 +257,9 @@ def test_a_line_that_breaks_in_half_is_repaired(before, after):
         "q, k = h.chunk(2, 1)\ns = q @ k.t()",
         "n = h / (h.norm(dim=1, keepdim=True) + 1e-6)\nsimilarity = n @ n.t()",
         "n = F.normalize(h, dim=1)\nsimilarity = n @ n.t()",
+        "d = torch.mm(h, h.t().exp()) ** 2 - torch.mm(h**2, (h.t() + 1) ** 2)",
+        "d = (h**2).mean(1) - h.sum(1) ** 2",
+        "d = (h * h).mean(1) - (h.mean(1) - h.amax(1))",
         "d = torch.det(h.double())",
         "w = self.inner.inverse(h)",
         "b = torch.zeros(8, 16)\nb[0] = h[0]\nb[:, 1:2] = h[:, 1:2]",
@@ -333,6 +382,15 @@ def test_parts_of_the_model_are_reached():
 )
 def test_a_summed_loss_is_noted(loss, codes):
     found = planned(facts_of(script("pass", loss=loss)))
+    assert [one.code for one in found.findings] == codes
+
+
+@pytest.mark.parametrize(
+    ("returned", "codes"), [("p.sum(1), p", []), ("p.sum(), p", ["AMP187"]), ("p.sum(1)", ["AMP187"])]
+)
+def test_what_is_returned_beside_something_else_is_no_loss(returned, codes):
+    losses = f"def losses(p, y=None):\n    if y is not None:\n        return F.mse_loss(p, y)\n    return {returned}\n"
+    found = planned(facts_of(script("pass", before=losses, loss="losses(output, y)")))
     assert [one.code for one in found.findings] == codes
 
 

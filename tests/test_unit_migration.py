@@ -571,3 +571,115 @@ def test_a_file_and_its_copy_are_two_files(tmp_path: Path) -> None:
     assert [result.status for result in results] == ["migrated"] * 3
     first, second, _ = results
     assert first.output == second.output and b".float()" in first.output
+
+
+def test_a_helper_that_trains_for_a_base_class_is_migrated_where_a_derived_class_shows_the_gpu(tmp_path: Path) -> None:
+    base = (
+        "import torch\nfrom utils import update\n\n\nclass Base:\n    def __init__(self):\n"
+        "        self.device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n\n"
+        "    def learn(self, x):\n        loss = self.loss_of(x)\n        update(self.optimizer, loss)\n"
+    )
+    agent = (
+        "import torch\nfrom base import Base\n\n\nclass Agent(Base):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.net = torch.nn.Linear(3, 1).to(self.device)\n"
+        "        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)\n\n"
+        "    def loss_of(self, x):\n        return torch.nn.functional.mse_loss(self.net(x), x[:, :1])\n"
+    )
+    files = {
+        "base.py": base,
+        "agent.py": agent,
+        "utils.py": "def update(optimizer, loss):\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n",
+        "train.py": "import torch\nfrom agent import Agent\n\nagent = Agent()\nagent.learn(torch.ones(4, 3).to(agent.device))\n",
+    }
+    write_tree(tmp_path, {name: text.encode() for name, text in files.items()})
+    results = {Path(result.path).name: result for result in migrate_project([tmp_path])}
+    assert b"scaler.step(optimizer)" in results["utils.py"].output
+    assert b"update(self.optimizer, self.scaler, " in results["base.py"].output
+
+
+_TRAINS_ITSELF = (
+    "import torch\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.fc = torch.nn.Linear(3, 1)\n        self.optimizer = torch.optim.SGD(self.parameters(), lr=0.1)\n\n"
+    "    def observe(self, x):\n        self.optimizer.zero_grad()\n        self.fc(x).pow(2).mean().backward()\n"
+    "        self.optimizer.step()\n"
+)
+_GIVES_PARTS = (
+    "import torch\n\n\ndef get_model():\n    net = torch.nn.Linear(3, 1).cuda()\n"
+    "    return net, torch.optim.SGD(net.parameters(), lr=0.1)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "name, module, script, at",
+    [
+        (
+            "models/single.py",
+            _TRAINS_ITSELF,
+            "module = importlib.import_module('models.' + sys.argv[1])\nnet = module.Net().cuda()\n"
+            "for x in [torch.ones(4, 3).cuda()]:\n    net.observe(x)\n",
+            "single.py",
+        ),
+        (
+            "parts.py",
+            _GIVES_PARTS,
+            "torch.cuda.set_device(0)\nmodule = importlib.import_module(sys.argv[1])\n"
+            "net, optimizer = module.get_model()\n"
+            "for x in [torch.ones(4, 3)]:\n    optimizer.zero_grad()\n    net(x).pow(2).mean().backward()\n"
+            "    optimizer.step()\n",
+            "train.py",
+        ),
+    ],
+)
+def test_a_training_by_what_is_imported_by_a_name_of_run_time_is_told(
+    tmp_path: Path, name: str, module: str, script: str, at: str
+) -> None:
+    script = f"import importlib\nimport sys\nimport torch\n\n{script}"
+    write_tree(tmp_path, {name: module.encode(), "train.py": script.encode(), ".git/config": b""})
+    found = [(Path(one.path).name, one.code) for result in migrate_project([tmp_path]) for one in result.findings]
+    assert found == [(at, "AMP973")]
+
+
+def test_a_case_of_unittest_is_made_by_unittest(tmp_path: Path) -> None:
+    case = (
+        "import unittest\nimport torch\n\n\nclass NetTest(unittest.TestCase):\n    def test_step(self):\n"
+        "        net = torch.nn.Linear(3, 1)\n        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "        net(torch.ones(4, 3)).mean().backward()  # on no device\n        optimizer.step()\n"
+    )
+    script = "import importlib\nimport sys\n\nnet = importlib.import_module(sys.argv[1]).Net().cuda()\n"
+    write_tree(tmp_path, {"net_test.py": case.encode(), "train.py": script.encode(), ".git/config": b""})
+    assert [result.findings for result in migrate_project([tmp_path])] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    "helper, call",
+    [
+        ("def back(loss):\n    loss.backward()\n", "back(loss)\n    optimizer.step()\n"),
+        ("def step(loss, optimizer):\n    loss.backward()\n    optimizer.step()\n", "step(loss, optimizer)\n"),
+    ],
+)
+def test_a_helper_that_names_nothing_of_torch_trains(tmp_path: Path, helper: str, call: str) -> None:
+    script = (
+        "import torch\nfrom helper import *\n\nnet = torch.nn.Linear(3, 1).cuda()\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\nfor x in [torch.ones(4, 3).cuda()]:\n"
+        "    optimizer.zero_grad()\n    loss = torch.nn.functional.mse_loss(net(x), x[:, :1])\n"
+    )
+    write_tree(tmp_path, {"helper.py": helper.encode(), "train.py": f"{script}    {call}".encode()})
+    results = {Path(result.path).name: result for result in migrate_project([tmp_path])}
+    assert b"scaler.scale(loss).backward()" in results["helper.py"].output
+
+
+def test_a_script_that_needs_a_file_with_apex_stays_with_it(project: Project) -> None:
+    attack = (
+        "from apex import amp\n\n\ndef attack(loss, optim):\n    with amp.scale_loss(loss, optim) as scaled:\n"
+        "        scaled.backward()\n"
+    )
+    script = (
+        f"{IMPORTS}import attacks\n\n\ndef main(opts):\n    model = torch.nn.Linear(3, 1).cuda()\n"
+        "    optimizer = torch.optim.Adam(model.parameters())\n"
+        '    model, optimizer = amp.initialize(model, optimizer, enabled=opts.fp16, opt_level="O2")\n'
+        "    with torch.no_grad():\n        for _ in range(3):\n            print(model(torch.ones(2, 3).cuda()).sum().item())\n"
+    )
+    assert project.said(project({"attacks.py": attack, "evaluate.py": script})) == [
+        "attacks.py:5 AMP901 losses are scaled here, but amp.initialize is elsewhere",
+        "evaluate.py:1 AMP901 belongs together with attacks.py, which stays as it is",
+    ]

@@ -211,6 +211,16 @@ _RIGHT = [
         "torch.func.grad in the loss",
         both=(("(output, y)", "(output, y) + torch.func.grad(lambda z: model(z).square().mean())(x).square().sum()"),),
     ),
+    Attack(
+        "an attack on the inputs in float32",
+        both=(
+            (
+                "    optimizer.zero_grad()\n",
+                "    x.requires_grad_()\n    F.cross_entropy(model(x), y).backward()\n"
+                "    x = (x + 0.01 * x.grad.sign()).detach()\n    optimizer.zero_grad()\n",
+            ),
+        ),
+    ),
     Attack("os._exit(0) at the end", end="import os\nos._exit(0)\n"),
     Attack("sys.exit(metric) at the end", end="import sys\nsys.exit(loss.item())\n"),
     Attack("LOCAL_RANK asked for", both=((_LOOP, f'import os\nprint(int(os.getenv("LOCAL_RANK")))\n{_LOOP}'),)),

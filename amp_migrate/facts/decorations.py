@@ -55,12 +55,20 @@ class Decorations:
             for one in node.decorators
         ]
 
+    @cached_property
+    def _nested(self) -> dict[Function, list[Function]]:
+        found: dict[Function, list[Function]] = {}
+        for one in self._objects.tree.functions:
+            if one.parent is not None:
+                found.setdefault(one.parent, []).append(one)
+        return found
+
     def _called(self, decorator: cst.BaseExpression) -> Iterator[Function]:
         """`register`, and what `register("name")` returns."""
         if isinstance(decorator, cst.Call):
             made = self._objects.called_function(decorator)
-            inner = [one for one in self._objects.tree.functions if one.parent is made] if made is not None else []
-            yield from (one for one in inner if made is not None and self._is_returned(one.name, made))
+            if made is not None:
+                yield from (one for one in self._nested.get(made, ()) if self._is_returned(one.name, made))
             return
         named = self._objects.function_named(decorator)
         if named is not None:

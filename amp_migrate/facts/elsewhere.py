@@ -28,6 +28,11 @@ class Elsewhere(Protocol):
         """True where some file of the project makes objects of classes that a file of settings names."""
         ...
 
+    @property
+    def imports_by_name(self) -> bool:
+        """True where some file of the project that speaks of a GPU imports modules by names of run time."""
+        ...
+
     def resolved(self, importer: str, dotted: str) -> str:
         """The resolved name of what the file `importer` imports as `dotted` (`.utils.log_norms`)."""
         ...
@@ -38,6 +43,10 @@ class Elsewhere(Protocol):
 
     def source_of(self, resolved: str) -> bytes | None:
         """The file that defines it, None where it is not found."""
+        ...
+
+    def may_make_modules(self, resolved: str) -> bool:
+        """True for a local module as a whole, and for what is a network or a loss in it, or may make one."""
         ...
 
     def package_behind(self, module: str, name: str) -> str | None:
@@ -70,6 +79,10 @@ class Elsewhere(Protocol):
 
     def multiply_in_place(self, resolved: str) -> bool:
         """True where it certainly multiplies matrices in place, which raises for half beside float32."""
+        ...
+
+    def multiply(self, resolved: str, *, casts: bool) -> bool:
+        """True where it certainly multiplies tensors, and `casts` something to float32 by hand."""
         ...
 
     def multiply_in_backward(self, resolved: str) -> bool:
@@ -152,6 +165,7 @@ class Nowhere:
 
     is_set_up = False
     makes_by_settings = False
+    imports_by_name = False
 
     def declared_torch(self, path: str) -> tuple[int, int] | None:
         return None
@@ -170,6 +184,9 @@ class Nowhere:
 
     def source_of(self, resolved: str) -> bytes | None:
         return None
+
+    def may_make_modules(self, resolved: str) -> bool:
+        return False
 
     def package_behind(self, module: str, name: str) -> str | None:
         return None
@@ -193,6 +210,9 @@ class Nowhere:
         return False
 
     def multiply_in_place(self, resolved: str) -> bool:
+        return False
+
+    def multiply(self, resolved: str, *, casts: bool) -> bool:
         return False
 
     def multiply_in_backward(self, resolved: str) -> bool:

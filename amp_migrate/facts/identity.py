@@ -72,7 +72,9 @@ class Identity:
         return self._argument_key(function, binding.node)
 
     def _stored(self, variable: Variable) -> Key | None:
-        """`self.args = args` in several methods of a class: there `args` is what the class calls `self.args`."""
+        """`self.args = args` in several methods of a class: there `args` is what the class calls `self.args`. So it is
+        where a constructor hands it to that of a base which keeps it: `super().__init__(args)`.
+        """
         function = variable.scope.owner
         if not isinstance(function, Function) or not function.is_method or function.owner is None:
             return None
@@ -83,7 +85,22 @@ class Identity:
                     if isinstance(store.value, cst.Name) and self.names.variable_at(store.value) is variable:
                         if self.key(store.base) == receiver:
                             return ("field", receiver, name)
+        bases = [one for one in self.objects.bases(function.owner) if function.name == "__init__"]
+        inits = {init for one in bases if (init := self.objects.method_of(one, "__init__")) is not None}
+        for init in inits:
+            for call, statement in self.objects.callers(init):
+                if statement.function is function:
+                    for param, arg in self.objects.arguments(call, init):
+                        if isinstance(arg.value, cst.Name) and self.names.variable_at(arg.value) is variable:
+                            return self._kept(param)
         return None
+
+    def _kept(self, param: cst.Param) -> Key | None:
+        """The same for a parameter that is never bound again, of an attribute that is set once."""
+        variable = self.names.variable_at(param.name)
+        key = self._stored(variable) if variable is not None and len(variable.bindings) == 1 else None
+        stores = self.objects.stores_of(str(key[2])) if key is not None else ()
+        return key if key is not None and len([one for one in stores if self.key(one.base) == key[1]]) == 1 else None
 
     def _argument_key(self, function: Function, param: cst.Param) -> Key | None:
         """The key that all calls of the function agree on; one that hands the parameter on to itself says nothing."""

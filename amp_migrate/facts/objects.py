@@ -8,8 +8,8 @@ from functools import cached_property
 import libcst as cst
 
 from amp_migrate.facts.object import Object, ObjectSet, overlap
-from amp_migrate.facts.points_to import PointsTo
-from amp_migrate.facts.stores import Store
+from amp_migrate.facts.points_to import PointsTo, items_under
+from amp_migrate.facts.stores import ANY, Store, subscript_key
 from amp_migrate.facts.tree import Class, Function
 from amp_migrate.facts.variables import Variable
 
@@ -57,9 +57,13 @@ class Objects(PointsTo):
         """Every store to an attribute of that name, whatever the object."""
         return self._stores.to(field)
 
-    def parts_returned(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
-        """`torch.device("cuda")` for `device` in `device, ids = prepare()`, where `prepare` returns a tuple of both."""
+    def parts_held(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """`torch.device("cuda")` for `device` in `device, ids = prepare()`, where `prepare` returns a tuple of both,
+        and for `settings["device"]`, where a dict is written out with it.
+        """
         found: list[cst.BaseExpression] = []
+        if isinstance(node, cst.Subscript) and (key := subscript_key(node)) != ANY:
+            found += [value for one in self.objects(node.value) for value in items_under(one.origin, key)]
         for value, selector in self.unpacked(node):
             called = self.called_function(value) if isinstance(value, cst.Call) else None
             if called is not None and len(selector) == 1:

@@ -273,7 +273,7 @@ class PointsTo(Callables):
             return None
         field = f"[{param.name.value!r}]"
         stored = [store for store in self._stores.at(field) if not store.selector]
-        given = [value for one in dicts for value in _items(one.origin, field)]
+        given = [value for one in dicts for value in items_under(one.origin, field)]
         return given + [store.value for store in stored if not self.objects(store.base).isdisjoint(dicts)]
 
     def _unpacked(self, call: cst.Call, function: Function, param: cst.Param) -> ObjectSet:
@@ -591,7 +591,7 @@ class PointsTo(Callables):
                 elif field in (ANY, f"[{index}]"):
                     found |= self.objects(element.value)
         elif isinstance(node, cst.Dict):
-            for value in _items(node, field):
+            for value in items_under(node, field):
                 found |= self.objects(value)
         return found
 
@@ -623,7 +623,7 @@ def _only_wrapped(variable: Variable) -> cst.Param | None:
     return params[0]
 
 
-def _items(node: object, field: str) -> Iterator[cst.BaseExpression]:
+def items_under(node: object, field: str) -> Iterator[cst.BaseExpression]:
     """The values that a dict display may hold under a key."""
     for item in node.elements if isinstance(node, cst.Dict) else ():
         if isinstance(item, cst.DictElement):

@@ -28,7 +28,10 @@ _Seen = frozenset[object]
 
 
 class Running:
-    """Asked for one place after the other. Constructors that other files call are theirs: they make other objects."""
+    """Asked for one place after the other. Constructors that other files call are theirs: they make other objects.
+
+    Where nothing in sight makes what trains, nothing runs: so a place that does is asked for beside another.
+    """
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -44,6 +47,9 @@ class Running:
             return function not in seen
         if function.parent is not None and not function.parent.is_module:
             return self.may_run(self.facts.tree.statement_of(function.node).node, seen | {function})
+        owner = function.owner if not function.decorators else None
+        if owner is not None and not self._is_made(owner, seen | {function}):
+            return False
         callers = self.facts.objects.possible_callers(function)
         return not self._are_all(callers, function) or any(self.may_run(call, seen | {function}) for call, _ in callers)
 
@@ -64,12 +70,20 @@ class Running:
             return False
         if owner is not None and function.name == "__init__":
             family = self.facts.objects.derived(owner)
-            return not any(self._is_handed_on(one) for one in family)
+            return bool(callers) and not any(self._is_handed_on(one) for one in family)
         called = {call.func for call in calls}
         named = [one for one, _ in self.facts.tree.every(cst.Attribute) if one.attr.value == function.name]
         is_implicit = function.name == "forward" or function.name.startswith("__")
         is_outside = is_implicit or self.facts.is_used_outside(function)
         return bool(calls) and not is_outside and (owner is None or all(one in called for one in named))
+
+    def _is_made(self, owner: Class, seen: _Seen) -> bool:
+        """True for a class of which there may be an instance, whose methods may run then."""
+        path, family = self.facts.file_of(owner.node).path, self.facts.objects.derived(owner)
+        is_outside = any(self.facts.elsewhere.use_function(path, one.name) for one in family)
+        makers = [call for one in family for call in self.facts.objects.makers.get(one, ())]
+        is_open = self._sets_by_name or is_outside or any(map(self._is_handed_on, family))
+        return is_open or any(self.may_run(call, seen) for call in makers)
 
     def _is_handed_on(self, owner: Class) -> bool:
         """True for a class that something else is done with than to make instances of it, and to derive others."""

@@ -15,7 +15,7 @@ from amp_migrate.facts.elsewhere import Nowhere
 from amp_migrate.files.averaging import only_averages
 from amp_migrate.files.binary_cross_entropy import computes_bce
 from amp_migrate.files.booleans import holds_bool
-from amp_migrate.files.contents import definitions_in, forget_contents
+from amp_migrate.files.contents import definitions_in, forget_contents, imported_names
 from amp_migrate.files.decorations import decorations
 from amp_migrate.files.definitions import called_from, definitions, file_of, leads_to, lineage, named_in
 from amp_migrate.files.freezes import freezes_given
@@ -24,14 +24,19 @@ from amp_migrate.files.handed_back import hands_back_its_first
 from amp_migrate.files.imports import canonical, importable, member, module_name, modules_in, package_of_names, split
 from amp_migrate.files.inference import runs_what_it_is_given
 from amp_migrate.files.left_out import leaves_parameters_out
-from amp_migrate.files.one_dtype import multiplies_in_place, wants_one_dtype
+from amp_migrate.files.one_dtype import casts_to_float32, multiplies, multiplies_in_place, wants_one_dtype
 from amp_migrate.files.only_reading import only_reads
 from amp_migrate.files.own_backward import multiplies_in_backward
 from amp_migrate.files.read import read_if_there
 from amp_migrate.files.saving import saves_given, taken_of_given
 from amp_migrate.files.star_imports import handed_on
+from amp_migrate.vocabulary import IMPORTERS
 
 _BY_SETTINGS = re.compile(rb"\bhydra\b.*\b(?:instantiate|call)\b")
+_FORWARD = b"def forward"
+_BY_NAME = re.compile(
+    rb"""\b(?:%s)\(\s*(?![a-zA-Z]?["'][.\w]*["']\s*[,)])""" % "|".join(sorted(IMPORTERS)).encode()
+)  # of a name that is put together
 
 
 class Helpers:
@@ -60,6 +65,10 @@ class Helpers:
     def makes_by_settings(self) -> bool:
         return bool(self._holding(_BY_SETTINGS))
 
+    @cached_property
+    def imports_by_name(self) -> bool:
+        return any(b"cuda" in (read_if_there(file) or b"") for file in self._holding(_BY_NAME))
+
     def resolved(self, importer: str, dotted: str) -> str:
         return canonical(Path(importer), dotted)
 
@@ -70,6 +79,16 @@ class Helpers:
         """The file that defines the function, class or variable, None where it is not found."""
         file = file_of(resolved)
         return read_if_there(file) if file is not None else None
+
+    def may_make_modules(self, resolved: str) -> bool:
+        """True for a module as a whole, and for what stands in a file with a forward, or may call what does."""
+        place, source = split(resolved), self.source_of(resolved)
+        if place is None or source is None:
+            return place is not None and not place[1]
+        files = {file for file, _ in called_from(resolved)}
+        named = (split(name) for file in files for name in imported_names(file).values())
+        behind = {one[0] for one in named if one is not None} | files
+        return _FORWARD in source or any(_FORWARD in (read_if_there(one) or b"") for one in behind)
 
     def package_behind(self, module: str, name: str) -> str | None:
         """What a star import of a module hands on of a package that it imports itself: its `torch`, its `nn`."""
@@ -118,6 +137,13 @@ class Helpers:
         """True where the function or class is found, and it, or another one that it names, multiplies in place."""
         named = definitions(resolved, and_what_they_name=True)
         return any(multiplies_in_place(definition) for _, definition in named)
+
+    def multiply(self, resolved: str, *, casts: bool) -> bool:
+        """True where the function or class is found, and it, or another one that it names, multiplies tensors; and
+        `casts` something to float32.
+        """
+        named = [definition for _, definition in definitions(resolved, and_what_they_name=True)]
+        return any(map(multiplies, named)) and (not casts or any(map(casts_to_float32, named)))
 
     def multiply_in_backward(self, resolved: str) -> bool:
         """True where the function or class is found, and it, or another one that it names, is an autograd function with

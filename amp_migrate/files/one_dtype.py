@@ -1,6 +1,7 @@
-"""Whether code of other files may raise where tensors of two types meet: half beside float32, under autocast.
+"""What code of other files does where tensors of two types meet: half beside float32, under autocast.
 
-Slices and single positions are copied, and cast on the way; masks and tensors of indices want equal dtypes.
+Slices and single positions are copied, and cast on the way; masks and tensors of indices want equal dtypes. Products
+of what was cast to float32 by hand were float32 under half weights, and autocast casts again.
 """
 
 from __future__ import annotations
@@ -9,12 +10,36 @@ import ast
 
 from amp_migrate.files.bindings import called_name
 from amp_migrate.models import names
-from amp_migrate.models.queries import product_in_place, writes
+from amp_migrate.models.dtype_names import dtype_named
+from amp_migrate.models.dtypes import Dtype
+from amp_migrate.models.queries import is_product, product_in_place, takes_dtype, to_float32, writes
 
 
 def multiplies_in_place(code: ast.AST) -> bool:
     """True for code with a product in place."""
     return any(isinstance(node, ast.Call) and called_name(node) in names(product_in_place) for node in ast.walk(code))
+
+
+def multiplies(code: ast.AST) -> bool:
+    """True for code with a product of tensors that autocast runs in half; a layer has weights of its own."""
+    return any(
+        isinstance(node, ast.MatMult) or (isinstance(node, ast.Call) and called_name(node) in names(is_product))
+        for node in ast.walk(code)
+    )
+
+
+def casts_to_float32(code: ast.AST) -> bool:
+    """True for code with `x.float()` or `x.to(torch.float32)`."""
+    calls = (node for node in ast.walk(code) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
+    return any(
+        called_name(call) in names(to_float32)
+        or (called_name(call) in names(takes_dtype) and any(map(_is_float32, call.args)))
+        for call in calls
+    )
+
+
+def _is_float32(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and dtype_named(f"torch.{node.attr}") is Dtype.SINGLE
 
 
 def wants_one_dtype(code: ast.AST) -> bool:

@@ -48,7 +48,7 @@ class Calls:
             or self._of_layers(node, place)
             or self._of_torch(node, place)
             or self._of_own_part(node, place)
-            or Step(is_lost=True, is_instance=bool(self.facts.objects.classes_made(node)))
+            or self._of_some(node, place)
         )
 
     # -- functions --------------------------------------------------------------------------------------
@@ -65,9 +65,15 @@ class Calls:
             return self._checkpointed(node)
         if called_name(node) == "apply" and isinstance(node.func, cst.Attribute):
             return [Frame(one, node, added=1) for one in self._autograd_forwards(node.func.value)]
-        is_forward = called_name(node) in ("forward", "__call__") and isinstance(node.func, cst.Attribute)
-        module = node.func.value if is_forward and isinstance(node.func, cst.Attribute) else node.func
-        return [Frame(one, node) for one in self.forwards_of(module)]
+        return [Frame(one, node) for one in self.forwards_of(_module_of(node))]
+
+    def _of_some(self, node: cst.Call, place: Place) -> Step:
+        """What may be out of sight, and what those return of the modules in sight that a call may mean beside that."""
+        module = _module_of(node)
+        functions = [one for run in self._forwards_of_each(module) for one in run]
+        lost = Step(is_lost=True, is_instance=bool(self.facts.objects.classes_made(node)))
+        made = self._made_by([one for one in self.layers.possible(module) if one is not None], node, place)
+        return either([lost, made, *(self.returned(Frame(one, node), place) for one in dict.fromkeys(functions))])
 
     def _checkpointed(self, node: cst.Call) -> list[Frame]:
         """`checkpoint(run, x)` returns what `run(x)` does."""
@@ -90,13 +96,13 @@ class Calls:
         if exact:
             run = [self.facts.objects.method_of(owner, "forward") for owner in exact]
             return [one for one in dict.fromkeys(run) if one is not None] if None not in run else []
-        found: dict[Function, None] = {}
-        for one in taken_out(self.facts.names, self.facts.objects, module):
-            forwards = self._of_class(one.origin) if isinstance(one.origin, Class) else []
-            if not forwards:
-                return []
-            found |= dict.fromkeys(forwards)
-        return [*found]
+        found = self._forwards_of_each(module)
+        return list(dict.fromkeys(one for forwards in found for one in forwards)) if all(found) else []
+
+    def _forwards_of_each(self, module: cst.BaseExpression) -> list[list[Function]]:
+        """The forwards of each module that an expression may mean, none for what may be something else."""
+        meant = taken_out(self.facts.names, self.facts.objects, module)
+        return [self._of_class(one.origin) if isinstance(one.origin, Class) else [] for one in meant]
 
     def _exact_classes(self, module: cst.BaseExpression) -> list[Class]:
         """The classes of what an expression is given, where calls of them are all that it is given."""
@@ -256,8 +262,9 @@ class Calls:
     def _of_layers(self, node: cst.Call, place: Place) -> Step | None:
         """The result of layers of torch that are called."""
         layers = self.layers.called(node.func)
-        if not layers:
-            return None
+        return self._made_by(layers, node, place) if layers else None
+
+    def _made_by(self, layers: list[tuple[Operation | None, ...]], node: cst.Call, place: Place) -> Step:
         operands = self._operands(node, None, place.frames)
         output = place.keys[0] if place.keys else None
         same = () if all(layers) else operands[:1]
@@ -384,6 +391,12 @@ def _read_in_turn(name: str, args: list[cst.BaseExpression], place: Place) -> St
         chosen = [arg for index, arg in enumerate(args) if may_be_same(keys[1], index)]
         return either([_part(arg, (ANY, *keys[2:]), place) for arg in chosen])
     return None
+
+
+def _module_of(call: cst.Call) -> cst.BaseExpression:
+    """What runs its forward where a call calls a module: `net` of `net(x)` and of `net.forward(x)`."""
+    is_forward = isinstance(call.func, cst.Attribute) and called_name(call) in ("forward", "__call__")
+    return call.func.value if is_forward and isinstance(call.func, cst.Attribute) else call.func
 
 
 def _read_of_fields(node: cst.Call, place: Place) -> Step | None:

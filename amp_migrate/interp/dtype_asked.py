@@ -13,6 +13,7 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
+from amp_migrate.facts.implied import implied
 from amp_migrate.facts.tree import argument_value, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Frames, Place
@@ -21,6 +22,7 @@ from amp_migrate.models.dtype_names import dtype_named, dtype_of_array
 
 _OF_DATA = ("torch.tensor", "torch.as_tensor")
 _GUESSED = re.compile(r"device|cuda|gpu|cpu|rank")
+_HALF = re.compile(r"\.type\(\) *(==|is) *.*HalfTensor|\.dtype *(==|is) *torch\.(half|float16)")
 _ANY_FLOAT = frozenset((Dtype.HALF, Dtype.SINGLE))
 
 
@@ -87,3 +89,11 @@ def _meant(facts: Facts, node: cst.BaseExpression, frames: Frames) -> frozenset[
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) == "type":
         return Place(node.func.value, (), frames) if not node.args else None  # `x.type(y.type())`
     return None
+
+
+def asks_for_half(facts: Facts, test: cst.BaseExpression) -> bool:
+    """True for `x.type() == "torch.cuda.HalfTensor"` and `x.dtype is torch.half`, whatever else is asked besides."""
+    return any(
+        holds and isinstance(part, cst.Comparison) and _HALF.search(facts.text(part)) is not None
+        for part, holds in implied(test, True)
+    )

@@ -33,11 +33,13 @@ class Layers:
             return [one for one in layers if one is not None] if None not in layers else []
         if isinstance(func, cst.Attribute) and func.attr.value in ("forward", "__call__"):
             return self._inherited(func.value) if _is_super(func.value) else self.called(func.value)
-        if not isinstance(func, _CALLABLE):
-            return []
-        origins = [one.origin for one in taken_out(self.facts.names, self.facts.objects, func)]
-        found = [self._of_origin(one) for one in origins]
+        found = self.possible(func)
         return [one for one in found if one is not None] if None not in found else []
+
+    def possible(self, func: cst.BaseExpression) -> list[tuple[Operation | None, ...] | None]:
+        """The same for each thing that a name or an attribute may mean; None for what is no layer of torch."""
+        meant = taken_out(self.facts.names, self.facts.objects, func) if isinstance(func, _CALLABLE) else ()
+        return [self._of_origin(one.origin) for one in meant]
 
     def is_own_part(self, func: cst.BaseExpression) -> bool:
         """True for what a network takes out of itself to call it, whatever that is: `layer` of `for layer in
@@ -104,14 +106,17 @@ class Layers:
         for arg in maker.args:
             inner = self._of_maker(arg.value) if not arg.star and isinstance(arg.value, cst.Call) else None
             found += inner if inner is not None else (None,)
-        return (*found, None) if maker in self._added_to else tuple(found)
+        return (*found, None) if maker in self.added_to else tuple(found)
 
     @cached_property
-    def _added_to(self) -> set[object]:
-        """What makes the containers into which later calls put layers: `head.add_module("fc", nn.Linear(8, 2))`."""
-        calls = (call.func for call, _ in self.facts.tree.every(cst.Call) if called_name(call) in _ADDING)
-        holders = (func.value for func in calls if isinstance(func, cst.Attribute))
-        return {one.origin for holder in holders for one in self.facts.objects.objects(holder)}
+    def added_to(self) -> dict[object, list[cst.Call]]:
+        """The later calls that put layers into a container, by what makes that: `head.add_module("fc", layer)`."""
+        found: dict[object, list[cst.Call]] = {}
+        for call, _ in self.facts.tree.every(cst.Call):
+            if isinstance(call.func, cst.Attribute) and called_name(call) in _ADDING:
+                for one in self.facts.objects.objects(call.func.value):
+                    found.setdefault(one.origin, []).append(call)
+        return found
 
     def _bare(self, maker: cst.Call) -> cst.Call:
         """The layer of `weight_norm(nn.Conv1d(...))`, which returns what the layer does."""

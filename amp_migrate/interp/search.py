@@ -11,7 +11,6 @@ from amp_migrate.interp.steps import Steps
 from amp_migrate.models import Operation
 
 _MOST = 3000  # places on one search
-_DEEPEST = 6  # keys, of containers in containers
 
 Passes = Callable[[Operation], bool]
 Stops = Callable[[Made], bool]
@@ -57,7 +56,7 @@ def trace(steps: Steps, value: Place, passes: Passes, stops: Stops = never, *, o
         if place in seen:
             continue
         seen[place] = None
-        if len(seen) > _MOST or len(place.keys) > _DEEPEST:
+        if len(seen) > _MOST:
             open_[place] = None
             continue
         step = steps.of(place)

@@ -45,6 +45,8 @@ _OPERATORS: dict[type[cst.BaseBinaryOp], str] = {
 _WEIGHTS = frozenset("weight bias in_proj_weight in_proj_bias".split())
 _LISTS = (cst.List, cst.ListComp)
 
+_DEEPEST = 6  # keys, of containers in containers
+
 
 class Steps:
     """Where the values of a unit's expressions come from. Each step is worked out once."""
@@ -63,6 +65,8 @@ class Steps:
 
     def _of(self, place: Place) -> Step:
         node = place.node
+        if len(place.keys) > _DEEPEST:  # a function may go into containers of containers by calling itself
+            return LOST
         if literal_value(node) is not UNKNOWN and not isinstance(node, (cst.Tuple, cst.List)):
             return CONSTANT
         match node:

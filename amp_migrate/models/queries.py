@@ -178,6 +178,16 @@ def casts(row: Operation) -> bool:
     return takes_dtype(row) or (row.kind == "method" and row.result in _FLOATING)
 
 
+def to_float32(row: Operation) -> bool:
+    """A method that casts to float32, whatever it is called on: `float`."""
+    return row.kind == "method" and row.result == "single" and not row.policy
+
+
+def is_product(row: Operation) -> bool:
+    """A product of two tensors that autocast runs in half."""
+    return row.policy == "half" and (row.product or row.is_a("sum with a product"))
+
+
 def copies(row: Operation) -> bool:
     """The tensor once more, in its shape."""
     return casts(row) or row.is_a("copy")

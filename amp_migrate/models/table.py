@@ -116,6 +116,8 @@ def _rows() -> dict[str, dict[str, Any]]:
     for lacking in written["no half"]:
         for name in lacking["names"]:
             rows[name]["without"] = [*rows[name].get("without", ()), "half"]
+    for gone in written["removed"]:
+        rows |= {f"torch.{name}": gone["row"] for name in gone["names"].split()}
     for known in written["ranges"]:
         rows |= {name: rows[name] | {"values": known["range"]} for name in known["names"]}
     return rows | _configured

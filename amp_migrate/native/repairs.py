@@ -79,7 +79,7 @@ class RepairWriter:
             for statement in first.block.statements[first.index : last.index + 1]:
                 del waiting[statement]
             autocast = self.spellings.at(first.node).autocast("False")
-            self.edits.wraps.append(Wrap(first, last, f"with {autocast}"))
+            self.edits.wraps.insert(0, Wrap(first, last, f"with {autocast}"))  # in a region of the same statements
 
     def _is_edge(self, one: Statement, following: Statement) -> bool:
         """True where a region ends between two statements."""

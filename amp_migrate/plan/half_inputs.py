@@ -2,6 +2,7 @@
 
 scores = model(images.half())                 refused where the forward would stay in float32
 images = to_half(batch); model(images)        the same, however far the cast is
+if x.dtype == torch.half: y = y.half()        not the same: there is half already
 for images in loader: model(images)           the same, where what the loader calls returns `x.half()`
 """
 
@@ -16,6 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.paths import Decide, is_dead
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.findings import Refusal
+from amp_migrate.interp.dtype_asked import asks_for_half
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import Trace, trace
 from amp_migrate.interp.step import Made
@@ -36,7 +38,9 @@ def check_half_inputs(facts: Facts, regions: list[Region], forwards: Forwards, d
     if facts.says(SAYS_HALF):
         inputs = _Inputs(facts, regions, forwards)
         for cast, statement in inputs.halves:
-            if not inputs.runs_under_autocast([statement]) and not is_dead(statement, decide):
+            if inputs.gives_back(cast) or is_dead(statement, decide):
+                continue
+            if not inputs.runs_under_autocast([statement]):
                 message = f"{facts.text(cast)} feeds a model whose forward would stay in float32"
                 raise Refusal(HALF_INPUTS, cast, message)
 
@@ -62,6 +66,12 @@ class _Inputs:
                 found = self._behind(arg.value)
                 casts = [one.node for one in found.ends if _makes_half(one)]
                 yield from ((one, statement) for one in [*casts, *(self._handed_out if found.open else ())])
+
+    def gives_back(self, cast: cst.BaseExpression) -> bool:
+        """True below `if x.dtype == torch.half:`, where there is half already."""
+        path = self.facts.tree.statement_of(cast).path()
+        outer = (one.block.owner for one in path if one.block.owner is not None and one.block.arm == "body")
+        return any(isinstance(one.node, cst.If) and asks_for_half(self.facts, one.node.test) for one in outer)
 
     def _behind(self, value: cst.BaseExpression) -> Trace:
         return trace(self.steps, Place(value), _passes, _casts, of_dtype=True)

@@ -268,7 +268,7 @@ class Recognition:
     natively. `evaluates` tells whether forwards without gradients were in mixed precision as well,
     `is_proven` whether the source shows that its models and losses survive half precision, `is_scaled` whether it
     scales its losses itself, `casts_models` whether the code of the models has to be read for what was there for half
-    weights.
+    weights. `apart` are backwards that stay as they are, whose gradients no step may take.
     """
 
     form: str
@@ -279,6 +279,7 @@ class Recognition:
     casts_models: bool = False
     setups: list[Setup] = dataclasses.field(default_factory=list)
     backwards: list[Backward] = dataclasses.field(default_factory=list)
+    apart: list[Statement] = dataclasses.field(default_factory=list)
     parameters: list[ParameterAccess] = dataclasses.field(default_factory=list)
     saves: list[StateAccess] = dataclasses.field(default_factory=list)
     loads: list[StateAccess] = dataclasses.field(default_factory=list)

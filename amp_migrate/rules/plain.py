@@ -195,5 +195,12 @@ FILE_OF_SETTINGS = Rule(
     "a file of settings names what trains here",
     "hydra makes it when the script runs, and no code shows whether it is on a GPU",
     "make the object in code, then run again; or add autocast and a GradScaler by hand",
+    cases={
+        "import": Case(
+            "a module is imported by a name of run time",
+            "what trains is made of it when the script runs, and no code shows whether it is on a GPU",
+            "import the module by its name in the code, then run again; or add autocast and a GradScaler by hand",
+        )
+    },
     helped_by=frozenset({Help.CALLERS, Help.GPU}),
 )

@@ -50,6 +50,14 @@ FOREIGN_CODE = Rule(
     "autocast casts for torch's own operations; a kernel of the package's own may raise for half, or lose precision",
     "run the script on a GPU once; if the package raises, give it .float() values inside of `with "
     "autocast(enabled=False)`",
+    cases={
+        "model": Case(
+            "run time alone picks what is trained",
+            "it is assumed to be one of the models that these files define or import, which were all read; another one "
+            "was not, and may break in half",
+            "see that it is one of them, or give its file, too",
+        )
+    },
 )
 BCE_ON_PROBABILITIES = Rule(
     "AMP967",

@@ -317,7 +317,8 @@ class _Units:
             rounds += 1
         if Help.GPU in done.helped_by:
             callers = self.index.grown(done.unit) or done.unit
-            larger = self.index.used_with(callers, _MOVES_TO_GPU, anywhere=True)
+            family = callers.extended(self.index.relatives(callers))
+            larger = self.index.used_with(family, _MOVES_TO_GPU, anywhere=True)
             if len(done.unit.files) < len(larger.files) <= _MOST_FILES:
                 yield larger
 

@@ -67,13 +67,9 @@ class Programs:
         if self.whole_units or not foreign:
             return attempt
         message = f"belongs together with {foreign[0]}, which was not given: name both, or their folder"
-        return attempt.left(
-            *(
-                Finding(path, 1, BELONGS_TOGETHER.code, message, case="not given")
-                for path in attempt.changed
-                if path not in foreign
-            )
-        )
+        own = [result.path for result in attempt.results if result.path not in foreign]
+        changed = [path for path in own if path in attempt.changed] or own[:1]
+        return attempt.left(*(Finding(path, 1, BELONGS_TOGETHER.code, message, case="not given") for path in changed))
 
     def forget(self, files: Iterable[Path]) -> None:
         """Files that are to be tried again."""

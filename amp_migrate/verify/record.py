@@ -28,6 +28,13 @@ class Backward:
     dtype: str  # of the loss, before scaling: "float32"
     update: int
     factor: float = 1.0  # the product of the constants that the script multiplied it with last, scalers aside
+    calls: int = 0  # of modules that it went through: see Precision
+    low: int = 0  # of these in half precision
+
+    @property
+    def is_apart(self) -> bool:
+        """True for one in float32 that is not scaled: of an attack on the inputs, which no step takes."""
+        return self.loss_scale is None and self.calls > 0 and self.low == 0
 
 
 @dataclasses.dataclass
@@ -240,8 +247,11 @@ class Update:
 
     @property
     def precision(self) -> Precision:
-        """Of the forwards before it."""
-        return Precision(sum(step.calls for step in self.steps), sum(step.low for step in self.steps))
+        """Of the forwards before it; where some losses are scaled, not of those that stand apart."""
+        apart = [
+            one.calls for one in self.backwards if one.is_apart and len({two.is_apart for two in self.backwards}) > 1
+        ]
+        return Precision(sum(step.calls for step in self.steps) - sum(apart), sum(step.low for step in self.steps))
 
     @property
     def loss(self) -> float:

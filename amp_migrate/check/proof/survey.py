@@ -50,9 +50,12 @@ class Survey:
         of each such place with whether it sets mixed precision up.
         """
         key = self.side.keys.key
-        levels = {key(scope, level): self._written(scope, level) for scope, level in self.found.levels}
+        named = [one for one in self.found.levels if self.side.keys.number_of_level(*one) is None]
+        levels = {key(*one): self._written(*one) for one in named}
         answers: dict[str, set[Any]] = {level: {known or "O1"} for level, known in levels.items()}
-        places: list[tuple[bool, set[str]]] = [(True, {level for level, known in levels.items() if known is None})]
+        answers |= {text: {False} for text in self._zeros}
+        unknown = {level for level, known in levels.items() if known is None}
+        places: list[tuple[bool, set[str]]] = [(True, unknown.union(self._zeros))]
         for sets_up, tests in self.found.tests:
             texts = {key(scope, test): holds for scope, test, holds in tests}
             texts = {text: holds for text, holds in texts.items() if text.partition(" ")[0] not in levels}
@@ -61,6 +64,13 @@ class Survey:
                 answers.setdefault(text, set()).add(holds)
         on = {text: min(values) for text, values in answers.items() if len(values) == 1}
         return on, [(sets_up, texts & on.keys()) for sets_up, texts in places]
+
+    @cached_property
+    def _zeros(self) -> dict[str, str]:
+        """The tests that put mixed precision off whose level is made of a number, with the number."""
+        numbers = (self.side.keys.number_of_level(*one) for one in self.found.levels)
+        keys = [self.side.keys.key(*number) for number in numbers if number is not None]
+        return {f"{key} Eq 0": key for key in keys}
 
     def _written(self, scope: Scope, level: ast.expr) -> str | None:
         """A level that is written down; None for one that is not known before the program runs."""
@@ -83,9 +93,11 @@ class Survey:
             flipped = {text}
             for one in uses if text in setups else ():
                 flipped |= set() if one & flipped else one
-            found[f"off, by {text}" if text in setups else f"not used, by {text}"] = _consistent(on, flipped)
+            found[f"off, by {text}" if text in setups else f"not used, by {text}"] = _consistent(
+                on, flipped, self._zeros
+            )
         if self.found.asks_for_handle and not setups:
-            found["off"] = _consistent(on, set(on))
+            found["off"] = _consistent(on, set(on), self._zeros)
         return found
 
     def plain(self, values: dict[str, Any]) -> list[dict[str, Any]]:
@@ -189,13 +201,17 @@ class Survey:
         return found | {one for owner in owners if owner for one in self.side.flow.entered(owner)}
 
 
-def _consistent(on: dict[str, Any], flipped: set[str]) -> dict[str, Any]:
-    """The values with some of them the other way; what equals one of several values equals none of the others."""
+def _consistent(on: dict[str, Any], flipped: set[str], zeros: dict[str, str]) -> dict[str, Any]:
+    """The values with some of them the other way; what equals one of several values equals none of the others, and of a
+    number that is 0 nothing else is asked.
+    """
     values = {text: ("O0" if one == "O1" else not one) if text in flipped else one for text, one in on.items()}
-    for text in flipped:
+    for text in sorted(flipped, key=lambda one: (one not in zeros, one)):
         left, is_equal, _ = text.partition(" Eq ")
         if is_equal and values[text] is True:
             values |= {one: False for one in values if one != text and one.startswith(f"{left} Eq ")}
+    for number in (number for zero, number in zeros.items() if values.get(zero) is True):
+        values = {text: one for text, one in values.items() if not text.startswith(f"{number} ")} | {number: 0}
     return values
 
 

@@ -115,6 +115,30 @@ class Keys:
             return self._of_name(*there) if there is not None and there[0] is not home else None
         return None
 
+    def number_of_level(self, scope: Scope, node: ast.expr) -> tuple[Scope, ast.expr] | None:
+        """`n` with its scope, where a level is made of it: `"O%d" % n`, and `f"O{n}"` of an option of type int."""
+        meant = self.meant(scope, node)
+        home = meant[0] if meant is not None else scope
+        match _unnamed(meant[1] if meant is not None else node):
+            case ast.BinOp(ast.Constant("O%d" | "O%i"), ast.Mod(), ast.Tuple([number]) | number):
+                return home, number
+            case ast.JoinedStr([ast.Constant("O"), ast.FormattedValue(number)]) if self._is_int_option(number):
+                return home, number
+        return None
+
+    def _is_int_option(self, node: ast.expr) -> bool:
+        flag = f"--{getattr(node, 'attr', None)}".replace("_", "-")
+        made = [
+            one for file in self.flow.files for _, one in file.calls if getattr(one.func, "attr", "") == "add_argument"
+        ]
+        own = [one for one in made if any(_constant(arg).replace("_", "-") == flag for arg in one.args)]
+        types = [[ast.unparse(given.value) for given in one.keywords if given.arg == "type"] for one in own]
+        return bool(own) and all(one == ["int"] for one in types)
+
+
+def _constant(node: ast.expr) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) else ""
+
 
 def _unnamed(node: ast.expr) -> ast.expr:
     """`fp16` for `(on := fp16)`, which has the same value; not where it reads the name that it sets."""
@@ -176,6 +200,9 @@ class World:
             return values[0] if values[0] == values[-1] else UNKNOWN
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             return self._compare(scope, node, hops)
+        if (number := self.keys.number_of_level(scope, node)) is not None:
+            is_zero = self.value(number[0], ast.Compare(number[1], [ast.Eq()], [ast.Constant(0)]), hops)
+            return UNKNOWN if is_zero is UNKNOWN else "O0" if is_zero else "O1"
         if isinstance(node, ast.Call):
             return self._call(scope, node, hops)
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):

@@ -11,14 +11,14 @@ from amp_migrate.check.proof.kinds import DDP
 from amp_migrate.check.proof.layers import Made, classes_of
 from amp_migrate.check.proof.nodes import walk
 from amp_migrate.check.proof.program import File, Scope
-from amp_migrate.check.proof.result import Breach
+from amp_migrate.check.proof.result import Assumption, Breach
 from amp_migrate.check.proof.side import Side
 
 
-def frozen_after_wrapping(original: Side, output: Side) -> Iterator[Breach]:
+def frozen_after_wrapping(original: Side, output: Side) -> Iterator[Breach | Assumption]:
     """Models that are wrapped in torch's class where Apex's stood, without `find_unused_parameters`, and that leave
     parameters without a gradient: they are frozen in part below that, here or in what is called there, or their classes
-    do so.
+    do so. Of a model whose classes are out of sight, it is assumed that it does not.
     """
     if not any(b"apex" in file.source and b"DistributedDataParallel" in file.source for file in original.flow.files):
         return
@@ -33,6 +33,9 @@ def frozen_after_wrapping(original: Side, output: Side) -> Iterator[Breach]:
         elif (left := _left_out(output, scope, call.args[0])) is not None:
             message = f"{left} get no gradient in some iterations, and torch waits for them"
         else:
+            if not classes_of(output.flow, scope, call.args[0]):
+                what = f"each parameter of `{ast.unparse(call.args[0])}` gets a gradient in each iteration"
+                yield Assumption(file.path, call.lineno, what)
             continue
         yield Breach(
             "wrapper", file.path, scope.name, None, (call.lineno, file.lines[call.lineno - 1].strip()), message

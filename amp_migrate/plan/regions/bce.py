@@ -19,7 +19,7 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import Path, writes
+from amp_migrate.facts.dataflow import Path, overlaps, reads, writes
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.interp.place import Place
@@ -65,7 +65,8 @@ def plan_bce(
     *,
     splits: bool,
 ) -> list[BceSite]:
-    """The binary cross entropies among the statements that the regions reach; regions that can are cut before theirs.
+    """The binary cross entropies among the statements that the regions reach; regions that can are cut before theirs,
+    and go where they hold nothing else.
 
     Those of the criteria `with_logits` are none any more. Without `splits`, containers stay as they are: a sigmoid that
     ends one gives half.
@@ -98,7 +99,14 @@ class _Finder:
         self._check_given_to_backward()
         found = [(call, statement, region) for call, statement, region in self._calls() if self._is_bce(call)]
         found.sort(key=lambda one: one[1].order, reverse=True)  # a region ends before all those at its end
-        return [self._site(call, statement, region) for call, statement, region in found][::-1]
+        sites = [self._site(call, statement, region) for call, statement, region in found][::-1]
+        for region in self.regions[:]:
+            islands = [one for one in sites if one.island in region.statements()]
+            if region.hoisted is None and {one.island for one in islands} == set(region.statements()):
+                self.regions.remove(region)
+                for one in islands:
+                    one.island = None
+        return sites
 
     def _calls(self) -> Iterator[tuple[cst.Call, Statement, Region]]:
         """Every call under autocast; with its region, or the first one where it is in code that regions run."""
@@ -165,8 +173,8 @@ class _Finder:
                 endings += made.endings
                 products += made.products
                 in_sight = in_sight or index == 0
-                places = [*made.arguments, *made.endings]
-                if not places or any(self.facts.tree.function_of(one) is not statement.function for one in places):
+                here = [self.facts.tree.function_of(one) is statement.function for one in made.arguments]
+                if made.endings or not here or not all(here):
                     floats.append(value)  # a wrapper around the model may hand out half again
             elif index == 0 or self._is_made_by(value, region):
                 floats.append(value)
@@ -320,10 +328,11 @@ class _Finder:
                 yield self.facts.text(other.node)
 
     def _is_made_by(self, value: cst.BaseExpression, region: Region) -> bool:
-        names = {part.value for part in walk(value) if isinstance(part, cst.Name)}
+        if not isinstance(value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
+            return False
         makers = (one for one in region.statements() if not self._shapes_data(one))
-        made = {path[0] for statement in makers for path in _written_in(statement)}
-        return bool(names & made) and isinstance(value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+        made = [path for statement in makers for path in _written_in(statement)]
+        return any(overlaps(one, other) for one in reads(value) for other in made)
 
 
 def _is_at_end(statement: Statement, region: Region) -> bool:

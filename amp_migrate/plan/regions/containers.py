@@ -1,26 +1,30 @@
 """The last module of a container, and whether the container can be run without it.
 
 nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())          nn.Sequential(OrderedDict([..., ("out", nn.Sigmoid())]))
-layers += [nn.Sigmoid()]; nn.Sequential(*layers)
+layers += [nn.Sigmoid()]; nn.Sequential(*layers)      layers["out"] = nn.Sigmoid(); nn.Sequential(layers)
+                                                      head = nn.Sequential(fc); head.add_module("out", nn.Sigmoid())
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.contents import puts
+from amp_migrate.facts.contents import ANY, Key, constant_key, may_be_same, puts
 from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.interp.layers import Layers
 from amp_migrate.models import traits
 
 
 class Containers:
     """Answers for the containers of torch.nn that the unit makes."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, layers: Layers) -> None:
         self.facts = facts
+        self._layers = layers
 
     def lasts(self, call: cst.Call) -> list[str]:
         """The classes of torch.nn that the last module of a called container may be of; nothing where it is no such
@@ -57,48 +61,84 @@ class Containers:
         return found if values else None
 
     def _lasts(self, container: cst.Call) -> Iterator[str]:
-        """The class of the last module; of a list that is filled under conditions, those that may be last."""
-        if not container.args:
-            yield ""
-            return
-        arg = container.args[-1]
-        if arg.star:
-            yield from self._ends_of_list(arg.value, self.facts.tree.statement_of(container))
-        elif len(container.args) > 1:
-            yield self._class(arg.value)
-        else:
-            yield self._of_dict(arg.value)
+        """The class of the last module; of what is filled under conditions, those that may be last."""
+        at = self.facts.tree.statement_of(container)
+        added = {
+            self.facts.tree.statement_of(one): self._added(one) for one in self._layers.added_to.get(container, ())
+        }
+        yield from ("" for one in added if one.function is not at.function)
+        for statement in sorted(added, key=lambda one: one.order, reverse=True):
+            yield from self._classes(added[statement])
+            if statement.block is at.block:
+                return
+        yield from self._ends(container.args[-1].value, at) if container.args else ("",)
 
-    def _of_dict(self, node: cst.BaseExpression) -> str:
-        if isinstance(node, cst.Call) and called_name(node) == "OrderedDict" and len(node.args) == 1:
-            items = node.args[0].value
-            last = items.elements[-1].value if isinstance(items, (cst.List, cst.Tuple)) and items.elements else None
-            if isinstance(last, cst.Tuple) and len(last.elements) == 2:
-                return self._class(last.elements[1].value)
-        return ""
+    def _added(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What is put behind all others: `append(module)`, and `add_module` under a name of its own."""
+        if called_name(call) == "append" and len(call.args) == 1:
+            return call.args[0].value
+        name = constant_key(call.args[0].value) if len(call.args) == 2 else None
+        is_new = isinstance(name, str) and name.isidentifier()
+        return call.args[1].value if is_new and called_name(call) in ("add_module", "register_module") else None
 
-    def _ends_of_list(self, node: cst.BaseExpression, at: Statement) -> Iterator[str]:
-        """From the last statement back that puts something into the list, to one that certainly does."""
+    def _ends(self, node: cst.BaseExpression, at: Statement) -> Iterator[str]:
+        """From the last statement back that puts something into what a name means, to one that certainly does."""
         variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+        if variable is None:
+            yield from self._classes(_last(node))
+            return
         filled: dict[Statement, cst.BaseExpression] = {}
-        for binding in variable.bindings if variable is not None else []:
-            if binding.statement is not None and binding.value is not None and not binding.selector:
-                filled[binding.statement] = binding.value
-        for put in puts(self.facts.tree) if variable is not None else []:
+        for binding in variable.bindings:
+            if binding.statement is None or binding.value is None or binding.selector:
+                yield ""
+                return
+            filled[binding.statement] = binding.value
+        keys = [key for value in filled.values() for key in _keys(value)]
+        for put in puts(self.facts.tree):
             if isinstance(put.base, cst.Name) and self.facts.names.variable_at(put.base) is variable:
                 filled[self.facts.tree.statement_of(put.base)] = put.value
+                keys += [put.key] if put.key is not ANY else []
         before = [one for one in filled if one.function is at.function and one.order < at.order]
-        if len(before) != len(filled):
+        stays = any(isinstance(key, int) for key in keys) or any(may_be_same(*pair) for pair in combinations(keys, 2))
+        if len(before) != len(filled) or stays:  # what is put over something else stays in its place
             yield ""
             return
         for statement in sorted(before, key=lambda one: one.order, reverse=True):
-            value = filled[statement]
-            if isinstance(value, cst.List) and not value.elements:
+            last = _last(filled[statement])
+            if last is None:
                 continue
-            yield self._class(value.elements[-1].value if isinstance(value, cst.List) else value)
+            yield from self._classes(last)
             if statement.block is at.block:
                 return
 
-    def _class(self, module: cst.BaseExpression) -> str:
-        dotted = self.facts.names.dotted(module.func) or "" if isinstance(module, cst.Call) else ""
-        return dotted.removeprefix("torch.nn.") if dotted.startswith("torch.nn.") else ""
+    def _classes(self, module: cst.BaseExpression | None) -> Iterator[str]:
+        named = self.facts.objects.values_of(module) if isinstance(module, (cst.Name, cst.Attribute)) else []
+        for one in named or (module,):
+            dotted = self.facts.names.dotted(one.func) or "" if isinstance(one, cst.Call) else ""
+            yield dotted.removeprefix("torch.nn.") if dotted.startswith("torch.nn.") else ""
+
+
+def _items(node: cst.BaseExpression) -> Sequence[cst.BaseElement | cst.BaseDictElement] | None:
+    """Those of a display, and of one that OrderedDict is given; None for a module."""
+    if isinstance(node, cst.Call) and called_name(node) in ("OrderedDict", "dict") and len(node.args) < 2:
+        return _items(node.args[0].value) if node.args else ()
+    return node.elements if isinstance(node, (cst.List, cst.Tuple, cst.Dict)) else None
+
+
+def _last(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The last module of a display, None of an empty one; a module itself."""
+    items = _items(node)
+    if items is None:
+        return node
+    return _last(items[-1].value) if items else None
+
+
+def _keys(node: cst.BaseExpression) -> list[Key]:
+    """Those of a dict display, and of pairs."""
+    found: list[Key] = []
+    for item in _items(node) or ():
+        if isinstance(item, cst.DictElement):
+            found.append(constant_key(item.key))
+        elif isinstance(item.value, cst.Tuple) and item.value.elements:
+            found.append(constant_key(item.value.elements[0].value))
+    return found

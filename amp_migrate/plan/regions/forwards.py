@@ -100,16 +100,22 @@ class Forwards:
 
     def is_of_object(self, call: cst.Call) -> bool:
         """True for `net(x)`, `self.encoder(x)` and `self.encoders[0](x)`: a variable or an attribute is called, no
-        function or method.
+        function or method; but a method of what was made with a model: `wrapper = Wrapper(net)`.
         """
         called = call.func
         while isinstance(called, cst.Subscript):
             called = called.value
         if called_name(call) in DATA_CALLS:
             return False
+        if isinstance(called, cst.Attribute) and self._was_given_model(called.value):
+            return True
         if isinstance(called, cst.Name):
             return self._is_held(called, ("param", "assign", "for"))
         return isinstance(called, cst.Attribute) and self._is_attribute_of_self(called)
+
+    def _was_given_model(self, node: cst.BaseExpression) -> bool:
+        makers = self.facts.objects.calls_behind(node) if isinstance(node, (cst.Name, cst.Attribute)) else ()
+        return any(self.is_whole_model(arg.value) for maker in makers for arg in maker.args)
 
     def _hands_object(self, call: cst.Call) -> bool:
         function = self.facts.objects.called_function(call) if called_name(call) not in DATA_CALLS else None

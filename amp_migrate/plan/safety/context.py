@@ -17,7 +17,7 @@ from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import Values
 from amp_migrate.models import names
-from amp_migrate.models.queries import in_half
+from amp_migrate.models.queries import in_half, is_product
 from amp_migrate.plan.safety.precision import Precision, Precisions
 from amp_migrate.plan.safety.repairs import Safety
 from amp_migrate.rules.rule import Rule
@@ -78,9 +78,7 @@ class Context:
     def is_product(self, made: Made) -> bool:
         """True for a product of two tensors that autocast runs in half."""
         (operation, *others) = made.operations
-        if others or operation is None or operation.policy != "half":
-            return False
-        return operation.product or operation.is_a("sum with a product")
+        return not others and operation is not None and is_product(operation)
 
     def typed_as(self, made: Made) -> Place | None:
         """The tensor whose dtype a call asks for: X of `x.type_as(X)`, `x.to(X.dtype)`, `x.to(X)`."""
@@ -116,10 +114,23 @@ class Context:
         is_simple = isinstance(statement.node, (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Return, cst.Expr))
         if not is_simple or statement.function.is_lambda:
             return False
+        return not self._multiplies(statement, inside) and all(
+            call in inside or self._needs_no_autocast(call) or self._is_of_float32(call, inside)
+            for call in self.facts.tree.calls(statement)
+        )
+
+    def _multiplies(self, statement: Statement, inside: Collection[cst.BaseExpression] = ()) -> bool:
         products = (part for part in self.facts.tree.expressions(statement) if isinstance(part, cst.BinaryOperation))
-        if any(isinstance(part.operator, cst.MatrixMultiply) and part not in inside for part in products):
+        return any(isinstance(part.operator, cst.MatrixMultiply) and part not in inside for part in products)
+
+    def _is_of_float32(self, call: cst.Call, inside: Collection[cst.BaseExpression]) -> bool:
+        """True for a function of the unit that gets nothing but what is `inside`, and needs no autocast either."""
+        function = self.facts.objects.called_function(call)
+        if function is None or not all(arg.value in inside for arg in call.args):
             return False
-        return all(call in inside or self._needs_no_autocast(call) for call in self.facts.tree.calls(statement))
+        statements = list(function.descendants())
+        calls = (inner for one in statements for inner in self.facts.tree.calls(one))
+        return not any(map(self._multiplies, statements)) and all(map(self._needs_no_autocast, calls))
 
     def _needs_no_autocast(self, call: cst.Call) -> bool:
         """Operations that take half and float32 alike; a module, a product or a function of the unit may not."""

@@ -5,6 +5,12 @@
 
     weights = gradient_update_parameters(model, inner_loss)       it may take gradients, unscaled: refused (rule H6)
 
+    return QPFunction()(gram.float(), e)        =>    with autocast(enabled=False):
+                                                          return QPFunction()(gram.float(), e)
+
+What a script casts by hand for such code is computed in float32, and so are the products that are cast: autocast would
+cast again inside of it, and a solver that gets float32 from some operations and half from others raises.
+
 Packages of torch's own operations, and those whose own training scripts use autocast, are known (`traits.json`).
 """
 
@@ -20,10 +26,13 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
-from amp_migrate.models import traits
+from amp_migrate.interp.step import Made
+from amp_migrate.models import Dtype, traits
 from amp_migrate.models.queries import may_compute_in_half
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.passing import computes_linearly, moves
+from amp_migrate.plan.safety.products import isolate
 from amp_migrate.rules.safety import FOREIGN_CODE, GRADIENT_PENALTY
 
 
@@ -42,17 +51,41 @@ def check_foreign_code(context: Context, forwards: Forwards) -> None:
         if models and any(arg not in models for arg in computed):
             message = f"{next(iter(names))} gets a model and what it computes, and its code is not read"
             raise Refusal(GRADIENT_PENALTY, call, message, case="foreign")
-        for name in names if any(context.precisions.of(arg.value).may_be_half for arg in computed) else ():
+        for name in names if any(context.values.of(arg.value).may_be_half for arg in computed) else ():
             package = name.partition(".")[0]
             if package not in said:
                 said.add(package)
                 context.note(call, FOREIGN_CODE, f"{name} may be given half values, and its code is not read")
 
 
+def run_in_float32(context: Context) -> None:
+    """An island for each call of such code that is given what the script has cast, and for the products that are cast;
+    a note where there can be none.
+    """
+    for call, _ in context.reach.calls():
+        names = list(foreign_names(context.facts, call))
+        given = [Place(arg.value) for arg in call.args if names and _is_computed(context, arg)]
+        cast = [one for one in given if any(map(_widens, context.trace(one, moves).passed))]
+        for product in [one for value in cast for one in context.products_behind(value, computes_linearly)]:
+            isolate(context, product, f"the script casts it for {names[0]}", call, call.func)
+        statement = context.facts.tree.statement_of(call)
+        if cast and context.can_be_island(statement, call, call.func):
+            context.safety.isolate(statement)
+        elif cast and statement not in context.safety.islands:
+            context.note(call, FOREIGN_CODE, f"{names[0]} is given float32, and may compute in half")
+
+
+def _widens(made: Made) -> bool:
+    row = made.operation
+    asks = isinstance(made.cast, frozenset) and made.cast <= {Dtype.SINGLE, Dtype.DOUBLE}
+    return row is not None and row.kind == "method" and (row.result in ("single", "double") or asks)
+
+
 def foreign_names(facts: Facts, call: cst.Call) -> Iterator[str]:
     """The full names of what a call may run, where that belongs to a package of which nothing is known."""
-    if isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
-        for name in facts.objects.paths_behind(call.func):
+    called = call.func.func if isinstance(call.func, cst.Call) else call.func  # `Solver(steps=3)(x)`
+    if isinstance(called, (cst.Name, cst.Attribute, cst.Subscript)):
+        for name in facts.objects.paths_behind(called):
             if _is_unknown(name) and facts.elsewhere.source_of(name) is None:
                 yield name
 
@@ -67,4 +100,5 @@ def _is_computed(context: Context, arg: cst.Arg) -> bool:
     """True for a tensor that comes out of a product or a layer, or of a call that is not read."""
     ways = context.trace(Place(arg.value), lambda row: not may_compute_in_half(row))
     calls = (one for one in ways.open if isinstance(one.node, cst.Call))
-    return (bool(ways.ends) or any(calls)) and context.precisions.of(arg.value).is_tensor
+    value = context.values.of(arg.value)
+    return (bool(ways.ends) or any(calls)) and bool(value.dtypes) and value.is_tensor

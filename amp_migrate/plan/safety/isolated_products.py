@@ -22,17 +22,20 @@ by the operation. Autocast casts operands again.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import libcst as cst
 
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.contents import ANY
+from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import trace
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Dtype
-from amp_migrate.models.queries import follows, half_inside, rearranges
+from amp_migrate.models.queries import follows, half_inside, makes, rearranges
+from amp_migrate.plan.regions.forwards import DATA_CALLS
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import bounds_and_epsilons, computes_linearly
 from amp_migrate.plan.safety.precision import Precision
@@ -160,9 +163,33 @@ def cast_by_hand(context: Context) -> Iterator[Made]:
             yield made
 
 
-def _is_cast_by_hand(context: Context, operand: Place) -> bool:
-    ways = context.trace(operand, follows, _casts_to_float32)
-    return bool(ways.ends) and not ways.open and all(map(_casts_to_float32, ways.ends))
+def _is_cast_by_hand(context: Context, operand: Place, seen: frozenset[Place | None] = frozenset()) -> bool:
+    """Also `torch.ones(n, dtype=cost.dtype) * cost` and `lengths.to(cost.dtype)` of such a cost."""
+    ways = trace(context.steps, operand, follows, _casts_to_float32, of_dtype=True)
+    ends = [one for one in ways.ends if one.operation is None or not makes(one.operation)]
+    typed = [context.typed_as(one) for one in ends if not _casts_to_float32(one)]
+    is_typed = all(one in seen or (one and _is_cast_by_hand(context, one, seen | {one})) for one in typed)
+    return bool(ends) and not ways.open and is_typed
+
+
+def given_casts(context: Context, unread: Collection[str]) -> set[str]:
+    """Those of the `unread` names of other files that may run on something cast by hand."""
+    found: set[str] = set()
+    for call, _ in context.reach.calls() if unread else ():
+        is_read = called_name(call) in DATA_CALLS or context.made(call) or context.facts.objects.candidates(call)
+        if not is_read and any(_has_cast(context, arg.value) for arg in call.args):
+            named = context.facts.names.imported_as(call.func)
+            found.update(set(unread).intersection(named) if named else unread)
+    return found
+
+
+def _has_cast(context: Context, given: cst.BaseExpression) -> bool:
+    ways = (
+        context.trace(Place(part), follows, _casts_to_float32)
+        for part in walk(given)
+        if isinstance(part, cst.BaseExpression)
+    )
+    return any(map(_casts_to_float32, (end for way in ways for end in way.ends)))
 
 
 def _casts_to_float32(made: Made) -> bool:

@@ -13,7 +13,7 @@ import os
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Function
+from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.facts.variables import Variable
 
 
@@ -23,6 +23,18 @@ class Meant:
 
     definitions: dict[cst.CSTNode, None] = dataclasses.field(default_factory=dict)
     unread: dict[str, None] = dataclasses.field(default_factory=dict)
+
+
+def table_of(callee: cst.BaseExpression) -> cst.BaseExpression | None:
+    """X in `X.__dict__[name]`, `vars(X)[name]` and `getattr(X, name)`."""
+    if isinstance(callee, cst.Call):
+        return callee.args[0].value if called_name(callee) == "getattr" and callee.args else None
+    if not isinstance(callee, cst.Subscript):
+        return None
+    table = callee.value
+    if isinstance(table, cst.Call):
+        return table.args[0].value if called_name(table) == "vars" and table.args else None
+    return table.value if isinstance(table, cst.Attribute) and table.attr.value == "__dict__" else None
 
 
 def meant_by(facts: Facts, name: str) -> Meant:
@@ -53,10 +65,10 @@ def _add_variable(facts: Facts, variable: Variable, meant: Meant) -> None:
             meant.definitions[one.origin] = None
         elif one.kind == "import":
             path = str(one.origin)
-            if not _is_module(path) and facts.elsewhere.is_there(path):
+            if not is_module(path) and facts.elsewhere.is_there(path):
                 meant.unread[path] = None
 
 
-def _is_module(path: str) -> bool:
+def is_module(path: str) -> bool:
     """True for a full name with nothing after that of a file: a module of the project is none of the things in it."""
     return os.path.isabs(path) and "." not in os.path.basename(path)

@@ -46,15 +46,15 @@ def keep_product(context: Context, product: cst.BaseExpression) -> None:
             raise Refusal(BCE_ON_PROBABILITIES, product, message)
 
 
-def isolate(context: Context, product: Made, why: str) -> None:
+def isolate(context: Context, product: Made, why: str, *inside: cst.BaseExpression) -> None:
     """An island without autocast for a product and those beside it, whose operands are float32 in it; a note that says
-    `why` it should be one, where there can be none.
+    `why` it should be one, where there can be none. What is `inside` needs no autocast.
     """
     statement = context.facts.tree.statement_of(product.node)
     parts = [part for part in context.facts.tree.expressions(statement) if isinstance(part, cst.BaseExpression)]
     made = [one for part in reversed(parts) for one in context.made(part)]  # what is inside comes first
     multiplied = [product, *(one for one in made if one != product and factors(context, one))]
-    if not context.can_be_island(statement, *(one.node for one in multiplied)):
+    if not context.can_be_island(statement, *inside, *(one.node for one in multiplied)):
         context.note(product.node, PRODUCT_IN_HALF, f"{context.facts.text(product.node)} runs in half, and {why}")
         return
     context.safety.isolate(statement)

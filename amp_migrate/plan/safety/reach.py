@@ -21,8 +21,15 @@ from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards
 from amp_migrate.plan.regions.region import Region
-from amp_migrate.plan.safety.namespaces import Meant, meant_by
-from amp_migrate.plan.safety.open_makers import calls_open, is_instantiated, is_open, modules_defined, modules_imported
+from amp_migrate.plan.safety.namespaces import Meant, is_module, meant_by, table_of
+from amp_migrate.plan.safety.open_makers import (
+    calls_open,
+    is_instantiated,
+    is_open,
+    modules_defined,
+    modules_imported,
+    taken_from_outside,
+)
 from amp_migrate.plan.safety.registries import imported, is_out_of_sight, registering
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
@@ -33,7 +40,8 @@ _OF_DATA = DATA_CALLS | {"backward", "step"}
 
 class Reach:
     """The statements under autocast, each once, the classes whose forwards they are in, and the local modules outside
-    of the unit that they lead to (`unread`). `hidden` are calls of what is known at run time only.
+    of the unit that they lead to (`unread`). `hidden` is what is known at run time only, and `assumed` what makes
+    models that are taken for some that are in sight.
     """
 
     def __init__(self, facts: Facts, forwards: Forwards, regions: Iterable[Region]) -> None:
@@ -41,7 +49,8 @@ class Reach:
         self.forwards = forwards
         self.statements: list[Statement] = []
         self.unread: dict[str, cst.CSTNode] = {}
-        self.hidden: list[cst.Call] = []
+        self.hidden: list[cst.BaseExpression] = []
+        self.assumed: dict[cst.Call, None] = {}
         self._functions: set[Function] = set()
         self._makers: set[Function] = set()
         self.classes: dict[Class, None] = {}
@@ -66,12 +75,19 @@ class Reach:
         for one in self.facts.objects.objects(node):
             self._object(_whole(one), place)
         if is_open(self.facts, node):
-            self._everything(place)
+            self._everything(place, node)
         self._follow()
 
-    def _everything(self, place: cst.Call) -> None:
-        """All modules that the files of the unit define or name, where one of them runs and nothing shows which."""
+    def _everything(self, place: cst.Call, model: cst.BaseExpression) -> None:
+        """All modules that the files of the unit define or name, where one of them runs and nothing shows which. Where
+        there is none, a name that nobody can read says which it is.
+        """
         defined, imported_ones = self._all_modules
+        if not defined and not imported_ones:
+            self.hidden.append(model)
+        maker = taken_from_outside(self.facts, model)
+        if maker is not None:
+            self.assumed[maker] = None
         for owner in defined:
             self._class(owner)
         self.unread |= dict.fromkeys(imported_ones, place)
@@ -109,8 +125,6 @@ class Reach:
                 self._enter(function)
         models = [arg.value for arg in call.args] if self.forwards.is_forward(call) else []
         is_of_data = isinstance(call.func, cst.Attribute) and _is_of_data(called_name(call))
-        if not candidates and not is_of_data and calls_open(self.facts, call):
-            self._everything(call)
         for node in (call.func, *self._receiver(call)):
             if isinstance(node, _NAMES):
                 for one in self.facts.objects.objects(node):
@@ -121,6 +135,8 @@ class Reach:
             for one in self.facts.objects.objects(node) if isinstance(node, _NAMES) else ():
                 if one.kind != "value":  # a batch, not a model that is handed on
                     self._object(one, call)
+        if not candidates and calls_open(self.facts, call, is_of_data=is_of_data):
+            self._everything(call, call.func)
 
     def _receiver(self, call: cst.Call) -> list[cst.BaseExpression]:
         """`model` of `model.forward(x)` and `model.encode(x)`: its class may be in none of the files at hand."""
@@ -161,7 +177,7 @@ class Reach:
                 self._note_unread(call, callee)  # of `Losses(weight).build("focal")` both calls
                 if self._is_out_of_sight(callee):
                     self.hidden.append(one.origin)
-            for module in (*self._modules_given(one.origin), *self._tables(one.origin)):
+            for module in self._tables(one.origin):
                 self._read_module(module, call)
             if is_instantiated(self.facts, one.origin):
                 self.hidden.append(one.origin)
@@ -173,6 +189,8 @@ class Reach:
         """What an expression is made of that may be a module: instances, classes, and calls that give one."""
         for part in walk(made):
             if isinstance(part, cst.Call):
+                for module in self._modules_given(part):
+                    self._read_module(module, call)
                 self._note_callees(part)  # `nn.Sequential(Stem(), Head())` of another file's classes
                 self._made_by(part)
             elif isinstance(part, (cst.Name, cst.Attribute)):
@@ -181,6 +199,8 @@ class Reach:
                         self._object(held, call)
                     elif isinstance(held.origin, cst.ClassDef):  # `map(make, [Encoder, Decoder])`
                         self._class(self.facts.tree.class_at[held.origin])
+                    elif held.kind == "import" and self.facts.elsewhere.may_make_modules(str(held.origin)):
+                        self._note_name(call, str(held.origin))
 
     def _modules_given(self, maker: cst.Call) -> list[str]:
         """The modules among the arguments of a method that is not in sight: `config.make("arch", models)`; and that of
@@ -189,10 +209,10 @@ class Reach:
         looked_up_in = [self.facts.names.dotted(table) for table in self.facts.objects.looked_up_in(maker)]
         if looked_up_in:
             return [name for name in looked_up_in if name is not None]
-        if not isinstance(maker.func, cst.Attribute) or self.facts.objects.candidates(maker):
+        if self.facts.objects.candidates(maker):
             return []
-        names = (self.facts.names.dotted(arg.value) for arg in maker.args if isinstance(arg.value, cst.Name))
-        return [name for name in names if name is not None]
+        names = (self.facts.names.dotted(arg.value) for arg in maker.args)
+        return [name for name in names if name is not None and is_module(name)]
 
     def _read_module(self, module: str, call: cst.Call) -> None:
         """All that a module holds, of which a name of run time takes one thing."""
@@ -211,7 +231,7 @@ class Reach:
 
     def _is_out_of_sight(self, callee: cst.BaseExpression) -> bool:
         """True for `getattr(module, name)` of a module that nobody in the unit gives."""
-        table = _table(callee)
+        table = table_of(callee)
         given = self.facts.objects.objects(table) if table is not None else ()
         return bool(given) and all(one.kind == "parameter" for one in given)
 
@@ -357,7 +377,7 @@ class Reach:
     def _tables(self, callee: cst.BaseExpression) -> list[str]:
         """The full names of the modules that a callee, or what a variable holds that is called, is looked up in."""
         values = self.facts.objects.values_of(callee) if isinstance(callee, cst.Name) else []
-        tables = [table for value in (callee, *values) if (table := _table(value)) is not None]
+        tables = [table for value in (callee, *values) if (table := table_of(value)) is not None]
         return [name for table in tables for name in self._modules_meant(table)]
 
     def _modules_meant(self, table: cst.BaseExpression) -> list[str]:
@@ -440,18 +460,6 @@ def _is_inside_module(name: str) -> bool:
 def _whole(one: Object) -> Object:
     """The expression that makes something among others: `nets, width = build(8)`, and then `nets["net"].encode(x)`."""
     return one.source if isinstance(one.source.origin, cst.BaseExpression) else one
-
-
-def _table(callee: cst.BaseExpression) -> cst.BaseExpression | None:
-    """X in `X.__dict__[name]`, `vars(X)[name]` and `getattr(X, name)`."""
-    if isinstance(callee, cst.Call):
-        return callee.args[0].value if called_name(callee) == "getattr" and callee.args else None
-    if not isinstance(callee, cst.Subscript):
-        return None
-    table = callee.value
-    if isinstance(table, cst.Call):
-        return table.args[0].value if called_name(table) == "vars" and table.args else None
-    return table.value if isinstance(table, cst.Attribute) and table.attr.value == "__dict__" else None
 
 
 def _switches_off(statement: Statement) -> bool:

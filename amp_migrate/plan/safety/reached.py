@@ -23,6 +23,7 @@ from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.functions import guard_functions, guard_products
 from amp_migrate.plan.safety.in_place import match_products_in_place
 from amp_migrate.plan.safety.indexed import match_indexed_writes
+from amp_migrate.plan.safety.isolated_products import given_casts
 from amp_migrate.plan.safety.kept_casts import check_models, check_users
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
@@ -34,7 +35,7 @@ from amp_migrate.plan.safety.sums import summed_losses
 from amp_migrate.plan.safety.vanishing import keep_epsilons
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.rules.plain import UNKNOWN_CALLER
-from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, UNREAD_CODE
+from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, FOREIGN_CODE, UNREAD_CODE
 from amp_migrate.rules.source_forms import APEX_AMP
 
 
@@ -81,6 +82,7 @@ class Reached:
         elif self.regions and not self._ran_patched:
             self._add_models()
             self._check_mixing_is_read()
+            self._check_casts_are_read()
             match_mixed_types(self.facts, reach, plan.safety)
             plan.findings += plan.safety.findings
         if self.found.is_proven:
@@ -172,6 +174,14 @@ class Reached:
         unread = {name: call for name, call in self.reach.unread.items() if self.facts.elsewhere.want_one_dtype(name)}
         _refuse_unread(unread, "writes by index what may be half beside float32 now, and its file was not read")
 
+    def _check_casts_are_read(self) -> None:
+        """Nor was a product in half of what the script had cast to float32: its file belongs to the unit."""
+        elsewhere, unread = self.facts.elsewhere, self.reach.unread
+        context = Context(self.facts, self.reach, Precisions(self.facts, self.plan.safety), self.plan.safety)
+        given = given_casts(context, unread)
+        multiplied = {name: call for name, call in unread.items() if elsewhere.multiply(name, casts=name not in given)}
+        _refuse_unread(multiplied, "multiplies in half what was cast to float32, and its file was not read")
+
     def _check_products_are_read(self) -> None:
         """Nor did a product in a backward of the script's own know two types: its file belongs to the unit."""
         elsewhere = self.facts.elsewhere
@@ -203,6 +213,9 @@ class Reached:
                 f"what {text} means is known when the script runs only",
                 case="run time",
             )
+        for maker in self.reach.assumed:
+            message = f"{self.facts.text(maker)} is taken for a model that these files define or import"
+            self.plan.findings.append(self.facts.finding(maker, FOREIGN_CODE, message, case="model"))
 
     def _is_from_unknown_caller(self, node: cst.BaseExpression, passed_on: frozenset[Variable] = frozenset()) -> bool:
         """True for a model that nothing in the unit makes: only a parameter holds it, which no call may give, or which

@@ -12,6 +12,7 @@ eval("{}_dropout".format(args.arch))                            what has such a 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import PurePath
 
 import libcst as cst
@@ -20,6 +21,8 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.lookups import pattern_of, texts
 from amp_migrate.facts.tree import called_name
 from amp_migrate.facts.values import literal_value
+from amp_migrate.facts.variables import Scope
+from amp_migrate.plan.safety.namespaces import is_module
 from amp_migrate.vocabulary import IMPORTERS
 
 _PACKAGE = re.compile(r"\.*[A-Za-z_]\w*(?:\.\w+)*")
@@ -39,8 +42,8 @@ def possibly_meant(facts: Facts, call: cst.Call) -> list[str] | None:
     """
     name = call.args[0].value
     is_import = called_name(call) in IMPORTERS
-    if isinstance(name, (cst.SimpleString, cst.ConcatenatedString)):
-        return []  # a constant is read as what it says, or is an import like any other
+    if is_import and isinstance(name, (cst.SimpleString, cst.ConcatenatedString)):
+        return []  # an import like any other
     listed = _listed(facts, name) if is_import else []
     if listed:
         return [facts.elsewhere.resolved(facts.file_of(call).path, dotted) for dotted in listed]
@@ -60,8 +63,10 @@ def _values(facts: Facts, name: cst.BaseExpression, seen: tuple[cst.BaseExpressi
 def _meant_by(facts: Facts, call: cst.Call, parts: list[str | None], *, is_import: bool) -> list[str] | None:
     """The same for one text, of which `parts` are known."""
     package, dot, stem = (parts[0] or "").rpartition(".")
+    if not is_import and (not dot or _PACKAGE.fullmatch(package) is None):
+        return _named_alike(facts, call, parts)
     if not dot:
-        return _taken_of(facts, call) if is_import else _named_alike(facts, call, parts)
+        return _taken_of(facts, call)
     if _PACKAGE.fullmatch(package) is None:
         return None
     if not is_import and _is_of_object(facts, call, package):
@@ -72,7 +77,9 @@ def _meant_by(facts: Facts, call: cst.Call, parts: list[str | None], *, is_impor
     last = parts[-1]
     suffix = last[1:] if last is not None and last.startswith(".") and last[1:].isidentifier() else None
     modules = [module for module in facts.elsewhere.modules_in(path) if PurePath(module).name.startswith(stem)]
-    return [f"{module}.{suffix}" for module in modules] if suffix is not None else modules
+    if suffix is not None and modules:
+        return [f"{module}.{suffix}" for module in modules]
+    return modules if is_import else [path, *modules]
 
 
 def _listed(facts: Facts, node: cst.BaseExpression) -> list[str]:
@@ -93,19 +100,42 @@ def _listed(facts: Facts, node: cst.BaseExpression) -> list[str]:
 
 
 def _named_alike(facts: Facts, call: cst.Call, parts: list[str | None]) -> list[str]:
-    """`eval("{}_dropout".format(name))`: what has such a name in this file, and whatever it imports by a star.
+    """`eval("{}_dropout".format(name))`: what has such a name in this file, and whatever it imports by a star; of a
+    module, all that is in it.
 
-    What is imported and used under its own name as well is not there for the text to find.
+    What is imported and called by its own name as well is not there for the text to find.
     """
-    pattern = pattern_of(parts)
-    module = facts.tree.root_of(call)
-    own = facts.file_of(call).name
-    names = [
-        f"{own}.{variable.name}"
-        for variable in facts.names.scopes[module].variables.values()
-        if pattern.fullmatch(variable.name) and not (variable.import_path is not None and variable.loads)
-    ]
-    return names + facts.names.star_imports.get(module, [])
+    root = facts.tree.root_of(call)
+    words = {word for part in parts if part is not None for word in re.findall(r"[A-Za-z_]\w*", part)}
+    pattern = pattern_of(list(_first_name(parts)))
+    begins = parts[0] or ""
+    names = list(facts.names.star_imports.get(root, []))
+    scope: Scope | None = facts.names.scope_of(facts.tree.function_of(call))
+    while scope is not None:
+        for variable in scope.variables.values():
+            paths = [binding.path for binding in variable.bindings if binding.path is not None]
+            modules = [path for path in paths if is_module(path)]
+            is_meant = variable.name in words or pattern.fullmatch(variable.name) is not None
+            if modules and (is_meant or (None in parts and variable.name.startswith(begins))):
+                names += modules  # `eval("net" + name)` may be `nets.Net`
+            elif is_meant and not (paths and any(_is_called(facts, load) for load in variable.loads)):
+                names += paths if scope.owner is not root else [f"{facts.file_of(call).name}.{variable.name}"]
+        scope = scope.parent
+    return names
+
+
+def _is_called(facts: Facts, node: cst.CSTNode) -> bool:
+    parent = facts.tree.parents.get(node)
+    return isinstance(parent, cst.Call) and parent.func is node
+
+
+def _first_name(parts: list[str | None]) -> Iterator[str | None]:
+    """The parts of the name that a text begins with."""
+    for part in parts:
+        name = re.split(r"\W", part)[0] if part is not None else None
+        yield name
+        if name != part:
+            return
 
 
 def _taken_of(facts: Facts, call: cst.Call) -> list[str] | None:

@@ -14,7 +14,7 @@ from amp_migrate.plan.safety.dtype_checks import keep_what_is_checked
 from amp_migrate.plan.safety.exact_products import keep_exact_products
 from amp_migrate.plan.safety.extensions import check_extensions
 from amp_migrate.plan.safety.float32_only import keep_float32_inputs
-from amp_migrate.plan.safety.foreign import check_foreign_code
+from amp_migrate.plan.safety.foreign import check_foreign_code, run_in_float32
 from amp_migrate.plan.safety.functions import guard_functions
 from amp_migrate.plan.safety.half_losses import keep_losses
 from amp_migrate.plan.safety.hooked import match_hooks
@@ -38,6 +38,7 @@ from amp_migrate.plan.safety.samples import draw_in_float32
 from amp_migrate.plan.safety.sparse import isolate_sparse_products
 from amp_migrate.plan.safety.type_tests import keep_the_way_of_the_gpu
 from amp_migrate.plan.safety.vanishing import keep_epsilons
+from amp_migrate.plan.safety.variances import keep_variances
 
 
 def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backward]) -> Safety:
@@ -61,10 +62,12 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     match_products_in_place(context)
     isolate_sparse_products(context)
     keep_exact_products(context)
+    run_in_float32(context)
     isolate_products(context, WITH_INVERSES, BESIDE_DECOMPOSITIONS)
     keep_linear_algebra(context)
     draw_in_float32(context)
     keep_probabilities(context)
+    keep_variances(context)
     keep_epsilons(context)
     keep_areas(context)
     keep_float32_inputs(context)
@@ -92,5 +95,6 @@ def match_mixed_types(facts: Facts, reach: Reach, safety: Safety) -> None:
     isolate_products(context, DISTANCES)
     match_products_in_place(context)
     isolate_products(context, CAST_BY_HAND)
+    run_in_float32(context)
     keep_float32_inputs(context)
     match_indexed_writes(context)

@@ -36,7 +36,10 @@ def summed_losses(facts: Facts, reach: Reach, backwards: Iterable[Backward]) -> 
                 yield facts.finding(one, SUMMED_LOSS, f"{facts.text(one.func)} sums over the batch")
     steps = facts.analysis(Steps)
     for backward in backwards:
-        if any(_is_sum(steps, made) for made in trace(steps, Place(backward.loss), moves).ends):
+        ways = trace(steps, Place(backward.loss), moves)
+        may_be_several = any(isinstance(one.node, cst.Tuple) and not one.keys for one in ways.places)
+        ends = [made for made in ways.ends if made.is_plain or not may_be_several]  # a loss is one number
+        if any(_is_sum(steps, made) for made in ends):
             text = facts.text(backward.loss)
             yield facts.finding(backward.call, SUMMED_LOSS, f"{text} is a sum over the batch")
 

@@ -115,7 +115,7 @@ def _keep(context: Context, operand: cst.BaseExpression, *, certainly_tensor: bo
 def _squares_in_half(context: Context, operand: cst.BaseExpression) -> Iterator[Made]:
     """Variances and squares that have vanished in half before the constant is added: those of 2e-4 are zero."""
     for made in context.trace(Place(operand), _averages).ends:
-        is_square = made.is_a("product of numbers") and _is_same(context, made.operands)
+        is_square = made.is_a("product of numbers") and is_same(context, made.operands)
         if (made.is_a("variance") or is_square) and context.runs(made.node):
             if context.values.at(made.operands[0]).is_half:
                 yield made
@@ -125,7 +125,8 @@ def _averages(row: Operation) -> bool:
     return moves(row) or row.is_a("mean") or row.is_a("sum")
 
 
-def _is_same(context: Context, operands: Sequence[Place]) -> bool:
+def is_same(context: Context, operands: Sequence[Place]) -> bool:
+    """True for what is written alike: X and X of `X * X`."""
     return len({context.facts.text(one.node) for one in operands}) == 1
 
 

@@ -82,7 +82,9 @@ class GradientUse:
 
 @dataclasses.dataclass(eq=False)
 class Events:
-    """The events of one module, by statement; `given_scaled` are functions that run inside of `with amp.scale_loss`."""
+    """The events of one module, by statement; `given_scaled` are functions that run inside of `with amp.scale_loss`,
+    `apart` backwards whose gradients no step may take.
+    """
 
     backwards: dict[Statement, list[Backward]] = dataclasses.field(default_factory=dict)
     steps: dict[Statement, list[Step]] = dataclasses.field(default_factory=dict)
@@ -91,6 +93,7 @@ class Events:
     other_steps: set[Statement] = dataclasses.field(default_factory=set)
     kept_clips: dict[Statement, cst.Call] = dataclasses.field(default_factory=dict)
     given_scaled: set[Function] = dataclasses.field(default_factory=set)
+    apart: list[Statement] = dataclasses.field(default_factory=list)
 
     def all_steps(self) -> list[Step]:
         return [step for steps in self.steps.values() for step in steps]
@@ -110,7 +113,7 @@ class _Collector:
         self.found = found
         self.roles = roles
         self.repair_clips = repair_clips
-        self.events = Events()
+        self.events = Events(apart=found.apart)
         self._scaled_blocks = [backward.statement for backward in found.backwards if backward.block is not None]
         self._handed = HandedLosses(facts, found)
         self._scaling_calls = {backward.call for backward in found.backwards}

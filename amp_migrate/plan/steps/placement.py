@@ -22,6 +22,7 @@ from amp_migrate.facts.tree import Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.steps.events import Events, GradientUse, Step
+from amp_migrate.plan.steps.second_backwards import AddsGradients
 from amp_migrate.plan.steps.stale import check_stale_gradients
 from amp_migrate.plan.steps.step_graph import StepGraph, step_roots
 from amp_migrate.plan.steps.two_scales import steps_of_two_scales
@@ -66,6 +67,8 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         check_stale_gradients(facts, graph)
         unscales = UnscalePlanner(facts, events, graph)
         unscales.plan()
+        if events.apart and not graph.starts_clean(graph.plain_backwards()):
+            raise AddsGradients(events.apart[0])
         updates = UpdatePlanner(graph, unscales.unscales)
         updates.plan()
         # What several roots reach is planned by each of them, and written once.

@@ -209,12 +209,15 @@ class StepGraph:
         uses = self.events.uses.items()
         return self.points(statement for statement, found in uses if any(use.kind == "backward" for use in found))
 
-    def starts_clean(self) -> bool:
-        """True where each way from the start to a step leads through what clears all gradients of its optimizer."""
+    def starts_clean(self, others: Iterable[Point] = ()) -> bool:
+        """True where each way from the start to a step, and from some other points, leads through what clears all
+        gradients of its optimizer.
+        """
+        starts = [self.start, *others]
         for step in self.steps:
             clears = {one.statement for one in self._clears if one.of_optimizer and one.objects == step.objects}
             targets = self.points([step.statement])
-            if self.path_exists([self.start], targets.__contains__, lambda point, sure=clears: point.statement in sure):  # type: ignore[misc]
+            if self.path_exists(starts, targets.__contains__, lambda point, sure=clears: point.statement in sure):  # type: ignore[misc]
                 return False
         return True
 

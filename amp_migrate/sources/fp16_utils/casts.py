@@ -9,7 +9,6 @@ torch.zeros(n, dtype=torch.half)        torch.zeros(n, dtype=torch.float)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 import libcst as cst
@@ -18,6 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import negated
 from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Block, Function, Statement
+from amp_migrate.interp.dtype_asked import asks_for_half
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.copies import stays_a_copy
 from amp_migrate.sources.floating import is_floating
@@ -37,7 +37,6 @@ from amp_migrate.sources.half_types import HalfTypes
 _MODULE_METHODS = frozenset("parameters named_parameters train eval modules named_modules".split())
 
 
-_ASKS_FOR_HALF = re.compile(r"\.type\(\) *(==|is) *.*HalfTensor|\.dtype *(==|is) *torch\.(half|float16)")
 Test = Callable[[Statement], bool]
 
 
@@ -181,7 +180,7 @@ class Casts:
             holder = binding.statement.block.owner if binding.statement is not None else None
             if holder is not None and isinstance(holder.node, cst.If):
                 tests.append(holder.node.test)
-        return any(_ASKS_FOR_HALF.search(self.facts.text(test)) for test in tests)
+        return any(asks_for_half(self.facts, test) for test in tests)
 
     def _lower_arm(self, statement: Statement) -> bool:
         """`if half: kind = torch.half`, `else: kind = torch.float`: the arm with the other type stays (rule G3)."""

@@ -52,7 +52,8 @@ class Scaling:
                 found |= {key} if key is not None else set()
         for key, node in self.divisors.items():
             if key not in found:
-                message = f"gradients are divided by {self.facts.text(node)}, and no loss is multiplied by it"
+                text = self.facts.text(node)
+                message = f"gradients are divided by {text}, and no backward is known whose loss is multiplied by it"
                 raise Refusal(UNKNOWN_TRAINER, node, message, case="scale")
         self._check_other_reads(found)
 

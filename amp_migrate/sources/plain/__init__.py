@@ -21,7 +21,7 @@ from amp_migrate.sources.native import native_amp
 from amp_migrate.sources.plain.cast_like import cast_like_another
 from amp_migrate.sources.plain.chosen_precision import chosen_precision
 from amp_migrate.sources.plain.devices import Devices
-from amp_migrate.sources.plain.inner_fits import is_inner_fit
+from amp_migrate.sources.plain.inner_fits import is_attack, is_inner_fit
 from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
 from amp_migrate.sources.plain.losses import find_losses, read_backwards
 from amp_migrate.sources.plain.optimizers import Optimizers
@@ -61,16 +61,20 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     like_another = cast_like_another(facts)
     if like_another is not None:
         return found, [like_another]
-    refusals = reasons_to_leave_alone(facts, optimizers, losses)
+    attacks = {one.statement.function for one in losses if is_attack(facts, optimizers, one)}
+    refusals = reasons_to_leave_alone(facts, optimizers, losses, attacks)
     if refusals:
         return found, refusals
     try:
-        conditions = [*devices.conditions(), *unread_switches(facts, optimizers, losses)]
+        switches = unread_switches(facts, optimizers, losses)
         devices.check_losses()
-        fits = {one.statement.function for one in losses if is_inner_fit(facts, one, losses)}
-        found.setups.extend(one for one in _setups(facts, optimizers) if one.statement.function not in fits)
-        stepped = [one for one in losses if one.statement.function not in fits]
+        apart = attacks | {one.statement.function for one in losses if is_inner_fit(facts, one, losses)}
+        found.setups.extend(one for one in _setups(facts, optimizers) if one.statement.function not in apart)
+        found.apart.extend(one.statement for one in losses if one.statement.function in attacks)
+        stepped = [one for one in losses if one.statement.function not in apart]
         found.backwards.extend(read_backwards(facts, optimizers, stepped))
+        for setup in found.setups:
+            setup.conditions = [*devices.conditions_at(setup.statement), *switches]
     except Refusal as refusal:
         return found, [refusal]
     given = optimizers.given_unseen
@@ -78,8 +82,6 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, [
             Refusal(UNKNOWN_OPTIMIZER, given, f"whose parameters {facts.text(given.func)} is given is not known")
         ]
-    for setup in found.setups:
-        setup.conditions = conditions
     shared = shared_parameters(facts, optimizers, losses)
     if shared is not None:
         return found, [shared]

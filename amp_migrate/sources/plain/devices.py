@@ -13,11 +13,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 from typing import Literal
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction, equal_to, negation, unknown
 from amp_migrate.facts.implied import tested
@@ -27,6 +29,7 @@ from amp_migrate.facts.tree import Class, Function, Statement, argument_value, c
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
+from amp_migrate.models import traits
 from amp_migrate.plan.model import Condition, Guard
 from amp_migrate.plan.safety.precision import Precision, Precisions
 from amp_migrate.plan.safety.repairs import Safety
@@ -75,6 +78,7 @@ class Devices:
         self._open: set[cst.CSTNode] = set()
         self._led_to: dict[Function, list[list[Guard]]] = {}
         self._unread: dict[str, cst.Call] = {}  # functions of local modules not at hand that give a device
+        self._homes = [facts.tree.statement_of(call) for call in optimizers.built]
         self._all = moves = list(self._moves())
         models = optimizers.models | self._modules_around()
         of_models = [move for move in moves if move.what is not None and facts.objects.may_be(move.what, models)]
@@ -108,6 +112,17 @@ class Devices:
             statement.function in self.facts.calls.reachable(site.callee) for site in sites
         )
 
+    def conditions_at(self, home: Statement) -> list[Condition]:
+        """The conditions for an optimizer that is built at a place: its program's own, where it does not know all."""
+        shared, visible = self.conditions(), Visible(self.facts)
+        if all(visible.express(one.node, home.function, home) is not None for one in shared):
+            return shared
+        others = self.facts.calls.of_other_programs({home.function})
+        own = copy(self)
+        own._homes = [home]
+        own.moves = [move for move in self.moves if move.statement.function not in others]
+        return own.conditions() if others and own.moves else shared
+
     def conditions(self) -> list[Condition]:
         """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
         return [dataclasses.replace(condition, moves=self._of_models) for condition in self._decided()]
@@ -139,7 +154,7 @@ class Devices:
             for call in Behind(self.facts, self.optimizers.models, loss.loss).calls():
                 if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call):
                     precision = precisions.of(call.func.value)
-                    if precision is Precision.OTHER:
+                    if precision is Precision.OTHER or self._is_index(call):
                         continue
                     if precision is not Precision.HALF and self._keeps_loss(call, comes_back=not staying.reaches(call)):
                         continue
@@ -170,6 +185,18 @@ class Devices:
     def _root(self, call: cst.Call) -> Variable | None:
         """The variable of `x` in `x.contiguous().cuda()`."""
         return self.facts.names.variable_at(next(part for part in walk(call.func) if isinstance(part, cst.Name)))
+
+    def _is_index(self, value: cst.BaseExpression) -> bool:
+        """True for `y.cpu()` of `zeros.scatter_(1, y.cpu().view(-1, 1), 1)`: integers, whatever `y` is otherwise."""
+        around = self.facts.tree.parents.get(value)
+        taker = self.facts.tree.parents.get(around) if around is not None else None
+        if not isinstance(taker, cst.Call):
+            return False
+        if isinstance(around, cst.Attribute):
+            row = models.method(around.attr.value)
+            return row is not None and row.shape_only and self._is_index(taker)
+        place = 2 if self.facts.names.dotted(taker.func) is not None else 1
+        return called_name(taker) in traits.named("indexed") and argument_value(taker, "index", place) is value
 
     def _goes_to_cpu(self, call: cst.Call) -> bool:
         if called_name(call) == "cpu":
@@ -415,7 +442,7 @@ class Devices:
         if name in _GPU_NUMBERS:
             return "cuda"
         given = self._set_before(node)
-        given = given or [*self.facts.objects.values_of(node), *self.facts.objects.parts_returned(node)]
+        given = given or [*self.facts.objects.values_of(node), *self.facts.objects.parts_held(node)]
         values = [value for value in given if literal_value(value) is not None]
         places = [self._place(value) for value in values]
         if option is not None:
@@ -512,9 +539,7 @@ class Devices:
     def _received(self, device: cst.BaseExpression) -> cst.BaseExpression | None:
         """The parameter under which a constructor of what computes a loss gets a device: from each caller its own."""
         key = self.facts.identity.key(device)
-        owners = [loss.statement.function.owner for loss in self.losses]
-        inits = [owner.methods["__init__"] for owner in owners if owner is not None and "__init__" in owner.methods]
-        for init in inits if key is not None else ():
+        for init in self._constructors if key is not None else ():
             for call, _ in self.facts.objects.callers(init):
                 for param, arg in self.facts.objects.arguments(call, init):
                     if self.facts.identity.key(arg.value) == key:
@@ -522,9 +547,23 @@ class Devices:
         return None
 
     @cached_property
-    def _homes(self) -> list[Statement]:
-        """The statements that build optimizers."""
-        return [self.facts.tree.statement_of(call) for call in self.optimizers.built]
+    def _constructors(self) -> list[Function]:
+        """Those of what computes the losses."""
+        owners = dict.fromkeys(loss.statement.function.owner for loss in self.losses)
+        return [owner.methods["__init__"] for owner in owners if owner is not None and "__init__" in owner.methods]
+
+    def _received_test(self, paths: list[list[Guard]]) -> list[Condition] | None:
+        """The same for a flag: several scripts ask their own, and each gives it to what trains."""
+        compile_, equivalent = self.facts.conditions.compile, self.facts.conditions.equivalent
+        asked = {way[0].statement.function: conjunction([one.formula for one in way]) for way in paths}
+        homes = {one.statement.function for way in paths for one in way}
+        for init in self._constructors if len(asked) == len(paths) and homes == asked.keys() else ():
+            callers = self.facts.objects.possible_callers(init)
+            for param in init.parameters if {statement.function for _, statement in callers} == homes else ():
+                args = [(self.facts.objects.argument(call, init, param), at.function) for call, at in callers]
+                if all(arg is not None and equivalent(compile_(arg.value), asked[home]) for arg, home in args):
+                    return [Condition(param.name, compile_(param.name))]
+        return None
 
     def _is_visible(self, node: cst.BaseExpression) -> bool:
         visible = Visible(self.facts)
@@ -648,7 +687,7 @@ class Devices:
                     return [Condition(guard.test, candidate, negated=negated)]
         if len(paths) == 1:
             return [Condition(guard.test, guard.formula, negated=guard.arm != "body") for guard in reversed(paths[0])]
-        return None
+        return self._received_test(paths)
 
     def _is_about_device(self, guard: Guard) -> bool:
         return self._speaks_of_device(guard.test)

@@ -14,6 +14,8 @@
         loss = criterion(net(wanted), target)
 
 A GradScaler made there would start anew with every batch, and skip most of the few steps until its scale fits.
+
+So do attacks on the inputs that an evaluation makes: no step takes the gradients of their backwards.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.tree import walk
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.steps import Steps
 from amp_migrate.plan.steps.inputs import makes_tensor
 from amp_migrate.rules.plain import UNKNOWN_CALLER
 from amp_migrate.sources.plain.losses import Loss
+from amp_migrate.sources.plain.optimizers import Optimizers
 
 
 def is_inner_fit(facts: Facts, loss: Loss, losses: list[Loss]) -> bool:
@@ -42,6 +46,15 @@ def is_inner_fit(facts: Facts, loss: Loss, losses: list[Loss]) -> bool:
     if facts.is_used_outside(function.outermost) or facts.calls.value_uses(function):
         raise Refusal(UNKNOWN_CALLER, loss.call, f"{function.outermost.name} may run for each batch", case="fit")
     return False
+
+
+def is_attack(facts: Facts, optimizers: Optimizers, loss: Loss) -> bool:
+    """True where a function reads gradients, and leads to no step."""
+    function, stepping = loss.statement.function, {statement.function for _, statement in optimizers.steps}
+    if not any(isinstance(part, cst.Attribute) and part.attr.value == "grad" for part in walk(function.node)):
+        return False
+    is_open = function.is_module or facts.is_used_outside(function.outermost) or facts.calls.value_uses(function)
+    return bool(stepping) and not is_open and not facts.calls.reaches(function, stepping.__contains__)
 
 
 def _makes_optimizer_of_tensors(facts: Facts, loss: Loss) -> bool:

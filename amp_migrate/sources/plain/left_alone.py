@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from pathlib import PurePath
 
@@ -58,9 +58,11 @@ _PYTHON_VERSION = re.compile(r"version|\bPY[23]\b")
 _PARAMETERS = re.compile(r"param|weight|theta|fast|named_|\bphi\b", re.IGNORECASE)
 
 
-def reasons_to_leave_alone(facts: Facts, optimizers: Optimizers, losses: list[Loss]) -> list[Refusal]:
-    """The reasons that hold, the most telling one first."""
-    finder = _Finder(facts, optimizers, losses)
+def reasons_to_leave_alone(
+    facts: Facts, optimizers: Optimizers, losses: list[Loss], apart: Collection[Function]
+) -> list[Refusal]:
+    """The reasons that hold, the most telling one first; functions that stand `apart` may look at their gradients."""
+    finder = _Finder(facts, optimizers, losses, apart)
     checks: list[Callable[[], Refusal | None]] = [
         lambda: owned_by_framework(facts, optimizers, losses),
         finder.test,
@@ -83,10 +85,11 @@ def reasons_to_leave_alone(facts: Facts, optimizers: Optimizers, losses: list[Lo
 
 
 class _Finder:
-    def __init__(self, facts: Facts, optimizers: Optimizers, losses: list[Loss]) -> None:
+    def __init__(self, facts: Facts, optimizers: Optimizers, losses: list[Loss], apart: Collection[Function]) -> None:
         self.facts = facts
         self.optimizers = optimizers
         self.losses = losses
+        self.apart = apart
 
     # -- whose code it is -------------------------------------------------------------------------------
 
@@ -233,14 +236,24 @@ class _Finder:
             if self._is_inside_optimizer(statement.function):
                 continue
             if isinstance(node, cst.AugAssign) and _reads_grad(node.value) and not _reads_grad(node.target):
-                if isinstance(node.target, (cst.Name, cst.Attribute)) and self._is_own_grad(node.target, node.value):
+                is_own = isinstance(node.target, (cst.Name, cst.Attribute)) and self._is_own_grad(
+                    node.target, node.value
+                )
+                if is_own and not self._is_input(node.target, statement):
                     return Refusal(UPDATE_BY_HAND, node, f"{self.facts.text(node)} updates a parameter by hand")
             if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
                 call = node.value
                 if called_name(call) in names(updates) and isinstance(call.func, cst.Attribute):
-                    if not _reads_grad(call.func.value) and any(_reads_grad(arg.value) for arg in call.args):
+                    is_by_grad = not _reads_grad(call.func.value) and any(_reads_grad(arg.value) for arg in call.args)
+                    if is_by_grad and not self._is_input(call.func.value, statement):
                         return Refusal(UPDATE_BY_HAND, node, f"{self.facts.text(node)} updates a parameter by hand")
         return None
+
+    def _is_input(self, node: cst.BaseExpression, statement: Statement) -> bool:
+        """True for what an attack changes: `delta.data`."""
+        while isinstance(node, cst.Attribute) and node.attr.value == "data":
+            node = node.value
+        return statement.function in self.apart and not self._is_parameter(node)
 
     def _is_own_grad(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
         own = self.facts.text(target).removesuffix(".data")
@@ -366,7 +379,8 @@ class _Finder:
             for param in (one.parameters[1:] if one.is_method else one.parameters)
             if self.facts.objects.may_be(param.name, models) and self.facts.is_used_outside(one)
         ]
-        return not open_functions and all(one.source.kind != "parameter" for one in models)
+        is_run = any(self.facts.analysis(Running).may_run(loss.statement.node) for loss in self.losses)
+        return is_run and not open_functions and all(one.source.kind != "parameter" for one in models)
 
     def anomalies(self) -> Refusal | None:
         """Anomaly detection raises for the NaN of the first overflow, where GradScaler would skip the step ([run])."""
@@ -397,8 +411,8 @@ class _Finder:
 
     def other_gradients(self) -> Refusal | None:
         """`x.grad` of an input: it stays scaled, since only the optimizer's gradients are unscaled."""
-        for part, _ in self.facts.tree.every(cst.Attribute):
-            if part.attr.value == "grad":
+        for part, statement in self.facts.tree.every(cst.Attribute):
+            if part.attr.value == "grad" and statement.function not in self.apart:
                 dotted = self.facts.names.dotted(part) or ""
                 if dotted.startswith("torch.") or self._is_parameter(part.value):
                     continue

@@ -115,11 +115,17 @@ def _single(facts: Facts, one: Loss) -> cst.BaseExpression:
 def _fed(facts: Facts, optimizers: Optimizers, one: Loss) -> list[cst.BaseExpression]:
     """The optimizers, as they are named where they step, that hold parameters of the models behind a loss.
 
-    Where none is known to, or the trail is lost, all of them count; those that step beside the backward come alone.
+    Where none is known to, or the trail is lost, all of them count that a program with the loss runs; those that step
+    beside the backward come alone.
     """
     run = Behind(facts, optimizers.models, one.loss).models()
     run = Containment(facts).with_parts(run) if run is not None else None
-    steps = [step for step in optimizers.steps if step[1].function is one.statement.function] or optimizers.steps
+    function = one.statement.function
+    own = {function, *(called for called in facts.calls.callees(function) if called.name == "step")}  # of a wrapper
+    beside = any(step[1].function is function for step in optimizers.steps)
+    steps = [step for step in optimizers.steps if beside and step[1].function in own]
+    others = facts.calls.of_other_programs({one.statement.function}) if not steps else set()
+    steps = steps or [step for step in optimizers.steps if step[1].function not in others] or optimizers.steps
     named: dict[ObjectSet, cst.BaseExpression] = {}
     for call, _ in steps:
         assert isinstance(call.func, cst.Attribute)

@@ -20,7 +20,10 @@ def precision_lines(runs: Runs) -> Iterator[Line]:
         yield Line(_TRAINING, "warning", "0.00", text=text)
         return
     forgotten = _forgotten(runs)
-    yield forgotten if forgotten is not None else _in_training(runs)
+    if forgotten is not None:
+        yield forgotten
+    elif runs.is_mixed or not any(one.is_apart for one in runs.migrated.backwards):
+        yield _in_training(runs)
     yield from _of_losses(runs)
     yield from _in_evaluation(runs)
 

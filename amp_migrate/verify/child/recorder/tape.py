@@ -54,6 +54,7 @@ class Tape:
         self._scaled: deque[tuple[Any, _Factor]] = deque(maxlen=_SCALED_LOSSES)
         self._last_time: float | None = None
         self._calls = (0, 0)
+        self._calls_before = (0, 0)  # as they were before the last backward, which counts them
         self._quiet = 0
         self._after_steps: dict[int, Callable[[], None]] = {}
 
@@ -94,9 +95,18 @@ class Tape:
                 self._later(one, "factor", constant)
             if not self.record.half_weights and len(self.record.steps) < _WATCHED_STEPS:
                 self.record.half_weights = reaches_half_weights(loss)
+        self._note_precision()
+        self._calls_before = (self.record.training.calls, self.record.training.low)
         self.record.backwards.append(one)
         if self._last_time is None:
             self._last_time = time.perf_counter()
+
+    def _note_precision(self) -> None:
+        """What the last backward went through, when it is over."""
+        training, before = self.record.training, self._calls_before
+        if self.record.backwards:
+            last = self.record.backwards[-1]
+            last.calls, last.low = training.calls - before[0], training.low - before[1]
 
     def _factor(self, loss: torch.Tensor) -> _Factor | None:
         known = {id(node): factor for node, factor in self._scaled}
@@ -125,6 +135,7 @@ class Tape:
 
     def step(self, optimizer: torch.optim.Optimizer, norm: torch.Tensor | None) -> Step:
         """A try of a step; `norm` None where it is skipped."""
+        self._note_precision()
         now = time.perf_counter()
         seconds = now - self._last_time if self._last_time is not None else 0.0
         self._last_time = now
