@@ -234,10 +234,21 @@ class Devices:
     # -- moves ------------------------------------------------------------------------------------------
 
     def _modules_around(self) -> ObjectSet:
-        """Modules that have the models as parts, and take them along: `learner` of `self.net` in a class of modules."""
+        """Modules that have the models as parts, and take them along: `learner` of `self.net` in a class of modules,
+        and what is made out of sight.
+        """
         built = [model for call in self.optimizers.built for model in self.optimizers.models_of(call)]
         found = [one for model in built for above in _above(model) for one in self.facts.objects.objects(above)]
-        return frozenset(one for one in found if isinstance(one.origin, Class) and self._is_module(one.origin))
+        return frozenset(
+            one
+            for one in found
+            if one.kind == "call" or (isinstance(one.origin, Class) and self._may_be_module(one.origin))
+        )
+
+    def _may_be_module(self, owner: Class) -> bool:
+        """True for what is derived from a module, or from a class of a file that is not at hand."""
+        bases = (base.value for one in self.facts.objects.ancestors(owner) for base in one.node.bases)
+        return any(self.facts.names.dotted(base) not in (None, "object") for base in bases)
 
     def _is_module(self, owner: Class) -> bool:
         bases = (base.value for one in self.facts.objects.ancestors(owner) for base in one.node.bases)
