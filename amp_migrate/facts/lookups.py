@@ -1,6 +1,7 @@
 """Names that are put together when the script runs, as far as the code shows them.
 
 eval("Decoder{}".format(kind))      every name of this file that begins with Decoder
+globals()[f"{kind}_loss"]            every name of this file that ends in _loss
 getattr(nets, "make_%s" % name)     every name of the module that begins with make_
 """
 
@@ -12,6 +13,24 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.tree import called_name
+
+
+def looks_up_global(node: cst.Subscript) -> bool:
+    """True for `globals()[name]`."""
+    return (
+        isinstance(node.value, cst.Call)
+        and isinstance(node.value.func, cst.Name)
+        and called_name(node.value) == "globals"
+    )
+
+
+def text_looked_up(node: cst.Call | cst.Subscript) -> cst.BaseExpression | None:
+    """`name` of `eval(name)`, `getattr(nets, name)` and `globals()[name]`."""
+    if isinstance(node, cst.Subscript):
+        index = node.slice[0].slice
+        return index.value if isinstance(index, cst.Index) else None
+    place = 0 if called_name(node) == "eval" else 1
+    return node.args[place].value if isinstance(node.func, cst.Name) and len(node.args) > place else None
 
 
 def texts(node: cst.BaseExpression) -> Iterator[str | None]:

@@ -197,6 +197,14 @@ class Names:
         is_public = not name.startswith("_")
         return self._of_package(name, root) if is_public and root in self.star_imports else None
 
+    def global_variables(self, root: Function) -> list[Variable]:
+        """The variables of a file, and those that its star imports of other files of the unit bring along."""
+        sources = [self._roots.get(module) for module in self.star_imports.get(root, [])]
+        names = {name for source in sources if source is not None for name in self.scopes[source].variables}
+        own = self.scopes[root].variables
+        brought = [self.star_imported(name, root) for name in sorted(names - own.keys())]
+        return [*own.values(), *(one for one in brought if one is not None)]
+
     def _hands_on(self, root: Function, name: str) -> bool:
         """True for what `from module import *` binds: the names in its `__all__`, else those without an underscore."""
         listed = self.scopes[root].variables.get("__all__")

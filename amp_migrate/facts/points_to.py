@@ -21,7 +21,7 @@ from amp_migrate.facts.asserted import pattern_asserted
 from amp_migrate.facts.callables import Callables
 from amp_migrate.facts.decorations import Decorations
 from amp_migrate.facts.field_stores import FieldStores
-from amp_migrate.facts.lookups import pattern_meant
+from amp_migrate.facts.lookups import looks_up_global, pattern_meant, text_looked_up
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.queues import are_queues, taken_from
@@ -185,6 +185,8 @@ class PointsTo(Callables):
 
     def _of_subscript(self, node: cst.Subscript) -> ObjectSet:
         """An element; for a slice of a container in sight, a container of its elements."""
+        if looks_up_global(node) and (meant := self._looked_up(node)):
+            return meant
         held = self.objects(node.value)
         is_slice = len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
         if is_slice and held and all(one.kind == "display" for one in held):
@@ -254,7 +256,7 @@ class PointsTo(Callables):
         """What starred arguments give a parameter, as far as they are in sight."""
         values = self._starred_values(call, function, param)
         if values is None:
-            return frozenset({Object("parameter", variable)})
+            return self._unpacked(call, function, param) or frozenset({Object("parameter", variable)})
         return frozenset(one for value in values for one in self.objects(value))
 
     def _starred_values(self, call: cst.Call, function: Function, param: cst.Param) -> list[cst.BaseExpression] | None:
@@ -273,6 +275,23 @@ class PointsTo(Callables):
         stored = [store for store in self._stores.at(field) if not store.selector]
         given = [value for one in dicts for value in items_under(one.origin, field)]
         return given + [store.value for store in stored if not self.objects(store.base).isdisjoint(dicts)]
+
+    def _unpacked(self, call: cst.Call, function: Function, param: cst.Param) -> ObjectSet:
+        """What `Net(kind, *parts(kind))` gives a parameter, where that is a tuple in sight."""
+        *plain, last = [arg for arg in call.args if arg.keyword is None and arg.star != "**"] or [cst.Arg(call.func)]
+        params = [one for one in self.given_in(call, function) if one not in function.signature.kwonly_params]
+        place = params.index(param) - len(plain) if param in params else -1
+        if place < 0 or last.star != "*" or any(arg.star for arg in plain):
+            return _NOTHING
+        if isinstance(last.value, cst.Call):
+            return self._returned_parts(last.value, (place,)) or _NOTHING
+        held = [one.origin for one in self.objects(last.value)]
+        tuples = [one for one in held if isinstance(one, cst.Tuple) and len(one.elements) > place]
+        if len(tuples) < len(held) or any(
+            isinstance(part, cst.StarredElement) for one in tuples for part in one.elements
+        ):
+            return _NOTHING
+        return frozenset(found for one in tuples for found in self.objects(one.elements[place].value))
 
     def _of_loop_variable(self, source: cst.BaseExpression, selector: tuple[int, ...]) -> ObjectSet:
         """What `for target in source` binds: an element, or with zip and enumerate one of several."""
@@ -390,20 +409,21 @@ class PointsTo(Callables):
             return _NOTHING
         return frozenset(one for queued in self.objects(queue) for one in self._stored(queued, ANY))
 
-    def _looked_up(self, call: cst.Call) -> ObjectSet:
-        """The definitions that `eval("Net" + name)` and `getattr(nets, "make_" + name)` may mean. Where it is open,
-        those of a module that defines nothing but functions; else nothing.
+    def _looked_up(self, node: cst.Call | cst.Subscript) -> ObjectSet:
+        """The definitions that `eval("Net" + name)`, `globals()["Net" + name]` and `getattr(nets, "make_" + name)` may
+        mean. Where it is open, those of a module that defines nothing but functions; else nothing.
         """
-        is_eval = called_name(call) == "eval"
-        if not isinstance(call.func, cst.Name) or len(call.args) < (1 if is_eval else 2):
+        text = text_looked_up(node)
+        if text is None:
             return _NOTHING
-        module = self.tree.root_of(call) if is_eval else self.names.module(call.args[0].value)
-        text = call.args[0 if is_eval else 1].value
+        is_own = isinstance(node, cst.Subscript) or called_name(node) == "eval"
+        module = self.names.module(node.args[0].value) if isinstance(node, cst.Call) else None
+        module = self.tree.root_of(node) if is_own else module
         pattern = pattern_meant(self.values_of(text) if isinstance(text, cst.Name) else [text])
         pattern = pattern or pattern_asserted(self.tree, self.names, text)
-        if module is None or (is_eval and pattern is None):
+        if module is None or (is_own and pattern is None):
             return _NOTHING
-        variables = self.names.scopes[module].variables.values()
+        variables = self.names.global_variables(module)
         if pattern is None:
             own = [one for one in variables if any(binding.kind in ("def", "class") for binding in one.bindings)]
             found = [one for variable in own for one in self._of_variable(variable)]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.facts.lookups import looks_up_global, pattern_meant, text_looked_up
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.objects import Objects
 from amp_migrate.facts.tree import Function, Tree
@@ -90,15 +91,18 @@ class Uses:
         return all(self._is_called(read, function, seen) for read in self._reads.get(variable, []))
 
     def _looked_up(self, node: cst.Call | cst.Subscript) -> Iterator[Function]:
-        """The functions that `getattr(module, name)` or `globals()[name]` may mean."""
+        """The functions that `getattr(module, name)` or `globals()[name + "_loss"]` may mean."""
+        text = text_looked_up(node)
         if isinstance(node, cst.Subscript):
-            is_own = isinstance(node.value, cst.Call) and self._is_builtin(node.value.func, "globals")
-            root = self.tree.root_of(node) if is_own else None
-        elif self._is_builtin(node.func, "getattr") and node.args:
-            root = self.names.module(node.args[0].value)
+            root = self.tree.root_of(node) if looks_up_global(node) else None
         else:
+            root = self.names.module(node.args[0].value) if text and self._is_builtin(node.func, "getattr") else None
+        if root is None:
             return
-        for variable in self.names.scopes[root].variables.values() if root is not None else ():
+        pattern = pattern_meant([text]) if text is not None else None
+        variables = self.names.global_variables(root)
+        meant = [one for one in variables if pattern is not None and pattern.fullmatch(one.name)]
+        for variable in meant or variables:
             for binding in self.names.source(variable).bindings:
                 function = self.tree.function_at.get(binding.node)
                 if function is not None:

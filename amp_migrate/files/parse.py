@@ -37,9 +37,9 @@ def parse(source: bytes) -> cst.Module:
     text = _decode(source)
     _check_syntax(source, text)
     try:
-        module = cst.parse_module(source)
-        module = with_plain_attributes(module) if b"getattr" in source else module
-        output = module_text(module).bytes
+        module, output = _round_trip(source, cst.parse_module(source))
+        if output != source:
+            module, output = _round_trip(source, _with_last_lines(source))
     except (cst.ParserSyntaxError, SyntaxError, UnicodeError) as error:
         message = error.message if isinstance(error, cst.ParserSyntaxError) else str(error)
         line = _line_of_tokenizer_error(text, message)
@@ -66,6 +66,27 @@ def problem_of(source: bytes) -> Finding | None:
     except Unparsable as error:
         return error.finding
     return None
+
+
+def _round_trip(source: bytes, module: cst.Module) -> tuple[cst.Module, bytes]:
+    """The module that is analysed, and how it is written."""
+    module = with_plain_attributes(module) if b"getattr" in source else module
+    return module, module_text(module).bytes
+
+
+def _with_last_lines(source: bytes) -> cst.Module:
+    """The module, with the blank lines before a last line of white space, which LibCST loses."""
+    end = source.find(b"\n", len(source.rstrip())) + 1
+    lines = [line.decode() for line in source[end:].splitlines(keepends=True)] if end else []
+    module = cst.parse_module(source[:end] if lines else source)
+    if not lines:
+        return module
+    bare = [line.rstrip("\r\n") for line in lines]
+    footer = [
+        cst.EmptyLine(False, cst.SimpleWhitespace(text), newline=cst.Newline(line[len(text) :] or None))
+        for line, text in zip(lines, bare, strict=True)
+    ]
+    return module.with_changes(footer=(*module.footer, *footer), has_trailing_newline=lines[-1] != bare[-1])
 
 
 def _decode(source: bytes) -> str:

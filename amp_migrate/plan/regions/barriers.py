@@ -21,6 +21,7 @@ class Barriers:
     def __init__(self, facts: Facts, events: Events) -> None:
         self.facts = facts
         self.events = events
+        self.unread: list[str] = []  # what seems to train in files that are not at hand
         self._functions: dict[Function, bool] = {}
         self._statements: dict[Statement, bool] = {}
 
@@ -29,11 +30,12 @@ class Barriers:
             self._statements[statement] = any(self._own(inner) for inner in statement.descendants())
         return self._statements[statement]
 
-    def _own(self, statement: Statement) -> bool:
+    def _own(self, statement: Statement, *, is_manager: bool = False) -> bool:
+        """True for such a statement; the yield of a context manager leaves no region that its `with` stands in."""
         if statement in self.events.backwards or statement in self.events.steps:
             return True
         for part in self.facts.tree.expressions(statement):
-            if isinstance(part, (cst.Yield, cst.Await)):
+            if isinstance(part, cst.Await) or (isinstance(part, cst.Yield) and not is_manager):
                 return True
             if isinstance(part, cst.Call):
                 if called_name(part) == "backward" or is_autograd_grad(self.facts, part):
@@ -55,7 +57,9 @@ class Barriers:
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         if isinstance(receiver, (cst.Name, cst.Attribute)):
             names += [self.facts.elsewhere.member(owner, called_name(call)) for owner in self.facts.made_by(receiver)]
-        return any(self.facts.elsewhere.train(name) for name in names)
+        training = [name for name in names if self.facts.elsewhere.train(name)]
+        self.unread += training
+        return bool(training)
 
     def takes_gradient(self, statement: Statement) -> bool:
         """True for `g = torch.autograd.grad(...)`."""
@@ -64,7 +68,8 @@ class Barriers:
     def function_blocks(self, function: Function) -> bool:
         if function not in self._functions:
             self._functions[function] = False
-            self._functions[function] = any(self._own(inner) for inner in function.descendants())
+            is_manager = function.has_decorator("contextmanager")
+            self._functions[function] = any(self._own(one, is_manager=is_manager) for one in function.descendants())
         return self._functions[function]
 
 

@@ -72,7 +72,7 @@ class _Finder:
             if any(map(self.forwards.runs_model, forwards)):
                 first = min(forwards, key=lambda one: one.order)
                 message = f"{self.facts.text(first.node)} {why}, and nothing else is left for autocast"
-                raise Refusal(GRADIENT_PENALTY, first.node, message, case=case)
+                raise Refusal(GRADIENT_PENALTY, first.node, message, tuple(self.barriers.unread), case=case)
 
     def _penalised(self, function: Function) -> frozenset[Statement]:
         """What stays in float32 for a penalty of its gradient; O1 had no such place."""

@@ -91,7 +91,8 @@ class Passing:
                 "looked up by its name" if isinstance(values[0], (cst.Call, cst.Subscript)) else "passed on as a value"
             )
             message = f"{function.name} needs the scaler as a parameter, but is {how} here"
-            raise Refusal(SCALER_CANNOT_PASS, values[0], message)
+            stars = self.facts.names.star_imports.get(self.facts.tree.root_of(values[0]), [])
+            raise Refusal(SCALER_CANNOT_PASS, values[0], message, tuple(stars))
         if not callers and not self.facts.is_used_outside(function):
             raise Refusal(
                 SCALER_CANNOT_PASS,

@@ -16,13 +16,14 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
+from amp_migrate.facts.tree import argument_value, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import contributing
 from amp_migrate.interp.step import Step
 from amp_migrate.interp.steps import Steps
-from amp_migrate.models import names
-from amp_migrate.models.queries import cuts_gradient
+from amp_migrate.models import method, names
+from amp_migrate.models.queries import cuts_gradient, has_parameters
 from amp_migrate.plan.regions.forwards import has_no_gradients, is_no_grad
 from amp_migrate.sources.plain.containment import whole
 
@@ -31,12 +32,15 @@ _CALLEES = (cst.Name, cst.Attribute, cst.Subscript)
 
 
 class Behind:
-    """The calls behind one loss; `trained` are the models of the optimizers."""
+    """The calls behind one loss; `trained` are the models of the optimizers. What is behind `ends` is left out."""
 
-    def __init__(self, facts: Facts, trained: ObjectSet, loss: cst.BaseExpression) -> None:
+    def __init__(
+        self, facts: Facts, trained: ObjectSet, loss: cst.BaseExpression, ends: frozenset[cst.Call] = frozenset()
+    ) -> None:
         self.facts = facts
         self.trained = trained
         self.loss = loss
+        self.ends = ends
         self._steps = facts.analysis(Steps)
 
     def models(self) -> ObjectSet | None:
@@ -51,6 +55,33 @@ class Behind:
         places, _ = self._found
         yield from dict.fromkeys(one.node for one in places if isinstance(one.node, cst.Call))
 
+    def reaches(self, call: cst.Call) -> bool:
+        """False where all ways from a call to the loss lead through one of the ends."""
+        places, _ = self._found
+        return len(places) >= _MOST or any(one.node is call for one in places)
+
+    def may_have_gradients(self) -> bool:
+        """False for what is made of data, and of what ran without gradients: nothing of it is up to a model."""
+        places, is_whole = self._found
+        return not is_whole or self.is_of_trained() or any(map(self._may_be_trained, places))
+
+    def is_of_trained(self) -> bool:
+        """True for what a model that is trained, or its parameters, are seen behind."""
+        places = (one.node for one in self._found[0])
+        called = (one.func if isinstance(one, cst.Call) else one for one in places)
+        return any(isinstance(one, _CALLEES) and self.facts.objects.may_be(whole(one), self.trained) for one in called)
+
+    def _may_be_trained(self, place: Place) -> bool:
+        """True for a tensor that asks for its gradient, and for what is called without anybody knowing what it is."""
+        node, step = place.node, self._step(place)
+        if not isinstance(node, cst.Call):
+            return False
+        asks = called_name(node) in ("requires_grad_", "Parameter") or argument_value(node, "requires_grad") is not None
+        if asks or any(row is None or has_parameters(row) for made in step.made for row in made.operations):
+            return True
+        is_method = isinstance(node.func, cst.Attribute) and method(node.func.attr.value) is not None
+        return step.is_lost and not is_method and self.facts.names.dotted(node.func) is None
+
     @cached_property
     def _found(self) -> tuple[list[Place], bool]:
         """The places behind the loss, and whether they are all."""
@@ -58,7 +89,7 @@ class Behind:
         waiting, is_whole = [Place(self.loss)], True
         while waiting and len(seen) < _MOST:
             place = waiting.pop()
-            if place in seen or self._has_no_graph(place.node):
+            if place in seen or place.node in self.ends or self._has_no_graph(place.node):
                 continue
             seen[place] = None
             step = self._step(place)

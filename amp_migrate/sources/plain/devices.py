@@ -22,10 +22,12 @@ import libcst as cst
 from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction, equal_to, negation, unknown
+from amp_migrate.facts.implied import tested
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.stores import subscript_key
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, walk
 from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.facts.variables import Variable
 from amp_migrate.findings import Refusal
 from amp_migrate.models import traits
 from amp_migrate.plan.model import Condition, Guard
@@ -77,7 +79,7 @@ class Devices:
         self._led_to: dict[Function, list[list[Guard]]] = {}
         self._unread: dict[str, cst.Call] = {}  # functions of local modules not at hand that give a device
         self._homes = [facts.tree.statement_of(call) for call in optimizers.built]
-        moves = list(self._moves())
+        self._all = moves = list(self._moves())
         models = optimizers.models | self._modules_around()
         of_models = [move for move in moves if move.what is not None and facts.objects.may_be(move.what, models)]
         self._of_models = tuple(move.call for move in of_models if called_name(move.call) not in _PARALLEL)
@@ -146,15 +148,43 @@ class Devices:
         GradScaler took no such loss before torch 2.3. Indices and masks that go there are neither half nor a loss.
         """
         precisions = Precisions(self.facts, Safety())
+        back = frozenset(move.call for move in self._all)
         for loss in self.losses:
+            staying = Behind(self.facts, self.optimizers.models, loss.loss, back)
             for call in Behind(self.facts, self.optimizers.models, loss.loss).calls():
                 if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call):
-                    if precisions.of(call.func.value) is Precision.OTHER or self._is_index(call):
+                    precision = precisions.of(call.func.value)
+                    if precision is Precision.OTHER or self._is_index(call):
+                        continue
+                    if precision is not Precision.HALF and self._keeps_loss(call, comes_back=not staying.reaches(call)):
                         continue
                     text = " ".join(self.facts.text(call).split())
                     if self._is_up_to_callers(call):
                         raise Refusal(NO_GPU, call, f"{text} shows no GPU: nothing in sight says which device")
                     raise Refusal(LOSS_ON_CPU, call, f"{text} takes what the loss is made of away from the GPU")
+
+    def _keeps_loss(self, call: cst.Call, *, comes_back: bool) -> bool:
+        """True for what no gradient reaches and is back on the GPU before the loss, and for what goes without a GPU."""
+        assert isinstance(call.func, cst.Attribute)
+        behind = Behind(self.facts, self.optimizers.models, call.func.value)
+        if comes_back and not behind.may_have_gradients():
+            return True
+        return self._is_without_gpu(call) and not behind.is_of_trained()
+
+    def _is_without_gpu(self, call: cst.Call) -> bool:
+        """True for `x.cpu()` of `return x.cuda() ... else: return x.cpu()`, by a test that speaks of devices."""
+        statement = self.facts.tree.statement_of(call)
+        against = {test: not value for test, value in tested(statement) if self._speaks_of_device(test)}
+        others = [one for one in self._all if one.statement.function is statement.function and one.what is not None]
+        return any(
+            against.get(test) is value and self._root(other.call) is self._root(call)
+            for other in others
+            for test, value in tested(other.statement)
+        )
+
+    def _root(self, call: cst.Call) -> Variable | None:
+        """The variable of `x` in `x.contiguous().cuda()`."""
+        return self.facts.names.variable_at(next(part for part in walk(call.func) if isinstance(part, cst.Name)))
 
     def _is_index(self, value: cst.BaseExpression) -> bool:
         """True for `y.cpu()` of `zeros.scatter_(1, y.cpu().view(-1, 1), 1)`: integers, whatever `y` is otherwise."""
@@ -204,10 +234,21 @@ class Devices:
     # -- moves ------------------------------------------------------------------------------------------
 
     def _modules_around(self) -> ObjectSet:
-        """Modules that have the models as parts, and take them along: `learner` of `self.net` in a class of modules."""
+        """Modules that have the models as parts, and take them along: `learner` of `self.net` in a class of modules,
+        and what is made out of sight.
+        """
         built = [model for call in self.optimizers.built for model in self.optimizers.models_of(call)]
         found = [one for model in built for above in _above(model) for one in self.facts.objects.objects(above)]
-        return frozenset(one for one in found if isinstance(one.origin, Class) and self._is_module(one.origin))
+        return frozenset(
+            one
+            for one in found
+            if one.kind == "call" or (isinstance(one.origin, Class) and self._may_be_module(one.origin))
+        )
+
+    def _may_be_module(self, owner: Class) -> bool:
+        """True for what is derived from a module, or from a class of a file that is not at hand."""
+        bases = (base.value for one in self.facts.objects.ancestors(owner) for base in one.node.bases)
+        return any(self.facts.names.dotted(base) not in (None, "object") for base in bases)
 
     def _is_module(self, owner: Class) -> bool:
         bases = (base.value for one in self.facts.objects.ancestors(owner) for base in one.node.bases)

@@ -31,6 +31,7 @@ _SWITCHES = (
     (("torch_xla.",), "PyTorch/XLA", "torch_xla.amp"),
     (("torch.distributed.fsdp.",), "FSDP", "MixedPrecision(param_dtype=...) with a ShardedGradScaler"),
 )
+_DATA = ("fairseq.data.",)  # dictionaries and data sets, which train nothing
 _ENGINES = frozenset("accelerator fabric engine model_engine booster trainer".split())
 
 
@@ -45,8 +46,10 @@ def owned_by_framework(facts: Facts, optimizers: Optimizers, losses: list[Loss])
         for part in facts.tree.expressions(statement):
             if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
                 dotted = facts.names.dotted(part)
-                for prefixes, name, switch in _SWITCHES if dotted is not None else ():
-                    if dotted is not None and dotted.startswith(prefixes):
+                if dotted is None or f"{dotted}.".startswith(_DATA):
+                    continue
+                for prefixes, name, switch in _SWITCHES:
+                    if dotted.startswith(prefixes):
                         return Refusal(FRAMEWORK, part, run_by(name, switch))
     for loss in losses:
         receiver = facts.text(loss.loss).split(".")[-1].lower()

@@ -155,7 +155,7 @@ class Optimizers:
             return self._looks_up_optimizer(call.func)
         if not isinstance(call.func, (cst.Name, cst.Attribute, cst.Subscript)):
             return False
-        paths = self.facts.objects.import_paths(call.func)
+        paths = self.facts.objects.import_paths(call.func) or self.facts.names.imported_as(call.func)
         if any(self._is_around_optimizer(path) for path in paths):
             return False
         if any(_names_optimizer(path) for path in paths):
