@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from amp_migrate import Options, migrate_source
+from amp_migrate import Options, migrate_project, migrate_source
 
 SCRIPT = """\
 import torch
@@ -92,3 +94,51 @@ def test_threads_that_step(wrapped):
 def test_what_is_wrapped_and_does_not_train_itself():
     call = "nn.DataParallel(model)(inputs, optimizer)\n    model.fit(inputs, optimizer)"
     assert migrated("fit", call).status == "migrated"
+
+
+TRAINER = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class {name}:
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 2)
+        self.cuda()
+        self.optimizer = torch.optim.Adam(self.parameters(), lr=0.1)
+
+    def forward(self, x, mask):
+        return self.net(x).masked_fill(mask, -1e9)
+
+    def fit(self, loader):
+        for x, y in loader:
+            out = {call}(x.cuda(), x.cuda()[:, :2] > 2)
+            loss = F.cross_entropy(out, y.cuda())
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+{more}"""
+MAIN = """\
+import torch
+from nets import {made}
+
+model = {made}()
+model.fit([(torch.randn(8, 4), torch.randint(2, (8,)))])
+"""
+
+
+@pytest.mark.parametrize("call", ["self", "self.forward", "self.__call__"])
+@pytest.mark.parametrize(
+    ("name", "made", "more"),
+    [
+        ("Trainer(nn.Module)", "Trainer", ""),
+        ("Base(nn.Module)", "Derived", "\n\nclass Derived(Base):\n    pass\n"),
+    ],
+)
+def test_a_module_that_is_made_in_another_file_is_read(tmp_path, call, name, made, more):
+    (tmp_path / "nets.py").write_text(TRAINER.format(name=name, call=call, more=more))
+    (tmp_path / "main.py").write_text(MAIN.format(made=made))
+    results = {Path(one.path).name: one for one in migrate_project(tmp_path)}
+    assert ".float().masked_fill(mask, -1e9)" in results["nets.py"].output.decode()

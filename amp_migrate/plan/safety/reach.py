@@ -177,11 +177,12 @@ class Reach:
             return
         self._objects.add(one)
         if isinstance(one.origin, Class):
-            for owner, made in self._made.items():
-                if self.facts.objects.root_class(owner) is one.origin:
-                    self._class(owner)
-                    for given in (arg.value for maker in made for arg in maker.args):
-                        self._given(given, call)  # what it wraps
+            objects = self.facts.objects
+            made = {owner: calls for owner, calls in self._made.items() if objects.root_class(owner) is one.origin}
+            for owner in made or objects.derived(one.origin):  # made in another file it may be of any of them
+                self._class(owner)
+                for given in (arg.value for maker in made.get(owner, ()) for arg in maker.args):
+                    self._given(given, call)  # what it wraps
         elif one.kind == "parameter" and isinstance(one.origin, Variable):
             for given in self.possibly_given(one.origin):
                 self._given(given, call)
