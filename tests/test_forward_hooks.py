@@ -57,6 +57,7 @@ HOOKS = [
     "register_forward_pre_hook(before)",
     "register_forward_hook(lambda module, given, out: hide(out))",
     "register_forward_hook(made(2))",
+    "register_forward_hook(globals()['after'])",
 ]
 
 
@@ -73,6 +74,6 @@ def test_one_that_the_script_registers(hook):
 
 
 def test_one_that_is_not_known_refuses():
-    hook = "self.inner.register_forward_hook(globals()['after'])"
+    hook = "self.inner.register_forward_hook(TABLE[kind])"
     result = migrate_source(SCRIPT.format(inside=hook, outside="").encode(), Options())
     assert [finding.code for finding in result.findings] == ["AMP951"]

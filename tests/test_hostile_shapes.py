@@ -56,7 +56,7 @@ def _options(count: int, then: str) -> str:
 _MIGRATED = {
     "classes that inherit from each other": {"above": "class A(B): pass\nclass B(A): pass\nclass C(C): pass\nA()"},
     "classes of two bases each": {
-        "above": "class A0: pass\nclass A1(A0): pass\n"
+        "above": "class A0:\n    def run(self, v): return v\n    other = run\nclass A1(A0): pass\n"
         + "".join(f"class A{n}(A{n - 1}, A{n - 2}): pass\n" for n in range(2, 28))
         + "class Last(A27):\n    def run(self, v):\n        return super().run(self.other(v))",
         "before": "out = Last().run(out)",
