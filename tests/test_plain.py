@@ -263,6 +263,46 @@ def test_the_scripts_own_decision(move, enabled):
     assert f"scaler = torch.cuda.amp.GradScaler({enabled})\n" in result.output.decode()
 
 
+SET, CUDA, WRAPPED = "args.gpu = gpu\n", "model.cuda(args.gpu)", "model = nn.DataParallel(model).cuda()"
+SPREAD = "if args.spread:\n    if args.gpu is not None:\n        {}\n    else:\n        {}\n"
+BY_NUMBER = {
+    "in each arm": (
+        SET + SPREAD + "elif args.gpu is not None:\n    {}\nelse:\n    {}",
+        [CUDA, "model.cuda()", CUDA, WRAPPED],
+        "",
+    ),
+    "no inner else": (
+        SET + "if args.spread:\n    {}\nelif args.gpu is not None:\n    {}\nelse:\n    {}",
+        [CUDA, CUDA, WRAPPED],
+        "",
+    ),
+    "inner arms alone": (SET + SPREAD + "else:\n    {}", [CUDA, WRAPPED, WRAPPED], ""),
+    "the number itself": (
+        SPREAD.replace("args.gpu", "gpu") + "elif gpu is not None:\n    {}\nelse:\n    {}",
+        ["model.cuda(gpu)", "model.cuda()", "model.cuda(gpu)", WRAPPED],
+        "",
+    ),
+    "the CPU without a number": (
+        SET + SPREAD + "elif args.gpu is not None:\n    {}\nelse:\n    {}",
+        [CUDA, "pass", CUDA, "pass"],
+        "enabled=args.gpu is not None",
+    ),
+    "the CPU when not spread": (SET + "if args.spread:\n    {}\nelif args.cuda:\n    {}", [CUDA, CUDA], None),
+}
+
+
+@pytest.mark.parametrize(("layout", "arms", "enabled"), BY_NUMBER.values(), ids=BY_NUMBER)
+def test_arms_that_are_all_on_a_gpu_ask_for_none(layout, arms, enabled):
+    options = FLAG.replace("'--gpu', action='store_true'", "'--gpu', type=int")
+    options += "parser.add_argument('--spread', action='store_true')\n"
+    body = layout.format(*arms) + "\noptimizer = optim.SGD(model.parameters(), lr=0.1)\n" + STEP
+    main = "def main(gpu, args):\n    model = nn.Linear(4, 2)\n"
+    main += "".join(f"    {line}\n" for line in body.splitlines()) + "main(args.gpu, args)\n"
+    result = migrate_source((MODEL + options + main).encode(), Options())
+    assert result.status == ("migrated" if enabled is not None else "left"), result.findings
+    assert enabled is None or f"scaler = torch.cuda.amp.GradScaler({enabled})\n" in result.output.decode()
+
+
 def test_an_update_of_its_own_that_ignite_calls():
     update = "def update(engine, x):\n    loss = model(x).mean()\n    loss.backward()\n    optimizer.step()\n"
     source = "from ignite.engine import Engine\n" + START + update + "Engine(update).run([x])\n"

@@ -21,7 +21,7 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import conjunction, equal_to, negation, unknown
+from amp_migrate.facts.conditions import Formula, conjunction, equal_to, negation, unknown
 from amp_migrate.facts.implied import tested
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.stores import subscript_key
@@ -130,7 +130,7 @@ class Devices:
     def _decided(self) -> list[Condition]:
         certain = [move for move in self.moves if move.decision is None]
         guards = [guards for move in certain for guards in self._ways(move.statement)]
-        if any(not found for found in guards):
+        if any(not found for found in guards) or self.facts.conditions.constant(_on_one(guards)) is True:
             return []
         chosen = [(move.decision, move) for move in self.moves if move.decision is not None]
         if chosen:
@@ -138,7 +138,9 @@ class Devices:
         of_device = [[guard for guard in found if self._is_about_device(guard)] for found in guards]
         paths = [found for found in of_device if found]
         conditions = self._one_test(paths) if paths else []  # `if args.resume:` is about what is moved
-        if conditions is None:
+        together = conjunction([condition.formula for condition in conditions or ()])
+        is_for_all = len(paths) == len(guards) or self.facts.conditions.implies(_on_one(guards), together)
+        if conditions is None or (conditions and not is_for_all):
             call = certain[0].call
             raise Refusal(UNKNOWN_DEVICE, call, "the conditions under which the models are on a GPU are not one")
         return conditions
@@ -669,6 +671,7 @@ class Devices:
         """True where nothing but devices, or names of them, is ever given to something."""
         values = self.facts.objects.values_of(node)
         is_given = any(one.kind == "parameter" for one in self.facts.objects.objects(node))
+        is_given |= any(isinstance(value, (cst.Name, cst.Attribute, cst.Subscript)) for value in values)  # or None
         return bool(values) and not is_given and all(self._place(value) != "unknown" for value in values)
 
     def _holds_training(self, guard: Guard) -> bool:
@@ -687,8 +690,7 @@ class Devices:
 
     def _one_test(self, paths: list[list[Guard]]) -> list[Condition] | None:
         """A test that holds exactly on the paths; none needed where they are all there are."""
-        formulas = [conjunction([guard.formula for guard in guards]) for guards in paths]
-        moved = negation(conjunction([negation(formula) for formula in formulas]))
+        moved = _on_one(paths)
         if self.facts.conditions.constant(moved) is True:
             return []
         for guard in dict.fromkeys(guard for guards in paths for guard in reversed(guards)):
@@ -724,6 +726,11 @@ def _asked_for_device(node: cst.BaseExpression) -> cst.BaseExpression | None:
         key = literal_value(node.args[0].value) if node.args else None
         return node.func.value if isinstance(key, str) and key.lower() == "device" else None
     return None
+
+
+def _on_one(ways: list[list[Guard]]) -> Formula:
+    """What holds where one of the ways, at least, is taken."""
+    return negation(conjunction([negation(conjunction([guard.formula for guard in way])) for way in ways]))
 
 
 def _above(model: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
