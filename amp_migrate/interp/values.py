@@ -137,11 +137,17 @@ class Values:
         """True where a value has the dtype of what autocast has made half, or (`unseen`) of a call under it that is out
         of sight. What is in sight otherwise (a batch, a parameter) is what it was without autocast.
         """
+        return any(self.is_autocast(node, frames) for node, frames in self._halving(place, unseen))
+
+    def halves(self, place: Place) -> frozenset[cst.BaseExpression]:
+        """What autocast may have made half on the ways back from a value to what has given it its dtype."""
+        return frozenset(node for node, frames in self._halving(place, unseen=True) if self.is_autocast(node, frames))
+
+    def _halving(self, place: Place, unseen: bool) -> Iterator[tuple[cst.BaseExpression, Frames]]:
         ways = self.ways_of_dtype(place)
-        ends = (one for one in ways.ends if one.operations[-1] is None or may_compute_in_half(one.operations[-1]))
-        made = ((one.node, one.operands[0].frames if one.operands else ()) for one in ends)
-        calls = ((one.node, one.frames) for one in ways.open if unseen and isinstance(one.node, cst.Call))
-        return any(self.is_autocast(node, frames) for node, frames in (*made, *calls))
+        ends = (one for one in ways.ends if _ends_in_half(one.operations))
+        yield from ((one.node, one.operands[0].frames if one.operands else ()) for one in ends)
+        yield from ((one.node, one.frames) for one in ways.open if unseen and isinstance(one.node, cst.Call))
 
     def ways_of_dtype(self, place: Place) -> Trace:
         """The ways back from a value to what has given it its dtype."""
@@ -315,6 +321,12 @@ def _dtypes(
 def _keeps_dtype(row: Operation) -> bool:
     """It has the dtype of what it is given, under autocast as well."""
     return row.shape_only or (follows(row) and not row.policy)
+
+
+def _ends_in_half(operations: Sequence[Operation | None]) -> bool:
+    """True where the last of them that decides the dtype may be run in half: the Conv1d of (Conv1d, Sigmoid)."""
+    decisive = next((one for one in reversed(operations) if one is None or not _keeps_dtype(one)), operations[0])
+    return decisive is None or may_compute_in_half(decisive)
 
 
 def _constant(node: cst.BaseExpression) -> Value:

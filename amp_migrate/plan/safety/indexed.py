@@ -112,7 +112,8 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
     if Precision.OTHER in (into, given) or into is given is Precision.SINGLE or into is given is Precision.HALF:
         return
     if Precision.SINGLE not in (into, given) and Precision.HALF not in (into, given):
-        return  # most probably of one origin
+        if context.values.halves(Place(destination)) == context.values.halves(Place(source)):
+            return  # of one origin, or neither is made here
     while isinstance(destination, cst.Subscript) and context.precisions.of(destination.value).is_tensor:
         destination = destination.value  # a part has the dtype of the whole
     is_tensor = context.values.of(destination).is_tensor  # what is out of sight may be a dict, without a dtype
