@@ -46,3 +46,9 @@ def test_what_no_region_makes_is_not(stored, repaired):
     source = SCRIPT.format(bound="s = x\n    for _ in range(2):\n        s = s.flip(0)", stored=stored)
     output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
     assert repaired not in output and "autocast" in output
+
+
+def test_what_is_cast_already_is_cast_no_more():
+    stored = "kept[x > 0] = s[x > 0].to(kept.dtype)"
+    output = migrate_source(SCRIPT.format(bound=BOUND["in a loop"], stored=stored).encode(), Options()).output.decode()
+    assert output.count(".to(kept.dtype)") == 1

@@ -112,8 +112,9 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
     if Precision.OTHER in (into, given) or into is given is Precision.SINGLE or into is given is Precision.HALF:
         return
     if Precision.SINGLE not in (into, given) and Precision.HALF not in (into, given):
-        if context.values.halves(Place(destination)) == context.values.halves(Place(source)):
-            return  # of one origin, or neither is made here
+        is_cast = any(made.cast is not None for made in context.values.steps.of(Place(source)).made)
+        if is_cast or context.values.halves(Place(destination)) == context.values.halves(Place(source)):
+            return  # `x.to(destination.dtype)`; of one origin; or neither is made here
     while isinstance(destination, cst.Subscript) and context.precisions.of(destination.value).is_tensor:
         destination = destination.value  # a part has the dtype of the whole
     is_tensor = context.values.of(destination).is_tensor  # what is out of sight may be a dict, without a dtype
