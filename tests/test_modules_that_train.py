@@ -142,3 +142,25 @@ def test_a_module_that_is_made_in_another_file_is_read(tmp_path, call, name, mad
     (tmp_path / "main.py").write_text(MAIN.format(made=made))
     results = {Path(one.path).name: one for one in migrate_project(tmp_path)}
     assert ".float().masked_fill(mask, -1e9)" in results["nets.py"].output.decode()
+
+
+def test_the_forward_of_a_class_that_is_made_in_another_file_gives_its_results(tmp_path):
+    """`out` is the half output of the derived class, not what the base returns."""
+    derived = """
+
+class Derived(Base):
+    def forward(self, x, mask):
+        return self.net(x)
+"""
+    trainer = TRAINER.format(name="Base(nn.Module)", call="self", more=derived)
+    trainer = trainer.replace(
+        "return self.net(x).masked_fill(mask, -1e9)", "return torch.zeros(len(x), 2, device=x.device)", 1
+    )
+    trainer = trainer.replace(
+        "loss = F.",
+        "kept = torch.zeros(len(x), 2).cuda()\n            kept[out > 0] = out[out > 0]\n            loss = F.",
+    )
+    (tmp_path / "nets.py").write_text(trainer)
+    (tmp_path / "main.py").write_text(MAIN.format(made="Derived"))
+    results = {Path(one.path).name: one for one in migrate_project(tmp_path)}
+    assert "kept[out > 0] = out[out > 0].to(kept.dtype)" in results["nets.py"].output.decode()

@@ -119,7 +119,7 @@ class Calls:
     def _of_class(self, root: Class) -> list[Function]:
         """The forwards of the classes that an instance known by its root class may be of."""
         objects = self.facts.objects
-        family = [one for one in objects.makers if objects.root_class(one) is root] or [root]
+        family = [one for one in objects.makers if objects.root_class(one) is root] or objects.derived(root)
         found: dict[Function, None] = {}
         for owner in family:
             forward = objects.method_of(owner, "forward")
