@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate.facts.names import Names
 from amp_migrate.facts.tree import Block, Function, Statement
 from amp_migrate.facts.variables import Binding, Variable
 
@@ -29,6 +30,13 @@ def assignment(variable: Variable, at: Statement) -> Binding | None:
     """The one assignment that certainly gives a variable its value before a statement; None where there are others."""
     found = reaching(variable, at)
     return found[0] if len(found) == 1 and found[0].kind == "assign" else None
+
+
+def stands_for(names: Names, node: cst.BaseExpression, at: Statement) -> cst.BaseExpression:
+    """The expression that certainly gave a local name its value by a statement; any other expression is what it is."""
+    variable = names.variable_at(node) if isinstance(node, cst.Name) else None
+    only = assignment(variable, at) if variable is not None else None
+    return only.value if only is not None and only.value is not None and not only.selector else node
 
 
 def is_certain(variable: Variable, at: Statement) -> bool:

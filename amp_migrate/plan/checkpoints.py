@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.implied import implied, tested
-from amp_migrate.facts.reaching import assignment
+from amp_migrate.facts.reaching import stands_for
 from amp_migrate.facts.tree import Statement
 from amp_migrate.plan.model import FormatTest, StateAccess
 
@@ -22,7 +22,7 @@ def format_test(facts: Facts, load: StateAccess) -> FormatTest | None:
     if load.state is None:
         return None
     for part, holds in reversed([*_known(facts, load.statement)]):
-        for state in dict.fromkeys((load.state, _meant(facts, load.state, load.statement))):
+        for state in dict.fromkeys((load.state, stands_for(facts.names, load.state, load.statement))):
             is_there = holds and _says_there(facts, part, state)
             if is_there or (not holds and _says_missing(facts, part, state)):
                 is_negated = isinstance(facts.tree.parents.get(part), cst.UnaryOperation)
@@ -34,15 +34,8 @@ def _known(facts: Facts, statement: Statement) -> Iterator[tuple[cst.BaseExpress
     """What is true or false where a statement runs, behind names as well: `is_there = "amp" in checkpoint`."""
     for test, value in tested(statement):
         for part, holds in implied(test, value):
-            named = _meant(facts, part, facts.tree.statement_of(test))
+            named = stands_for(facts.names, part, facts.tree.statement_of(test))
             yield from implied(named, holds) if named is not part else [(part, holds)]
-
-
-def _meant(facts: Facts, node: cst.BaseExpression, at: Statement) -> cst.BaseExpression:
-    """What a name certainly stands for at a statement."""
-    variable = facts.names.variable_at(node) if isinstance(node, cst.Name) else None
-    bound = assignment(variable, at) if variable is not None else None
-    return bound.value if bound is not None and bound.value is not None and not bound.selector else node
 
 
 def _says_there(facts: Facts, test: cst.BaseExpression, state: cst.BaseExpression) -> bool:

@@ -21,7 +21,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.object import ObjectSet
-from amp_migrate.facts.reaching import assignment, reaching
+from amp_migrate.facts.reaching import reaching, stands_for
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Binding
@@ -65,7 +65,8 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
         has_room_after = isinstance(statement.node, (cst.Expr, cst.Assign))
         is_load = call.args and has_room_after and _is_bound(facts, receiver, statement)
         if is_load and facts.objects.objects(receiver) & optimizers:
-            checkpoint = _checkpoint(facts, _value_of(facts, call.args[0].value), trails)
+            state = stands_for(facts.names, call.args[0].value, facts.tree.statement_of(call))
+            checkpoint = _checkpoint(facts, state, trails)
             if checkpoint is not None:
                 first = loads.setdefault(
                     statement.block.node, AddedState(statement, receiver, key, checkpoint=checkpoint)
@@ -251,13 +252,6 @@ def _item(facts: Facts, node: cst.BaseExpression) -> tuple[cst.BaseExpression, s
         return None
     key = _text_of(facts, node.args[0].value) if called_name(node) in ("get", "pop") else None
     return (node.func.value, key) if key is not None else None
-
-
-def _value_of(facts: Facts, state: cst.BaseExpression) -> cst.BaseExpression:
-    """The expression that certainly gave a local name its value; any other expression is what it is."""
-    variable = facts.names.variable_at(state) if isinstance(state, cst.Name) else None
-    only = assignment(variable, facts.tree.statement_of(state)) if variable is not None else None
-    return only.value if only is not None and only.value is not None and not only.selector else state
 
 
 def _string_index(facts: Facts, node: cst.Subscript) -> str | None:
