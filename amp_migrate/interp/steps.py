@@ -138,7 +138,7 @@ class Steps:
     def _written_into(self) -> dict[Variable, list[Put]]:
         """What is written in place into a tensor, by the variable that holds it: `p[mask] = q`."""
         found: dict[Variable, list[Put]] = {}
-        for put in self._puts:
+        for put in self.puts:
             variable = self.facts.names.variable_at(put.base) if isinstance(put.base, cst.Name) else None
             if variable is not None and not put.merges:
                 found.setdefault(variable, []).append(put)
@@ -239,14 +239,15 @@ class Steps:
     # -- containers -------------------------------------------------------------------------------------
 
     @cached_property
-    def _puts(self) -> list[Put]:
+    def puts(self) -> list[Put]:
+        """Everything that is put into a container."""
         return puts(self.facts.tree)
 
     @cached_property
     def _put_into(self) -> dict[Object, list[tuple[int, Put]]]:
         """The same by the objects that the containers may be, each with its place among all."""
         found: dict[Object, list[tuple[int, Put]]] = {}
-        for number, put in enumerate(self._puts):
+        for number, put in enumerate(self.puts):
             for one in self.facts.objects.objects(put.base):
                 found.setdefault(one, []).append((number, put))
         return found

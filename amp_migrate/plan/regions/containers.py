@@ -13,18 +13,18 @@ from itertools import combinations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.contents import ANY, Key, constant_key, may_be_same, puts
+from amp_migrate.facts.contents import ANY, Key, constant_key, may_be_same
 from amp_migrate.facts.tree import Statement, called_name
-from amp_migrate.interp.layers import Layers
+from amp_migrate.interp.steps import Steps
 from amp_migrate.models import traits
 
 
 class Containers:
     """Answers for the containers of torch.nn that the unit makes."""
 
-    def __init__(self, facts: Facts, layers: Layers) -> None:
+    def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self._layers = layers
+        self._steps = facts.analysis(Steps)
 
     def lasts(self, call: cst.Call) -> list[str]:
         """The classes of torch.nn that the last module of a called container may be of; nothing where it is no such
@@ -64,7 +64,8 @@ class Containers:
         """The class of the last module; of what is filled under conditions, those that may be last."""
         at = self.facts.tree.statement_of(container)
         added = {
-            self.facts.tree.statement_of(one): self._added(one) for one in self._layers.added_to.get(container, ())
+            self.facts.tree.statement_of(one): self._added(one)
+            for one in self._steps.calls.layers.added_to.get(container, ())
         }
         yield from ("" for one in added if one.function is not at.function)
         for statement in sorted(added, key=lambda one: one.order, reverse=True):
@@ -94,7 +95,7 @@ class Containers:
                 return
             filled[binding.statement] = binding.value
         keys = [key for value in filled.values() for key in _keys(value)]
-        for put in puts(self.facts.tree):
+        for put in self._steps.puts:
             if isinstance(put.base, cst.Name) and self.facts.names.variable_at(put.base) is variable:
                 filled[self.facts.tree.statement_of(put.base)] = put.value
                 keys += [put.key] if put.key is not ANY else []

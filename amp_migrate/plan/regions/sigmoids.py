@@ -48,7 +48,7 @@ class Sigmoids:
 
     def __init__(self, facts: Facts) -> None:
         self._steps = facts.analysis(Steps)
-        self._containers = Containers(facts, self._steps.calls.layers)
+        self._containers = facts.analysis(Containers)
 
     def behind(self, value: cst.BaseExpression) -> Probabilities | None:
         """What makes a value; None where some of it is not seen, or is no probability of float32."""

@@ -26,12 +26,11 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
-from amp_migrate.interp.step import Made
 from amp_migrate.models import Dtype, traits
 from amp_migrate.models.queries import may_compute_in_half
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.passing import computes_linearly, moves
+from amp_migrate.plan.safety.passing import casts_to, computes_linearly, moves
 from amp_migrate.plan.safety.products import isolate
 from amp_migrate.rules.safety import FOREIGN_CODE, GRADIENT_PENALTY
 
@@ -68,7 +67,11 @@ def run_in_float32(context: Context) -> None:
     for call, _ in context.reach.calls():
         names = list(foreign_names(context.facts, call))
         given = [Place(arg.value) for arg in call.args if names and _is_computed(context, arg)]
-        cast = [one for one in given if any(map(_widens, context.trace(one, moves).passed))]
+        cast = [
+            one
+            for one in given
+            if any(casts_to(made, Dtype.SINGLE, Dtype.DOUBLE) for made in context.trace(one, moves).passed)
+        ]
         for product in [one for value in cast for one in context.products_behind(value, computes_linearly)]:
             isolate(context, product, f"the script casts it for {names[0]}", call, call.func)
         statement = context.facts.tree.statement_of(call)
@@ -76,12 +79,6 @@ def run_in_float32(context: Context) -> None:
             context.safety.isolate(statement)
         elif cast and statement not in context.safety.islands:
             context.note(call, FOREIGN_CODE, f"{names[0]} is given float32, and may compute in half")
-
-
-def _widens(made: Made) -> bool:
-    row = made.operation
-    asks = isinstance(made.cast, frozenset) and made.cast <= {Dtype.SINGLE, Dtype.DOUBLE}
-    return row is not None and row.kind == "method" and (row.result in ("single", "double") or asks)
 
 
 def foreign_names(facts: Facts, call: cst.Call) -> Iterator[str]:

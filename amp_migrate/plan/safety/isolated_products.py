@@ -37,11 +37,9 @@ from amp_migrate.models import Dtype
 from amp_migrate.models.queries import follows, half_inside, makes, rearranges
 from amp_migrate.plan.regions.forwards import DATA_CALLS
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.passing import bounds_and_epsilons, computes_linearly
+from amp_migrate.plan.safety.passing import bounds_and_epsilons, casts_to, computes_linearly
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, isolate, tensors
-
-_SINGLE = frozenset((Dtype.SINGLE,))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,8 +191,7 @@ def _has_cast(context: Context, given: cst.BaseExpression) -> bool:
 
 
 def _casts_to_float32(made: Made) -> bool:
-    row = made.operation
-    return row is not None and row.kind == "method" and (row.result == "single" or made.cast == _SINGLE)
+    return casts_to(made, Dtype.SINGLE)
 
 
 SQUARES = IsolatedProducts(squares, "sums squares")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from amp_migrate.models import Operation
+from amp_migrate.interp.step import Made
+from amp_migrate.models import Dtype, Operation
 from amp_migrate.models.queries import retypes
 
 
@@ -29,3 +30,11 @@ def computes_linearly(row: Operation) -> bool:
 def keeps_float32(row: Operation) -> bool:
     """Autocast runs it in the dtype of what it is given, or in float32."""
     return row.policy != "half" and not row.raises_under_autocast and row.result not in ("half", "nothing", "unknown")
+
+
+def casts_to(made: Made, *dtypes: Dtype) -> bool:
+    """True for a cast to one of some dtypes: `x.float()`, `x.to(torch.float32)`."""
+    row = made.operation
+    asked = made.cast if isinstance(made.cast, frozenset) else frozenset()
+    is_named = row is not None and row.result in {one.value for one in dtypes}
+    return row is not None and row.kind == "method" and (is_named or (bool(asked) and asked <= {*dtypes}))

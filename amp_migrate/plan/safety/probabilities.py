@@ -68,8 +68,7 @@ def _keep_sigmoids(context: Context, probability: Place) -> None:
 
 def _keep_last(context: Context, made: Made, container: cst.Call) -> None:
     """Float32 for the module that ends a container, where that makes probabilities."""
-    containers = Containers(context.facts, context.steps.calls.layers)
-    if any(map(makes_probabilities, containers.lasts(container))):
+    if any(map(makes_probabilities, context.facts.analysis(Containers).lasts(container))):
         context.safety.split += [container] if container not in context.safety.split else []
         return
     for row in reversed(made.operations):
