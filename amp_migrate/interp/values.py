@@ -137,17 +137,15 @@ class Values:
         """True where a value has the dtype of what autocast has made half, or (`unseen`) of a call under it that is out
         of sight. What is in sight otherwise (a batch, a parameter) is what it was without autocast.
         """
-        return any(self.is_autocast(node, frames) for node, frames in self._halving(place, unseen))
+        return bool(self.halves(place, unseen=unseen))
 
-    def halves(self, place: Place) -> frozenset[cst.BaseExpression]:
+    def halves(self, place: Place, *, unseen: bool = True) -> frozenset[cst.BaseExpression]:
         """What autocast may have made half on the ways back from a value to what has given it its dtype."""
-        return frozenset(node for node, frames in self._halving(place, unseen=True) if self.is_autocast(node, frames))
-
-    def _halving(self, place: Place, unseen: bool) -> Iterator[tuple[cst.BaseExpression, Frames]]:
         ways = self.ways_of_dtype(place)
         ends = (one for one in ways.ends if _ends_in_half(one.operations))
-        yield from ((one.node, one.operands[0].frames if one.operands else ()) for one in ends)
-        yield from ((one.node, one.frames) for one in ways.open if unseen and isinstance(one.node, cst.Call))
+        made = ((one.node, one.operands[0].frames if one.operands else ()) for one in ends)
+        calls = ((one.node, one.frames) for one in ways.open if unseen and isinstance(one.node, cst.Call))
+        return frozenset(node for node, frames in (*made, *calls) if self.is_autocast(node, frames))
 
     def ways_of_dtype(self, place: Place) -> Trace:
         """The ways back from a value to what has given it its dtype."""
