@@ -729,7 +729,7 @@ def _asked_for_device(node: cst.BaseExpression) -> cst.BaseExpression | None:
 
 
 def _on_one(ways: list[list[Guard]]) -> Formula:
-    """What holds where one of the ways, at least, is taken."""
+    """What holds where one of the ways, at least, is taken; false where there is none, as `disjunction` is not."""
     return negation(conjunction([negation(conjunction([guard.formula for guard in way])) for way in ways]))
 
 
