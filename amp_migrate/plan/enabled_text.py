@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import negated
+from amp_migrate.facts.conditions import negated, without_not
 from amp_migrate.facts.torch_name import torch_name
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.facts.values import literal_value
@@ -102,7 +102,7 @@ class EnabledText:
             return None
         if len(parts) == 1 and not self.enabling.is_hung and not self.enabling.always_off and self._is_plain(parts[0]):
             text = self._write(function, at)
-            if not isinstance(text, Unknown):
+            if text is None or (isinstance(text, str) and _is_short(text)):
                 return text
         if scaler is not None and scaler.enabled is None and not self.enabling.is_hung and not self.enabling.latch:
             return None
@@ -150,16 +150,15 @@ class EnabledText:
             return self._as_given(part, function)
         if _is_certain(part, text):
             return _ALWAYS
-        loose = (
-            isinstance(part.node, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)) and not part.node.lpar
-        )
+        written = cst.parse_expression(text)
+        loose = isinstance(written, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)) and not written.lpar
         several = len(self.enabling.parts) > 1
         if part.is_device_name:
             return f"{torch_name(self.facts, function.root) or 'torch'}.device({text}){part.suffix}"
         if part.suffix:
             return f"({text}){part.suffix}" if loose else f"{text}{part.suffix}"
         if part.negated:
-            opposite = negated(cst.parse_expression(text))
+            opposite = negated(written)
             is_bool = isinstance(opposite, (cst.Comparison, cst.UnaryOperation)) or self.facts.values.is_bool(
                 negated(part.node)
             )
@@ -167,8 +166,8 @@ class EnabledText:
             return text if is_bool else f"bool({text})"
         if not self.facts.values.is_bool(part.node):
             return f"bool({text})"
-        is_or = isinstance(part.node, cst.BooleanOperation) and isinstance(part.node.operator, cst.Or)
-        return f"({text})" if several and (is_or or isinstance(part.node, cst.IfExp)) else text
+        is_or = isinstance(written, cst.BooleanOperation) and isinstance(written.operator, cst.Or)
+        return f"({text})" if several and loose and (is_or or isinstance(written, cst.IfExp)) else text
 
     def _as_given(self, part: Condition, function: Function) -> str | None:
         """The parameter that stands for a part of the condition in the function that trains."""
@@ -186,6 +185,11 @@ class EnabledText:
         own, _, attribute = (self.visible.express(part.node, method) or "").partition(".")
         is_attribute = attribute.isidentifier() and own == method.parameters[0].name.value
         return f"{instance}.{attribute}" if is_attribute else None
+
+
+def _is_short(text: str) -> bool:
+    """True for a name, an attribute, and the opposite of one."""
+    return isinstance(without_not(cst.parse_expression(text)), (cst.Name, cst.Attribute))
 
 
 def _is_certain(part: Condition, text: str) -> bool:

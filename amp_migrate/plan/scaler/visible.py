@@ -66,7 +66,15 @@ class Visible:
             self._from_key(key, function, at)
             or self._with_the_same_value(node, function, at)
             or self._as_given(node, function, at)
+            or self._as_tested(node, function, at)
         )
+
+    def _as_tested(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
+        """For the name of a test in another function what it stands for: `torch.cuda.is_available()` for `use_cuda`."""
+        variable = self.facts.names.definition(node)
+        is_own = variable is not None and variable.scope.owner is function
+        test = self.facts.conditions.definition(node) if not is_own else None
+        return self._through(test, function, at) if test is not None else None
 
     def _as_given(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
         """For a parameter of another function what this one gives it, itself or through what it calls: of several
