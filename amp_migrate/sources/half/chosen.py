@@ -86,8 +86,7 @@ def _text(facts: Facts, guard: Guard, *, other: bool = False) -> str:
 
 
 def _test(facts: Facts, choice: cst.IfExp, *, in_body: bool) -> str:
-    text = facts.text(choice.test)
-    return text if in_body else f"not ({text})"
+    return facts.text(choice.test if in_body else negated(choice.test))
 
 
 def _check_place(facts: Facts, call: cst.Call, name: cst.BaseExpression, value: cst.BaseExpression) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.conditions import Formula, negation, source_key
+from amp_migrate.facts.conditions import Formula, negated, negation, source_key
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.native.lower import STEPPED
@@ -255,8 +255,8 @@ class OwnTrainer:
         made = [one for one in self._folded if one[0].function.name == "__init__"]
         statement, block = (made or self._folded)[0]
         assert isinstance(statement.node, cst.If)
-        text = self.facts.text(statement.node.test)
-        self.lowering.marks.append((statement, text if block.arm == "body" else f"not ({text})"))
+        test = statement.node.test
+        self.lowering.marks.append((statement, self.facts.text(test if block.arm == "body" else negated(test))))
 
     def _results(self) -> None:
         """`return True` of a plain step whose other arm returns False after an overflow: whether it was taken."""
