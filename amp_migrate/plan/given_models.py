@@ -18,6 +18,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Function, argument_value, called_name, walk
+from amp_migrate.facts.variables import Variable
 from amp_migrate.interp.place import Frame, Frames, Place
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models.traits import named
@@ -30,6 +31,7 @@ class GivenModels:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self._added: dict[Variable, list[cst.BaseExpression]] = {}
 
     def of(self, optimizer: Object) -> list[cst.BaseExpression]:
         """X in `SGD(X.parameters())`, for the call that made an optimizer, as its own caller names X; nothing where no
@@ -136,13 +138,20 @@ class GivenModels:
         call = self.facts.tree.parents.get(part)
         return isinstance(call, cst.Call) and call.func is part
 
-    def _collected(self, name: cst.Name) -> Iterator[cst.BaseExpression]:
-        """What a loop or `params += ...` binds, and what `params.append(...)` adds to a list."""
+    def _collected(self, name: cst.Name) -> list[cst.BaseExpression]:
         variable = self.facts.names.variable_at(name)
-        for binding in variable.bindings if variable is not None else ():
+        if variable is None:
+            return []
+        if variable not in self._added:  # each place that names it asks
+            self._added[variable] = list(self._added_to(variable))
+        return self._added[variable]
+
+    def _added_to(self, variable: Variable) -> Iterator[cst.BaseExpression]:
+        """What a loop or `params += ...` binds, and what `params.append(...)` adds to a list."""
+        for binding in variable.bindings:
             if binding.value is not None and (binding.kind in ("for", "augment") or binding.selector):
                 yield binding.value
-        for load in variable.loads if variable is not None else ():
+        for load in variable.loads:
             method = self.facts.tree.parents.get(load)
             call = self.facts.tree.parents.get(method) if isinstance(method, cst.Attribute) else None
             if isinstance(call, cst.Call) and call.func is method and called_name(call) in ("append", "extend"):

@@ -205,7 +205,7 @@ class _Units:
             larger = done.unit.extended(self.index.holding_names(done.attempt.unread))
             if len(larger.files) == len(done.unit.files) or len(larger.files) > _MOST_WITH_MODELS:
                 break
-            done = self._grown(larger)
+            done = self._with_evaluations(larger) or self._grown(larger)
         forms = {result.form for result in done.attempt.results if result.changed}
         if forms & {HALF, FP16_UTILS}:
             by_helpers = HALF not in forms  # those of a copy of FP16_Optimizer stay as they are
@@ -215,6 +215,14 @@ class _Units:
                 joined = self._grown(casting)
                 return joined if HALF in forms else self._unless_copies_change(done, joined)
         return self._with_casts_of_weights(done)
+
+    def _with_evaluations(self, unit: Unit) -> _Done | None:
+        """The unit with the evaluation code that is its own, at once where nothing there prevents the migration."""
+        larger = self.index.with_context(unit, and_options=False)
+        if larger is None or len(larger.files) > _MOST_WITH_MODELS:
+            return None
+        done = self._grown(larger)
+        return done if done.attempt.unread or not done.attempt.reasons else None
 
     def _with_casts_of_weights(self, done: _Done) -> _Done:
         """What looks like a plain loop, with the files that cast what it trains to half: then it is none."""
