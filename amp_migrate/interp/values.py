@@ -22,7 +22,7 @@ from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.uses import shows_tensor
 from amp_migrate.models import Dtype, Operation
-from amp_migrate.models.queries import follows, may_compute_in_half
+from amp_migrate.models.queries import follows, may_compute_in_half, writes
 
 HALF, SINGLE = Dtype.HALF, Dtype.SINGLE
 # What is out of sight may be all that scripts compute with, but for doubles and complex numbers.
@@ -305,15 +305,17 @@ def _dtypes(
     operation: Operation, inputs: list[frozenset[Dtype]], autocast: bool, zero_dim: tuple[int, ...]
 ) -> frozenset[Dtype]:
     """What an operation returns. Where it raises for half, what it does of float32, as the script has it outside of
-    autocast and as it is repaired to. Where it raises for whatever is known, something else is given to it when it
-    runs: what it does of float32.
+    autocast and as it is repaired to; a write is repaired to the dtype of what it writes into. Where it raises for
+    whatever is known, something else is given to it when it runs: what it does of float32.
     """
     found = operation.dtype(inputs, autocast, zero_dim)
     if found or operation.result == "nothing":
         return found
+    if writes(operation) and inputs:
+        return operation.dtype([inputs[operation.operand]] * len(inputs), autocast, zero_dim)
     repaired = [one - {HALF} | {SINGLE} if HALF in one else one for one in inputs]
     floats = [frozenset((SINGLE,)) for _ in inputs]
-    return operation.dtype(repaired, False, zero_dim) or operation.dtype(floats, autocast, zero_dim)
+    return operation.dtype(repaired, False, zero_dim) or operation.dtype(floats, autocast, zero_dim) or ANYTHING
 
 
 def _keeps_dtype(row: Operation) -> bool:

@@ -115,10 +115,18 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
         is_cast = any(made.cast is not None for made in context.values.steps.of(Place(source)).made)
         if is_cast or context.values.halves(Place(destination)) == context.values.halves(Place(source)):
             return  # `x.to(destination.dtype)`; of one origin; or neither is made here
-    while isinstance(destination, cst.Subscript) and context.precisions.of(destination.value).is_tensor:
-        destination = destination.value  # a part has the dtype of the whole
+    destination = _whole(context, destination)
     is_tensor = context.values.of(destination).is_tensor  # what is out of sight may be a dict, without a dtype
     if is_tensor and isinstance(destination, (cst.Name, cst.Attribute, cst.Subscript)):
         context.safety.casts.append(Cast(source, destination))
     elif into is Precision.SINGLE:
         context.safety.keep_float32(source)
+
+
+def _whole(context: Context, tensor: cst.BaseExpression) -> cst.BaseExpression:
+    """What a tensor is a part or a copy of, as `x` of `x.clone()[0]`: it has the same dtype, and can be named again."""
+    if isinstance(tensor, cst.Subscript) and context.precisions.of(tensor.value).is_tensor:
+        return _whole(context, tensor.value)
+    made = context.made(tensor) if isinstance(tensor, cst.Call) else ()
+    is_copy = [one for one in made if one.operation is not None and one.operation.shape_only and one.cast is None]
+    return _whole(context, made[0].operands[0].node) if made and len(is_copy) == len(made) else tensor
