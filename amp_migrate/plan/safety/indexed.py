@@ -21,7 +21,7 @@ import libcst as cst
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
-from amp_migrate.models import Operation, method
+from amp_migrate.models import Dtype, Operation, method
 from amp_migrate.models.queries import in_half, never_in_half, writes
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
@@ -104,6 +104,8 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
     into, given = context.precisions.of(destination), context.precisions.of(source)
     if context.values.of(source).is_container:
         return  # what takes a tuple is no tensor
+    if into is Precision.SINGLE and given is Precision.UNKNOWN and _is_half_or_float32(context, source):
+        given = Precision.FLOATING
     if not into.is_tensor or not given.is_tensor:
         if into is Precision.SINGLE and given is Precision.UNKNOWN and literal_value(source) is UNKNOWN:
             text = context.facts.text(source)
@@ -121,6 +123,12 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
         context.safety.casts.append(Cast(source, destination))
     elif into is Precision.SINGLE:
         context.safety.keep_float32(source)
+
+
+def _is_half_or_float32(context: Context, source: cst.BaseExpression) -> bool:
+    """True for a tensor that may be half: the write into float32 has worked, so that without autocast it is float32."""
+    dtypes = context.values.of(source).dtypes
+    return Dtype.HALF in dtypes and Dtype.NUMBER not in dtypes
 
 
 def _whole(context: Context, tensor: cst.BaseExpression) -> cst.BaseExpression:
