@@ -57,3 +57,43 @@ def test_numbers_of_numpy_are_not_cast_as_tensors_are():
     source = SOURCE.format(lines="out = torch.tensor(x.cpu().numpy().sum(1), device='cuda').unsqueeze(1) * h")
     output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
     assert "numpy().sum(1)" in output
+
+
+LOSS = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Loss(nn.Module):
+    def forward(self, model, x, y, other):
+        a = model.second(x)
+        {line}
+        return F.cross_entropy(out, y)
+
+
+net = nn.ModuleDict({{"first": nn.Linear(8, 8), "second": nn.Linear(8, 8)}}).cuda()
+criterion = Loss()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for step in range(3):
+    x = torch.randn(6, 8).cuda()
+    y = torch.randint(0, 8, (6,)).cuda()
+    loss = criterion(net, x, y, torch.zeros(8, 8).cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("out = other[:6].index_add(0, torch.arange(6).cuda(), a)", ".cuda(), a.to(other.dtype))"),
+        ("out = torch.lerp(other[:6], a, 0.5)", "a.to(other.dtype)"),
+        ("out = other[:6].clone().scatter_add_(1, y.unsqueeze(1).expand(6, 8), a)", "a.to(other.dtype)"),
+        ("out = other[:6].masked_scatter(other[:6] == 0, a)", "a.to(other.dtype)"),
+    ],
+)
+def test_what_is_written_as_a_tensor_is_one_whatever_has_made_it(line, written):
+    output = migrate_source(LOSS.format(line=line).encode(), Options(api="torch.amp")).output.decode()
+    assert written in output

@@ -6,7 +6,7 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
-from amp_migrate.models import traits
+from amp_migrate.models.queries import takes_two
 
 _CONTAINERS = (str, list, tuple, dict, set)
 
@@ -25,7 +25,12 @@ def shows_tensor(facts: Facts, load: cst.BaseExpression) -> bool:
         is_of_others = any(hasattr(one, name) for one in _CONTAINERS)  # `split`, `values`
         return row is not None and (row.kind == "property") != is_called and not is_of_others
     call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-    if not isinstance(call, cst.Call) or call.args[0] is not parent:
+    if not isinstance(call, cst.Call) or not isinstance(parent, cst.Arg):
         return False
     operation = models.function(facts.names.dotted(call.func) or "")
-    return operation is not None and operation.bare not in traits.named("list")
+    place = call.args.index(parent)
+    if operation is None and isinstance(call.func, cst.Attribute):
+        operation, place = models.method(call.func.attr.value), place + 1  # behind the tensor itself
+    if operation is None or operation.is_a("list"):
+        return False
+    return place == (0 if operation.kind == "function" else -1) or (place == operation.second and takes_two(operation))

@@ -116,6 +116,11 @@ def writes(row: Operation) -> bool:
     return is_write and wants_one_dtype(row) and not product_in_place(row)
 
 
+def takes_two(row: Operation) -> bool:
+    """A product, or a write of one tensor into another: its second tensor can be nothing else."""
+    return row.second >= 0 and (row.product or writes(row)) and not row.is_a("write of a number")
+
+
 def has_parameters(row: Operation) -> bool:
     """A layer with parameters, unless it is told otherwise."""
     return row.parameters
