@@ -167,3 +167,35 @@ def test_who_calls_the_training_is_a_part_of_it(tmp_path):
     user = USER.replace("from helpers import limit\n", "").replace("limit(net)\n", "")
     found = statuses(tmp_path, trainer=trainer, helpers=HELPERS + LIMIT, user=user)
     assert found["trainer.py"] == "left"
+
+
+OWN_AMP = {
+    "a function": "def gram(x):\n    with {off}:\n        return x @ x.T\n",
+    "another class": "class Other(torch.nn.Module):\n    def forward(self, x):\n        with {off}:\n            return x @ x.T\n",
+    "a class of it": "class Other:\n    @custom_fwd\n    def forward(ctx, x):\n        with {off}:\n            return gram(x)\n",
+}
+
+
+@pytest.mark.parametrize("extra", OWN_AMP.values(), ids=OWN_AMP)
+@pytest.mark.parametrize(
+    "off", ["autocast(enabled=False)", "torch.cuda.amp.autocast(False)", "torch.autocast('cuda', enabled=False)"]
+)
+def test_native_amp_that_no_training_runs_decides_nothing(tmp_path, off, extra):
+    helpers = HELPERS.replace("torch\n", "torch\nfrom torch.cuda.amp import autocast, custom_fwd\n", 1)
+    found = statuses(tmp_path, main=MAIN, helpers=helpers + extra.format(off=off))
+    assert found["main.py"] == "migrated"
+
+
+@pytest.mark.parametrize(
+    ("main", "helpers"),
+    [
+        (MAIN.replace("net(x),", "helpers.gram(net(x)),"), HELPERS + OWN_AMP["a function"]),
+        (MAIN, HELPERS.replace("(x.sum(1)", "(gram(x).sum(1)") + OWN_AMP["a function"]),
+        (MAIN.replace("net(x),", "getattr(helpers, name)(net(x)),"), HELPERS + OWN_AMP["a function"]),
+        (MAIN, HELPERS.replace("    return", "    with {off}:\n        return")),
+        (MAIN, HELPERS + "{off}.__enter__()\n"),
+    ],
+)
+def test_native_amp_that_a_training_may_run_decides(tmp_path, main, helpers):
+    found = statuses(tmp_path, main=main, helpers=helpers.format(off="torch.cuda.amp.autocast(enabled=False)"))
+    assert found["main.py"] == "untouched"
