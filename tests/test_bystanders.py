@@ -199,3 +199,30 @@ def test_native_amp_that_no_training_runs_decides_nothing(tmp_path, off, extra):
 def test_native_amp_that_a_training_may_run_decides(tmp_path, main, helpers):
     found = statuses(tmp_path, main=main, helpers=helpers.format(off="torch.cuda.amp.autocast(enabled=False)"))
     assert found["main.py"] == "untouched"
+
+
+LENDING = """\
+class Trained(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+        self.optimizer = {optimizer}
+
+    def fit(self, batches):
+        for x in batches:
+            loss = self.layer(x.cuda()).pow(2).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+"""
+RUN = "import torch\nfrom helpers import Trained\n\nTrained().cuda().fit([torch.randn(8, 4)])\n"
+OPTIMIZERS = {"torch.optim.SGD(self.parameters(), lr=0.1)": "migrated", "torch.optim.LBFGS(self.parameters())": "left"}
+
+
+@pytest.mark.parametrize("borrowing", ["a", "z"])
+@pytest.mark.parametrize("running", ["b", "y"])
+@pytest.mark.parametrize(("optimizer", "status"), OPTIMIZERS.items(), ids=OPTIMIZERS.values())
+def test_a_file_that_lends_something_to_a_training_has_its_own(tmp_path, borrowing, running, optimizer, status):
+    helpers = HELPERS + LENDING.format(optimizer=optimizer)
+    found = statuses(tmp_path, **{borrowing: MAIN, running: RUN}, helpers=helpers)
+    assert (found[f"{borrowing}.py"], found["helpers.py"]) == ("migrated", status)
