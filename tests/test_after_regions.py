@@ -220,3 +220,74 @@ for x, y in loader:
         print({call}, scores.softmax(1))
 """
     assert written in migrate_source(source.encode()).output.decode()
+
+
+SHOWING = """\
+import torch
+import torchvision
+from torch import nn
+from torchvision.utils import make_grid
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 8)
+        self.fc = nn.Linear(8, 4)
+        self.weight = nn.Parameter(torch.ones(8, 8))
+        self.cuda()
+        self.optimizer = torch.optim.Adam(self.parameters(), lr=0.1)
+
+    def forward(self, x):
+        h, _ = self.rnn(x)
+        return dict(loss=(x - self.fc(h)).abs().mean(), h=h)
+
+    def show(self, output, name="out"):
+        {show}
+
+    def fit(self, batches):
+        for x in batches:
+            found = self(x.cuda())
+            loss = found["loss"]
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            {call}
+
+
+Net().fit([torch.rand(2, 5, 4)])
+"""
+SHOWN = {
+    "a function": ("torchvision.utils.make_grid(output.cpu())", "output.float().cpu()"),
+    "by its name": ("make_grid(output.data.cpu().unsqueeze(1), normalize=True)", "output.float().data.cpu()"),
+    "by a keyword": ("make_grid(tensor=output.detach()[:8].cpu())", "output.detach()[:8].float().cpu()"),
+    "of torch": ("torch.save(output.cpu(), name)", "torch.save(output.cpu(), name)"),
+    "NumPy": ("print(output.cpu().numpy())", "output.float().cpu()"),
+    "a product": ("return output @ self.weight", "output.float() @"),
+}
+
+
+@pytest.mark.parametrize("call", ["self.show(found['h'])", "self.show(output=found['h'])"])
+@pytest.mark.parametrize(("show", "shown"), SHOWN.values(), ids=SHOWN)
+def test_a_method_of_the_model_that_runs_no_layer_may_get_half(show, shown, call):
+    result = migrate_source(SHOWING.format(show=show, call=call).encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+    assert shown in result.output.decode()
+
+
+@pytest.mark.parametrize("show", ["return self.fc(output)", "made = self.fc\n        return made(output)"])
+def test_one_that_runs_a_layer_gets_float32(show):
+    result = migrate_source(SHOWING.format(show=show, call="self.show(found['h'])").encode(), Options())
+    assert "self.show(found['h'].float())" in result.output.decode()
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        "return self.fc(output * 2)",
+        "self.h = output\n        self.run()\n\n    def run(self):\n        self.fc(self.h)",
+    ],
+)
+def test_one_that_may_run_a_layer_on_it_is_refused(show):
+    result = migrate_source(SHOWING.format(show=show, call="self.show(found['h'])").encode(), Options())
+    assert [one.code for one in result.findings] == ["AMP925"]

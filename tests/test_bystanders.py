@@ -167,3 +167,62 @@ def test_who_calls_the_training_is_a_part_of_it(tmp_path):
     user = USER.replace("from helpers import limit\n", "").replace("limit(net)\n", "")
     found = statuses(tmp_path, trainer=trainer, helpers=HELPERS + LIMIT, user=user)
     assert found["trainer.py"] == "left"
+
+
+OWN_AMP = {
+    "a function": "def gram(x):\n    with {off}:\n        return x @ x.T\n",
+    "another class": "class Other(torch.nn.Module):\n    def forward(self, x):\n        with {off}:\n            return x @ x.T\n",
+    "a class of it": "class Other:\n    @custom_fwd\n    def forward(ctx, x):\n        with {off}:\n            return gram(x)\n",
+}
+
+
+@pytest.mark.parametrize("extra", OWN_AMP.values(), ids=OWN_AMP)
+@pytest.mark.parametrize(
+    "off", ["autocast(enabled=False)", "torch.cuda.amp.autocast(False)", "torch.autocast('cuda', enabled=False)"]
+)
+def test_native_amp_that_no_training_runs_decides_nothing(tmp_path, off, extra):
+    helpers = HELPERS.replace("torch\n", "torch\nfrom torch.cuda.amp import autocast, custom_fwd\n", 1)
+    found = statuses(tmp_path, main=MAIN, helpers=helpers + extra.format(off=off))
+    assert found["main.py"] == "migrated"
+
+
+@pytest.mark.parametrize(
+    ("main", "helpers"),
+    [
+        (MAIN.replace("net(x),", "helpers.gram(net(x)),"), HELPERS + OWN_AMP["a function"]),
+        (MAIN, HELPERS.replace("(x.sum(1)", "(gram(x).sum(1)") + OWN_AMP["a function"]),
+        (MAIN.replace("net(x),", "getattr(helpers, name)(net(x)),"), HELPERS + OWN_AMP["a function"]),
+        (MAIN, HELPERS.replace("    return", "    with {off}:\n        return")),
+        (MAIN, HELPERS + "{off}.__enter__()\n"),
+    ],
+)
+def test_native_amp_that_a_training_may_run_decides(tmp_path, main, helpers):
+    found = statuses(tmp_path, main=main, helpers=helpers.format(off="torch.cuda.amp.autocast(enabled=False)"))
+    assert found["main.py"] == "untouched"
+
+
+LENDING = """\
+class Trained(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+        self.optimizer = {optimizer}
+
+    def fit(self, batches):
+        for x in batches:
+            loss = self.layer(x.cuda()).pow(2).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+"""
+RUN = "import torch\nfrom helpers import Trained\n\nTrained().cuda().fit([torch.randn(8, 4)])\n"
+OPTIMIZERS = {"torch.optim.SGD(self.parameters(), lr=0.1)": "migrated", "torch.optim.LBFGS(self.parameters())": "left"}
+
+
+@pytest.mark.parametrize("borrowing", ["a", "z"])
+@pytest.mark.parametrize("running", ["b", "y"])
+@pytest.mark.parametrize(("optimizer", "status"), OPTIMIZERS.items(), ids=OPTIMIZERS.values())
+def test_a_file_that_lends_something_to_a_training_has_its_own(tmp_path, borrowing, running, optimizer, status):
+    helpers = HELPERS + LENDING.format(optimizer=optimizer)
+    found = statuses(tmp_path, **{borrowing: MAIN, running: RUN}, helpers=helpers)
+    assert (found[f"{borrowing}.py"], found["helpers.py"]) == ("migrated", status)

@@ -34,7 +34,16 @@ for _ in range(3):
     optimizer.step()
 """
 NAMED = ["self.layer(out)", "self.layer(out.relu(), x)", "run(out)", "run(out[:, 0])"]
-NOT_NAMED = ["self.layer(x) + out", "run(out.argmax(1)) + out", "out + len(str(out.shape))"]
+NOT_NAMED = [
+    "self.layer(x) + out",
+    "run(out.argmax(1)) + out",
+    "out + len(str(out.shape))",
+    "run('%d of %d' % (out.sum(), 4)) or out",
+    "run('mean %.2f' % out.mean()) or out",
+    "run(f'mean {out.mean()}') or out",
+    "run('mean {}'.format(out.mean())) or out",
+    "run('mean ' + str(out.mean())) or out",
+]
 
 
 def found(**parts: str) -> list[tuple[str, str]]:

@@ -100,3 +100,68 @@ def test_what_looks_at_the_gradient_is_left(name):
 def test_the_gradient_keeps_its_dtype(name):
     hook, before, expected = DTYPES[name]
     assert expected in migrated(hook, before)[0]
+
+
+KEEPING = """\
+import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.seen = None
+
+    def keep(self, grad):
+        {keep}
+
+    def get_seen(self):
+        return self.seen
+
+    def forward(self, x):
+        out = self.fc(x)
+        out.register_hook({hook})
+        return out
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    loss = model(torch.randn(8, 4).cuda()).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    {after}
+"""
+KEPT = ["pass", "print(model.fc)", "model.seen = None"]
+READ = [
+    "print(model.seen)",
+    "print(model.get_seen())",
+    "asked = model.get_seen",
+    "print(getattr(model, 'seen'))",
+    "print(getattr(model, 'get_seen')())",
+]
+
+
+def status_of(after: str, keep: str = "self.seen = grad", hook: str = "self.keep") -> str:
+    source = KEEPING.format(after=after, keep=keep, hook=hook)
+    return migrate_source(source.encode(), Options(api="torch.amp")).status
+
+
+@pytest.mark.parametrize("after", KEPT)
+def test_what_is_kept_and_never_read_may_be_scaled(after):
+    assert status_of(after) == "migrated"
+
+
+@pytest.mark.parametrize("after", READ)
+def test_what_is_kept_and_may_be_read_is_left(after):
+    assert status_of(after) == "left"
+
+
+@pytest.mark.parametrize(
+    "keep",
+    ["self.seen = grad.norm()", "print(grad)\n        self.seen = grad", "self.seen.append(grad)"],
+)
+def test_what_does_more_than_to_keep_is_left(keep):
+    assert status_of("pass", keep) == "left"

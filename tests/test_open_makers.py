@@ -308,3 +308,52 @@ def test_what_a_model_may_be_in_sight_is_not_lost_beside_what_it_may_be_out_of_s
     made = made.format(net=net, unknown=UNKNOWN)
     result = migrate_source(TWO_BINDINGS.format(made=made, call=call).encode())
     assert f"torch.mean(F.logsigmoid({call}).float())".encode() in result.output
+
+
+PARSED = [
+    "args = argparse.ArgumentParser().parse_args()",
+    "args, rest = argparse.ArgumentParser().parse_known_args()",
+    "def options():\n    parser = argparse.ArgumentParser()\n    args = parser.parse_args()\n    return args\n\n\nargs = options()",
+]
+
+
+@pytest.mark.parametrize("parsed", PARSED)
+@pytest.mark.parametrize("kept", ["args.net = Net().cuda()", "net = Net().cuda()\nsetattr(args, 'net', net)"])
+def test_the_command_line_has_no_models(parsed, kept):
+    result = migrate_source((HEAD + f"{parsed}\n{kept}\n" + MODEL.format(it="args.net")).encode())
+    assert (result.status, [one for one in result.findings if one.code == "AMP192"]) == ("migrated", [])
+    assert ".float().masked_fill(own, -1e9)" in result.output.decode()
+
+
+def test_a_model_of_a_file_that_the_command_line_names_is_assumed():
+    made = "args = argparse.ArgumentParser().parse_args()\nargs.net = torch.load(args.path).cuda()\n"
+    result = migrate_source((HEAD + made + MODEL.format(it="args.net")).encode())
+    assert "AMP192" in [one.code for one in result.findings]
+
+
+SELF_TEST = """\
+if __name__ == "__main__":
+    from nets import {names}
+    print({made}(torch.ones(2, 8)))
+"""
+MAIN = """\
+import torch
+from nets import Net
+
+net, head = Net().cuda(), torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD([*net.parameters(), *head.parameters()], lr=0.1)
+for step in range(5):
+    loss = net(head(torch.randn(6, 8).cuda()))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("names", "made"), [("Net", "Net()"), ("Net as Made", "Made()")])
+def test_a_file_that_imports_itself_is_read(tmp_path, names, made):
+    nets = HEAD.replace("nn\n", "nn\n\n", 1) + SELF_TEST.format(names=names, made=made)
+    write_tree(tmp_path, {"main.py": MAIN.encode(), "nets.py": nets.encode()})
+    results = {one.path.rpartition("/")[2]: one for one in migrate_project([tmp_path])}
+    assert ".float().masked_fill(own, -1e9)" in results["nets.py"].output.decode()
+    assert [one for one in results["main.py"].findings + results["nets.py"].findings if one.code == "AMP192"] == []

@@ -77,3 +77,32 @@ Trainer(nn.Linear(6, 3), False).train(torch.randn(8, 6), torch.randint(0, 3, (8,
 """
     result = migrate_source(source.encode(), Options(api="torch.amp"))
     assert [one.code for one in result.findings] == ["AMP904"]
+
+
+BETWEEN = """\
+import torch
+import torch.nn.functional as F
+
+model, pre = torch.nn.Linear(8, 8).cuda(), torch.nn.Linear(8, 8).cuda()
+optimizer, other = torch.optim.AdamW(model.parameters()), torch.optim.AdamW(pre.parameters())
+for epoch in range(3):
+    for i, x in enumerate(loader):
+        loss = F.mse_loss(model(x.cuda()), x.cuda())
+        loss.backward()
+        if {first}:
+            optimizer.step()
+            model.zero_grad()
+    for i, x in enumerate(loader):
+        loss = F.mse_loss(pre(x.cuda()), x.cuda())
+        loss.backward()
+        if {second}:
+            other.step()
+            pre.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("first", ["i % 2 == 0", "k <= 1 or i % k == 0", "i % 2 == 0 or i + 1 == len(loader)"])
+@pytest.mark.parametrize("second", ["i % 4 == 0", "not (i + 1) % k"])
+def test_gradients_that_are_kept_over_the_steps_of_another_are_why(first, second):
+    result = migrate_source(BETWEEN.format(first=first, second=second).encode(), Options())
+    assert [(one.code, "steps in between" in one.message) for one in result.findings] == [("AMP904", True)]

@@ -427,3 +427,60 @@ def test_a_loss_that_is_summed_over_turns_of_the_loop(added, left, loop):
 @pytest.mark.parametrize("made", ["measure(x, y)", "x.mean()"])
 def test_a_loss_of_earlier_turns_that_no_forward_makes(made):
     assert [one.code for one in _over_turns(made).findings if one.code > "AMP900"] == ["AMP908"]
+
+
+TASKS = """\
+import torch
+import tqdm
+import yaml
+
+
+class Task:
+    def __init__(self, config):
+        self.model = torch.nn.Linear(4, 4).cuda()
+
+    def get_model(self):
+        return self.model
+
+    def forward(self, images):
+        return self.model(images)
+
+    def loss(self, outputs):
+        return outputs.pow(2).mean()
+
+
+def get_task(config):
+    return globals().get(config.task.name)(config)
+
+
+def train(task, loader, optimizer):
+    {around}
+    for data in bar:
+        images = data.cuda()
+        outputs = task.forward(images=images)
+        loss = task.loss(outputs)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def main():
+    config = yaml.load(open("config.yaml"))
+    task = get_task(config)
+    loaders = {{name: make_loader(config, name) for name in ("train", "dev")}}
+    optimizer = torch.optim.SGD(task.get_model().parameters(), lr=0.1)
+    train(task, loaders["train"], optimizer)
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize("around", ["bar = tqdm.tqdm(loader, total=8)", "bar = track(loader)", "bar = iter(loader)"])
+def test_a_forward_by_its_name_is_nearer_than_what_reads_the_settings(around):
+    output = migrate_source(TASKS.format(around=around).encode(), Options(api="torch.amp")).output.decode()
+    assert (
+        f'\n    {around}\n    for data in bar:\n        images = data.cuda()\n        with torch.amp.autocast("cuda"):\n'
+        in output
+    )
+    assert output.count("autocast") == 1

@@ -79,3 +79,26 @@ def test_a_state_that_is_read_only_later_is_no_test_of_it():
     source = APEX.format(load="\n".join(f"    {line}" for line in load.splitlines()))
     result = migrate_source(source.encode(), Options(api="torch.amp"))
     assert "AMP107" in {one.code for one in result.findings}
+
+
+WHOLE = [
+    'torch.save({"model": model, "optimizer": optimizer}, "last.pth")',
+    'torch.save([model, optimizer], "last.pth")',
+    'torch.save(optimizer, "last.pth")',
+    'state = {"model": model}\nstate["optimizer"] = optimizer\ntorch.save(state, "last.pth")',
+    'utils.save_checkpoint({"model": model, "optimizer": optimizer}, True)',
+    'def keep(state):\n    torch.save(state, "last.pth")\n\n\nkeep((model, optimizer))',
+]
+OTHER = [
+    'torch.save({"model": model}, "last.pth")',
+    'print({"optimizer": optimizer})',
+    "utils.save_checkpoint(model, optimizer)",
+]
+
+
+@pytest.mark.parametrize("save", [*WHOLE, *OTHER])
+def test_an_optimizer_that_is_saved_itself_leaves_no_room_beside_it(save):
+    source = SCRIPT.format(load="").partition("torch.save")[0].replace("torch\n", "torch\nimport utils\n", 1) + save
+    result = migrate_source(f"{source}\n".encode(), Options(api="torch.amp"))
+    found = [one.message for one in result.findings if one.code == "AMP413"]
+    assert (result.status, len(found)) == ("migrated", save in WHOLE)

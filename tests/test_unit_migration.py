@@ -217,7 +217,7 @@ class TestGrowth:
     def test_a_setup_that_is_nowhere_is_not_looked_for(self, project: Project) -> None:
         step = "def step(model, optimizer, batches):\n    " + LOOP.replace("\n", "\n    ").rstrip() + "\n"
         results = project({"step.py": IMPORTS + step, "main.py": "from step import step\nstep(1, 2, [])\n"})
-        assert project.said(results) == ["step.py:7 AMP901 losses are scaled here, but amp.initialize is elsewhere"]
+        assert project.said(results) == ["step.py:7 AMP901 losses are scaled here, but amp.initialize is not in sight"]
 
     def test_the_reason_of_another_unit_hides_nothing(self, project: Project) -> None:
         """A caller of two trainings: growing the one must not report what prevents the other."""
@@ -680,6 +680,6 @@ def test_a_script_that_needs_a_file_with_apex_stays_with_it(project: Project) ->
         "    with torch.no_grad():\n        for _ in range(3):\n            print(model(torch.ones(2, 3).cuda()).sum().item())\n"
     )
     assert project.said(project({"attacks.py": attack, "evaluate.py": script})) == [
-        "attacks.py:5 AMP901 losses are scaled here, but amp.initialize is elsewhere",
+        "attacks.py:5 AMP901 losses are scaled here, but amp.initialize is not in sight",
         "evaluate.py:1 AMP901 belongs together with attacks.py, which stays as it is",
     ]

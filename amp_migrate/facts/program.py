@@ -10,7 +10,7 @@ attribute or in a text. Where it looks things up by names that are put together,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import libcst as cst
 
@@ -37,6 +37,13 @@ def never_mentioned(
     that are `running` somebody else runs.
     """
     return _Program(tree, names, tests).never_mentioned(running)
+
+
+def definitions_around(tree: Tree, nodes: Iterable[cst.CSTNode]) -> Iterator[Statement]:
+    """The top-level functions and classes that some nodes stand in."""
+    for function in dict.fromkeys(tree.function_of(node).outermost for node in nodes):
+        if not function.is_module:
+            yield tree.statements[function.owner.node if function.owner is not None else function.node]
 
 
 class _Program:

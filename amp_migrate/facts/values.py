@@ -14,6 +14,7 @@ from amp_migrate.facts.tree import Tree, called_name, walk
 
 _BOOL_CALLS = frozenset("bool isinstance issubclass hasattr callable any all".split())
 _BOOL_METHODS = frozenset("is_available is_initialized startswith endswith is_file is_dir exists isfile isdir".split())
+PARSING = frozenset(("parse_args", "parse_known_args"))  # the methods that read the command line
 _BOOL_ACTIONS = frozenset(("store_true", "store_false", "argparse.BooleanOptionalAction", "BooleanOptionalAction"))
 
 
@@ -267,7 +268,7 @@ def _is_typed_bool(given: dict[str, cst.BaseExpression]) -> bool:
 def _is_parsed(value: object) -> bool:
     """True for expressions that hold a `parse_args()` call."""
     return isinstance(value, cst.CSTNode) and any(
-        isinstance(part, cst.Call) and called_name(part) in ("parse_args", "parse_known_args") for part in walk(value)
+        isinstance(part, cst.Call) and called_name(part) in PARSING for part in walk(value)
     )
 
 

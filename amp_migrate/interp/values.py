@@ -212,6 +212,8 @@ class Values:
             return _OF_INSTANCE
         if type(made.node) in _OPERATORS and all(one.dtypes == _NUMBER for one in given):
             return Value(_NUMBER)
+        if type(made.node) is cst.BinaryOperation and given[0].is_none and not given[0].dtypes:
+            return given[0]  # `"%d of %d" % (done, all)` is a text
         if made.cast is not None:
             is_open = self._known[made.cast].is_open if isinstance(made.cast, Place) else len(made.cast) > 1
             return Value(self._asked(made.cast, given), bool(given) and given[0].is_zero_dim, is_open)

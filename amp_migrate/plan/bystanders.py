@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.program import never_mentioned, self_tests
-from amp_migrate.facts.tree import Function, Statement
+from amp_migrate.facts.program import definitions_around, never_mentioned, self_tests
+from amp_migrate.facts.tree import Function
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.training_plan import TrainingPlan
 from amp_migrate.rules.scaler import UNKNOWN_SCALER
@@ -34,7 +34,9 @@ def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused
     place = facts.tree.statement_of(refused)
     unmentioned = {one.node for one in never_mentioned(facts.tree, facts.names, tests)}
     if facts.tree.is_within(place, own | unmentioned):
-        training = [one for one in _definitions_around(facts, backwards) if not facts.tree.is_within(place, {one.node})]
+        training = [
+            one for one in definitions_around(facts.tree, backwards) if not facts.tree.is_within(place, {one.node})
+        ]
         unneeded = [one.node for one in never_mentioned(facts.tree, facts.names, tests, training)]
         unused = {node for node in unneeded if not _is_referred_to(facts, node)}
         found = facts.without(own | unmentioned)
@@ -43,13 +45,6 @@ def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused
         if facts.tree.is_within(place, own | unused):
             return facts.without(own | unused)
     return facts.without(own) if facts.tree.is_within(place, own) else None
-
-
-def _definitions_around(facts: Facts, nodes: Iterable[cst.CSTNode]) -> Iterator[Statement]:
-    """The top-level functions and classes that some nodes stand in."""
-    for function in dict.fromkeys(facts.tree.function_of(node).outermost for node in nodes):
-        if not function.is_module:
-            yield facts.tree.statements[function.owner.node if function.owner is not None else function.node]
 
 
 def _is_whole(facts: Facts, backwards: Collection[cst.CSTNode]) -> bool:

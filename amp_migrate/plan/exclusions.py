@@ -73,7 +73,7 @@ def _trains_itself(facts: Facts, model: cst.BaseExpression, homes: set[Function]
 def _check_is_whole(facts: Facts, found: Recognition) -> None:
     trains = [setup for setup in found.setups if setup.optimizers]
     if found.backwards and not trains:
-        message = f"losses are scaled here, but {_setup(found)} is elsewhere"
+        message = f"losses are scaled here, but {_setup(found)} is not in sight"
         raise Refusal(BELONGS_TOGETHER, found.backwards[0].loss, message, case="elsewhere")
     if trains and not found.backwards:
         scaled = (call for call, _ in facts.tree.every(cst.Call) if called_name(call) == "scale_loss")
@@ -93,13 +93,13 @@ def _check_is_whole(facts: Facts, found: Recognition) -> None:
             if site is not None:
                 message = f"{function.name} uses {TITLES[found.form]}, and this script calls it without {_setup(found)}"
                 raise Refusal(BELONGS_TOGETHER, site.call, message, case="without")
-            message = f"{TITLES[found.form]} is used here, but {_setup(found)} is elsewhere"
+            message = f"{TITLES[found.form]} is used here, but {_setup(found)} is not in sight"
             raise Refusal(BELONGS_TOGETHER, kind[0].node, message, case="elsewhere")
     if found.no_casts and not found.setups:
         message = "the casts that this switches off are set up elsewhere"
         raise Refusal(BELONGS_TOGETHER, found.no_casts[0], message, case="elsewhere")
     if found.casts and not found.setups and not facts.elsewhere.is_set_up:
-        message = f"{facts.text(found.casts[0].node)} works where amp.initialize does, which is elsewhere"
+        message = f"{facts.text(found.casts[0].node)} works where amp.initialize does, which is not in sight"
         raise Refusal(CAST_FUNCTION, found.casts[0].node, message, case="elsewhere")
     if found.carriers and not found.setups and not found.backwards:
         raise Refusal(BELONGS_TOGETHER, found.carriers[0], "apex.amp is only handed on here", case="elsewhere")

@@ -53,6 +53,26 @@ def is_blind(facts: Facts, hook: Function) -> bool:
     return not returns and not any(variable is not None and variable.loads for variable in variables)
 
 
+def is_only_kept(facts: Facts, hook: Function) -> bool:
+    """True for a hook that does `self.seen = grad` and no more, where nothing reads that but `return self.seen` of a
+    method that nothing names: another script asks for it.
+    """
+    params, body, parents = hook.parameters[hook.is_method :], hook.body.statements, facts.tree.parents
+    node = body[0].node if len(body) == 1 and params else None
+    if not isinstance(node, cst.Assign) or facts.text(node.value) != params[0].name.value or len(node.targets) > 1:
+        return False
+    target = node.targets[0].target
+    field = target.attr.value if isinstance(target, cst.Attribute) else ""
+    texts = {one.value[1:-1] for one, _ in facts.tree.every(cst.SimpleString)}
+    named = {one.attr.value for one, _ in facts.tree.every(cst.Attribute)} | texts
+    for part, at in facts.tree.every(cst.Attribute):
+        if part.attr.value == field and not isinstance(parents.get(part), cst.AssignTarget):
+            is_asked = at.function.name in named or at.function.name == "forward" or not at.function.is_method
+            if is_asked or not isinstance(parents.get(part), cst.Return):
+                return False
+    return bool(field) and field not in texts
+
+
 def products_of(facts: Facts, hook: Function) -> list[Product] | None:
     """What a hook computes of the gradient, where all of it is linear; else None."""
     params = hook.parameters[hook.is_method :]

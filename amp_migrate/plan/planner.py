@@ -46,11 +46,12 @@ from amp_migrate.plan.steps.placement import StepPlan, plan_steps
 from amp_migrate.plan.steps.second_backwards import AddsGradients, scale_second_backward
 from amp_migrate.plan.steps.skips import find_skips
 from amp_migrate.plan.steps.step_graph import Unstepped, starts_without_gradients
+from amp_migrate.plan.steps.updates import in_between
 from amp_migrate.plan.training_plan import Scaler, TrainingPlan
 from amp_migrate.rules.apex import UNKNOWN_AMP_USE
 from amp_migrate.rules.native import SCALER_NOT_SAVED
 from amp_migrate.rules.source_forms import APEX_AMP, PLAIN
-from amp_migrate.rules.steps import GRADIENTS_IN_USE, NO_GRADIENTS
+from amp_migrate.rules.steps import NO_GRADIENTS
 
 
 def make_plans(facts: Facts, found: Recognition, options: Options) -> list[TrainingPlan]:
@@ -205,10 +206,7 @@ class _Planner:
             )
             raise Refusal(NO_GRADIENTS, step.call, f"{message} in the loss")
         if steps.two_scales and self._scale_changes:
-            step = steps.two_scales[0]
-            message = f"{self.facts.text(step.optimizer)} adds up gradients of several rounds, and another optimizer "
-            message += "steps in between: each update may change the scale of what is added"
-            raise Refusal(GRADIENTS_IN_USE, step.call, message, case="rounds")
+            raise in_between(self.facts, steps.two_scales[0])
 
     @property
     def _scale_changes(self) -> bool:

@@ -18,10 +18,11 @@ BELONGS_TOGETHER = Rule(
             "run again with both files, or with their folder",
         ),
         "elsewhere": Case(
-            "mixed precision is set up in one place and used in another",
+            "mixed precision is used in sight of no setup, or set up in sight of no use",
             "the scaler is made where mixed precision is set up, and has to reach each backward, step and checkpoint",
             "give the files that hold the other part, or the whole folder; if they were given, let the script "
-            "import them by name, so that the two parts can be joined",
+            "import them by name, so that the two parts can be joined; if nothing calls amp.initialize, apex scales no "
+            "loss: take it out",
         ),
         "unscaled": Case(
             "a loss is not scaled although apex is set up",

@@ -79,9 +79,9 @@ def add_states(facts: Facts, found: Recognition, optimizers: ObjectSet) -> None:
             message = f"{facts.text(load)} shows no checkpoint: the scaler is saved, and not loaded"
             found.findings.append(facts.finding(load, SCALER_NOT_SAVED, message))
     elif (apart := _saved_apart(facts, optimizers)) is not None:
-        call, where = apart
-        message = f"{facts.text(call)} {where}: the scaler is not saved"
-        found.findings.append(facts.finding(call, SCALER_NOT_SAVED, message))
+        saved, where = apart
+        message = f"{facts.text(saved)} {where}: the scaler is not saved"
+        found.findings.append(facts.finding(saved, SCALER_NOT_SAVED, message))
 
 
 def _spread(facts: Facts) -> cst.Arg | None:
@@ -154,9 +154,9 @@ def _saved_by_a_model(facts: Facts, optimizers: ObjectSet) -> cst.Call | None:
     return None
 
 
-def _saved_apart(facts: Facts, optimizers: ObjectSet) -> tuple[cst.Call, str] | None:
+def _saved_apart(facts: Facts, optimizers: ObjectSet) -> tuple[cst.BaseExpression, str] | None:
     """The first `torch.save(optimizer.state_dict(), file)`, and the first `[net.state_dict(), optimizer.state_dict()]`,
-    which is read by position: nothing can be put beside the state.
+    which is read by position: nothing can be put beside the state. Nor beside the optimizer itself, which is unpickled.
     """
     for call, _, receiver in _state_calls(facts, "state_dict"):
         around = facts.tree.parents[call]
@@ -167,6 +167,12 @@ def _saved_apart(facts: Facts, optimizers: ObjectSet) -> tuple[cst.Call, str] | 
             return call, "has a file of its own"
         if isinstance(around, cst.Element) and isinstance(holder, (cst.List, cst.Tuple)):
             return call, "is found by its place, without a name"
+    for call, _ in facts.tree.every(cst.Call):
+        for arg in call.args if "save" in called_name(call).lower() else ():
+            is_bare = facts.names.dotted(call.func) == "torch.save"
+            held = facts.objects.elements(arg.value) | (facts.objects.objects(arg.value) if is_bare else frozenset())
+            if held & optimizers:
+                return call.func, "saves the optimizer itself"
     return None
 
 

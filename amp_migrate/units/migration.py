@@ -111,14 +111,16 @@ class _Done:
         return frozenset().union(*(reason.rule.helped_by for reason in self.attempt.reasons))
 
     def has_grown_over(self, unit: Unit) -> bool:
-        """True where it is migrated, with all files of a unit."""
-        return bool(self.attempt.changed) and set(unit.files) <= set(self.unit.files)
+        """True where it is migrated, with all files of a unit and what trains in them: it may be that these only lend
+        something to it, and train by themselves.
+        """
+        training = {real(result.path) for result in self.attempt.results if result.sites}
+        is_same = set(unit.files) <= set(self.unit.files) and not training.isdisjoint(unit.files)
+        return bool(self.attempt.changed) and is_same
 
     def is_superseded_by(self, larger: _Done) -> bool:
         """True for a refused unit whose training another one migrates, with more files."""
-        changed = {real(path) for path in larger.attempt.changed}
-        is_same = not changed.isdisjoint(self.unit.files)
-        return bool(self.attempt.reasons) and is_same and larger.has_grown_over(self.unit)
+        return bool(self.attempt.reasons) and larger.has_grown_over(self.unit)
 
 
 class _Units:

@@ -1,10 +1,12 @@
-"""Half values that a training hands to NumPy.
+"""Half values that a training hands to NumPy, or to other packages on the CPU.
 
     output = model(x)                        (under autocast)
     score(output.detach().cpu().numpy())     =>    score(output.float().detach().cpu().numpy())
+    torchvision.utils.save_image(output.cpu(), path)     =>    torchvision.utils.save_image(output.float().cpu(), path)
 
 NumPy has no bfloat16 (TypeError), much of what takes its arrays no half (np.linalg, OpenCV, PIL, scipy.ndimage), and
-its sums of half values are half. What trained in half before has handed on half as well; a plain loop never did.
+its sums of half values are half; nor had torch itself much arithmetic of half values on the CPU before 2.2. What
+trained in half before has handed on half as well; a plain loop never did.
 """
 
 from __future__ import annotations
@@ -19,22 +21,32 @@ from amp_migrate.facts.tree import called_name
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.values import Values
 from amp_migrate.plan.model import Backward
-from amp_migrate.plan.regions.moved import before_moves
+from amp_migrate.plan.regions.moved import after_moves, before_moves
 from amp_migrate.plan.regions.targets import plain_names
 from amp_migrate.plan.regions.tensors import Tensors
 
 
 def halves_before_numpy(facts: Facts, values: Values, backwards: Iterable[Backward]) -> Iterator[cst.BaseExpression]:
-    """X of each `X.detach().cpu().numpy()` that may be half. Of what is out of sight, X has to be used as a floating
-    tensor somewhere: it may be the numbers of classes.
+    """X of each `X.detach().cpu().numpy()`, and of each `X.cpu()` for a package, that may be half. Of what is
+    out of sight, X has to be used as a floating tensor somewhere: it may be the numbers of classes.
     """
     losses = {path[0] for backward in backwards for path in reads(backward.loss)}
     for call, _ in facts.tree.every(cst.Call):
-        if called_name(call) == "numpy" and isinstance(call.func, cst.Attribute) and not call.args:
+        is_bare = isinstance(call.func, cst.Attribute) and not call.args
+        if is_bare and (called_name(call) == "numpy" or _is_for_a_package(facts, call)):
+            assert isinstance(call.func, cst.Attribute)
             given = before_moves(call.func.value)
             value = values.of(given)
             if value.may_be_half and (not value.is_open or _is_of_model(facts, values, given, losses)):
                 yield given
+
+
+def _is_for_a_package(facts: Facts, call: cst.Call) -> bool:
+    """True for `x.cpu()` in an argument of `make_grid(x.cpu().unsqueeze(1))`, but for torch itself and local code."""
+    given = facts.tree.parents.get(after_moves(facts, call)) if called_name(call) == "cpu" else None
+    taker = facts.tree.parents.get(given) if isinstance(given, cst.Arg) else None
+    paths = facts.objects.import_paths(taker.func) if isinstance(taker, cst.Call) else ()
+    return any(not path.startswith("torch.") and facts.elsewhere.source_of(path) is None for path in paths)
 
 
 def _is_of_model(facts: Facts, values: Values, given: cst.BaseExpression, losses: set[str]) -> bool:

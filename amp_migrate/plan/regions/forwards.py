@@ -100,14 +100,17 @@ class Forwards:
 
     def is_of_object(self, call: cst.Call) -> bool:
         """True for `net(x)`, `self.encoder(x)` and `self.encoders[0](x)`: a variable or an attribute is called, no
-        function or method; but a method of what was made with a model: `wrapper = Wrapper(net)`.
+        function or method; but `forward` of anything, and a method of what was made with a model: `wrapper =
+        Wrapper(net)`.
         """
         called = call.func
         while isinstance(called, cst.Subscript):
             called = called.value
         if called_name(call) in DATA_CALLS:
             return False
-        if isinstance(called, cst.Attribute) and self._was_given_model(called.value):
+        if isinstance(called, cst.Attribute) and (
+            called_name(call) == "forward" or self._was_given_model(called.value)
+        ):
             return True
         if isinstance(called, cst.Name):
             return self._is_held(called, ("param", "assign", "for"))

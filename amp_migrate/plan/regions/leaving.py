@@ -64,7 +64,7 @@ def halves_leaving(facts: Facts, forwards: Forwards, regions: list[Region]) -> l
                     continue
                 is_list = facts.analysis(values_as_written).of(use.node).is_container
                 is_tensor = not is_list and any(map(tensors.shows_tensor, beside))
-                if not is_tensor and _computes_elsewhere(facts, taker):
+                if not is_tensor and (_computes_elsewhere(facts, taker) or _runs_no_layer(forwards, taker)):
                     continue
                 if not is_tensor and not _takes_tensors(facts, taker):
                     text = facts.text(use.node)
@@ -209,6 +209,12 @@ def _leaves_unit(facts: Facts, call: cst.Call) -> bool:
     nodes = [call.func, *([call.func.value] if isinstance(call.func, cst.Attribute) else [])]
     paths = (path for node in nodes for path in facts.objects.paths_behind(node))
     return any(facts.elsewhere.source_of(path) is not None for path in paths)
+
+
+def _runs_no_layer(forwards: Forwards, call: cst.Call) -> bool:
+    """True for a method in sight: what its operations are given is asked of the interpreter, as in any function."""
+    methods = forwards.facts.objects.candidates(call) if not any(one.star for one in call.args) else ()
+    return bool(methods) and not any(map(forwards.function_runs_model, methods))
 
 
 def _takes_tensors(facts: Facts, taker: cst.Call) -> bool:

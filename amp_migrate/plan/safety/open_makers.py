@@ -22,6 +22,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.queues import are_queues, taken_from
 from amp_migrate.facts.tree import Class, called_name, walk
+from amp_migrate.facts.values import PARSING
 from amp_migrate.plan.safety.namespaces import meant_by, table_of
 from amp_migrate.plan.safety.registries import REGISTRY
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
@@ -39,10 +40,17 @@ def is_open(facts: Facts, model: cst.BaseExpression) -> bool:
 
 
 def taken_from_outside(facts: Facts, model: cst.BaseExpression) -> cst.Call | None:
-    """What makes an open model out of a file, or by Python's own library: it may be one that no file in sight names."""
+    """What makes an open model out of a file, or by Python's own library: it may be one that no file in sight names.
+    The command line has none: code puts them into `args.model`.
+    """
     for one in facts.objects.objects(model):
         maker = one.source.origin
-        if isinstance(maker, cst.Call) and not _is_taken(facts, maker) and not _is_shown(facts, maker, 0):
+        if (
+            isinstance(maker, cst.Call)
+            and called_name(maker) not in PARSING
+            and not _is_taken(facts, maker)
+            and not _is_shown(facts, maker, 0)
+        ):
             names = (part for part in walk(maker.func) if isinstance(part, (cst.Name, cst.Attribute)))
             paths = {path for name in names for path in facts.objects.paths_behind(name)}
             if any(path in _LOADERS or _is_of_python(path) for path in paths):

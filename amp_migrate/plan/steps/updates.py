@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from itertools import permutations
 
 import libcst as cst
 
+from amp_migrate.facts import Facts
 from amp_migrate.facts.elements import are_different_elements
 from amp_migrate.facts.paths import Point
 from amp_migrate.facts.tree import Statement, names_in
@@ -16,7 +18,7 @@ from amp_migrate.plan.steps.events import Step
 from amp_migrate.plan.steps.left_out import can_be_left_out
 from amp_migrate.plan.steps.step_graph import StepGraph
 from amp_migrate.plan.steps.unscales import Unscale
-from amp_migrate.rules.steps import UPDATE_PLACE
+from amp_migrate.rules.steps import GRADIENTS_IN_USE, UPDATE_PLACE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +30,13 @@ class Update:
     at: Statement
     before: bool = False
     anyway: bool = False
+
+
+def in_between(facts: Facts, step: Step) -> Refusal:
+    """Why gradients of several rounds, with steps of another optimizer between these, prevent a migration."""
+    message = f"{facts.text(step.optimizer)} adds up gradients of several rounds, and another optimizer steps in "
+    message += "between: each update may change the scale of what is added"
+    return Refusal(GRADIENTS_IN_USE, step.call, message, case="rounds")
 
 
 class UpdatePlanner:
@@ -196,6 +205,9 @@ class UpdatePlanner:
         inside, leaving = self.graph.inside(anchor), self.graph.leaving(anchor)
         sources = [point for point in self.graph.live if self.graph.is_any_backward(point) and point not in inside]
         if self.graph.path_exists(sources, leaving.__contains__, lambda point: point.statement in recorded):
+            for one, other in permutations(group, 2):
+                if not (self._joined_by_path(one, other) or self._joined_by_path(other, one)):
+                    raise in_between(self.graph.facts, one)  # a backward is between all steps of the two
             raise Refusal(
                 UPDATE_PLACE,
                 anchor.node,

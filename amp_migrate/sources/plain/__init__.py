@@ -17,7 +17,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import LossScale, Recognition, Setup
 from amp_migrate.rules.plain import CHOSEN_PRECISION, NO_GPU, UNKNOWN_OPTIMIZER, UPDATE_BY_HAND
 from amp_migrate.rules.source_forms import PLAIN
-from amp_migrate.sources.native import native_amp
+from amp_migrate.sources.native import decides_natively
 from amp_migrate.sources.plain.cast_like import cast_like_another
 from amp_migrate.sources.plain.chosen_precision import chosen_precision
 from amp_migrate.sources.plain.devices import Devices
@@ -34,12 +34,12 @@ from amp_migrate.sources.states import add_states
 def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     """The training loops of a unit that uses a GPU, and every reason why they stay as they are.
 
-    Nothing is found where native AMP is used anywhere in the unit: its author has decided.
+    Nothing is found where the training may run native AMP: its author has decided.
     """
     found = Recognition(PLAIN, evaluates=False, is_proven=False, is_scaled=False)
     losses = find_losses(facts)
     given = gradients_given(facts) if not losses else None
-    if (not losses and given is None) or any(native_amp(facts)):
+    if (not losses and given is None) or decides_natively(facts, [given] if given else [one.call for one in losses]):
         return found, []
     optimizers = Optimizers(facts)
     if given is not None:

@@ -98,6 +98,30 @@ class Devices:
         calls = self.facts.tree.every(cst.Call)
         return any(True for call, statement in calls for _ in self._move(call, statement))
 
+    @property
+    def follows_another(self) -> bool:
+        """True where a loss is computed on the device of something out of sight: `self.device` of a base class, and
+        `next(model.parameters()).device` of a model that a caller gives.
+        """
+        moved = ((one, at, argument_value(one, "device", 0)) for one, at in self.facts.tree.every(cst.Call))
+        return any(
+            self._is_out_of_sight(part)
+            for call, at, device in moved
+            if device is not None and self._is_near_a_loss(Move(call, at, None, None))
+            for value in self.facts.objects.values_of(device) or [device]
+            if (holder := _asked_for_device(value)) is not None and self._place(value) == "unknown"
+            for part in walk(holder)
+        )
+
+    def _is_out_of_sight(self, node: cst.CSTNode) -> bool:
+        """True for the instance of a class whose base is not at hand, and for what a caller gives."""
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
+        function = self.facts.tree.function_of(node)
+        if function.owner is not None and self.facts.text(node) == function.receiver:
+            return self._may_be_module(function.owner)
+        return {one.source.kind for one in self.facts.objects.objects(node)} == {"parameter"}
+
     def on_cpu(self) -> Loss | None:
         """A loss of a self-test that moves nothing to a GPU: it is a program of its own, whatever the others do."""
         for test in self.facts.self_tests:

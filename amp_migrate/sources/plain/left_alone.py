@@ -22,7 +22,7 @@ from amp_migrate.interp.search import trace
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models import names
 from amp_migrate.models.queries import takes_dtype, updates
-from amp_migrate.plan.hooks import hooks_given, is_blind, products_of
+from amp_migrate.plan.hooks import hooks_given, is_blind, is_only_kept, products_of
 from amp_migrate.plan.steps.closures import gives_closure
 from amp_migrate.plan.steps.own_steps import is_own_step
 from amp_migrate.rules.plain import (
@@ -359,13 +359,17 @@ class _Finder:
         """Hooks that look at gradients; those of tensors may be linear in them (`plan/hooks.py`)."""
         for call, _ in self.facts.tree.every(cst.Call):
             if called_name(call) in _HOOKS and isinstance(call.func, cst.Attribute) and not self._is_harmless(call):
-                if self._are_made_here and not self.facts.analysis(Running).may_run(call):
+                if self._are_made_here and (not self.facts.analysis(Running).may_run(call) or self._is_only_kept(call)):
                     continue
                 text = self.facts.text(call.func)
                 return Refusal(
                     GRADIENTS_WATCHED, call, f"{text} looks at gradients during the backward", self._unread_hook(call)
                 )
         return None
+
+    def _is_only_kept(self, call: cst.Call) -> bool:
+        hooks = hooks_given(self.facts, call.args[0].value) if call.args else []
+        return bool(hooks) and all(is_only_kept(self.facts, hook) for hook in hooks)
 
     @cached_property
     def _are_made_here(self) -> bool:

@@ -29,11 +29,7 @@ from amp_migrate.vocabulary import IMPORTERS
 
 def made_out_of_sight(facts: Facts, optimizers: Optimizers, losses: list[Loss], devices: Devices) -> Refusal | None:
     """Why no GPU is in sight, where the project shows one to others."""
-    return (
-        _made_by_name(facts, losses)
-        or _imported_by_name(facts, optimizers)
-        or _given_in_a_state(facts, optimizers, devices)
-    )
+    return _made_by_name(facts, losses) or _imported_by_name(facts, optimizers) or _given(facts, optimizers, devices)
 
 
 def _made_by_name(facts: Facts, losses: list[Loss]) -> Refusal | None:
@@ -67,13 +63,15 @@ def _imported_by_name(facts: Facts, optimizers: Optimizers) -> Refusal | None:
     return None
 
 
-def _given_in_a_state(facts: Facts, optimizers: Optimizers, devices: Devices) -> Refusal | None:
-    """The first step of an optimizer in a dict of a caller that is not in sight, beside something on the GPU."""
-    for call in optimizers.unknown if devices.moves_something else ():
+def _given(facts: Facts, optimizers: Optimizers, devices: Devices) -> Refusal | None:
+    """The first step of an optimizer of a caller that is not in sight, beside what goes to the device of another such
+    value; of one in a dict beside something on the GPU.
+    """
+    follows = devices.follows_another
+    for call in optimizers.unknown if follows or devices.moves_something else ():
         held = call.func.value if isinstance(call.func, cst.Attribute) else None
-        if not isinstance(held, cst.Subscript):
+        if held is None or not (follows or isinstance(held, cst.Subscript)):
             continue
-        objects = facts.objects.objects(held)
-        if objects and all(one.source.kind == "parameter" for one in objects):
+        if follows or {one.source.kind for one in facts.objects.objects(held)} == {"parameter"}:
             return Refusal(UNKNOWN_CALLER, call, f"{facts.text(held)} comes from a caller that is not known")
     return None
