@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from amp_migrate.engine import modernise_and_check
-from amp_migrate.facts.elsewhere import Elsewhere, Nowhere
+from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.helpers import Helpers
 from amp_migrate.files.imports import module_name
 from amp_migrate.files.torch_version import FIRST_WITH_TORCH_AMP
@@ -41,7 +41,7 @@ def native_results(workspace: Workspace, files: list[Path], options: Options) ->
 
 def native_result(source: bytes, options: Options) -> Result:
     """The result of one file, about whose place and neighbours nothing is known."""
-    return _result(Input("-", "-", source), _torch(options.torch, options), options, Nowhere())
+    return _result(Input("-", "-", source), _torch(options.torch, options), options, Elsewhere())
 
 
 def _result(file: Input, torch: tuple[int, int] | None, options: Options, elsewhere: Elsewhere) -> Result:

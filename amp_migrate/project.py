@@ -185,18 +185,18 @@ def migrate_source(source: bytes, options: Options) -> Result:
     result = _untouched("-", source)
     if any(may_hold(source) for may_hold in _TIES):
         from amp_migrate.engine import migrate
-        from amp_migrate.facts.elsewhere import Nowhere
+        from amp_migrate.facts.elsewhere import Elsewhere
         from amp_migrate.reading import Input
 
-        outcome = migrate([Input("-", "-", source)], options, Nowhere())
+        outcome = migrate([Input("-", "-", source)], options, Elsewhere())
         if outcome.refusal is None or outcome.refusal.rule.kind != "silence":
             result = outcome.results[0]
     if imports_apex(source) and options.selection.has(COMPANIONS):
         from amp_migrate.companions.decisions import Surroundings
         from amp_migrate.companions.stage import migrate_companions
-        from amp_migrate.facts.elsewhere import Nowhere
+        from amp_migrate.facts.elsewhere import Elsewhere
 
-        result = migrate_companions(result, "-", Nowhere(), Surroundings()).result
+        result = migrate_companions(result, "-", Elsewhere(), Surroundings()).result
     if result.status == "untouched" and holds_native_amp(source):
         from amp_migrate.native_files import native_result
 

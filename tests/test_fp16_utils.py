@@ -338,3 +338,18 @@ def test_an_arm_in_which_nothing_is_done_is_none(test):
     result = migrated(script.replace("    optimizer.step()", f"    {rate}\n    optimizer.step()"))
     assert "AMP162" in codes(result)
     assert b"param_groups" not in result.output
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "isinstance(one, (torch.cuda.HalfTensor, torch.cuda.FloatTensor))",
+        "one.dtype in (torch.half, torch.float)",
+        "one.dtype in {torch.half: 1, torch.float: 2}",
+        "one.dtype == torch.half",
+    ],
+)
+def test_a_type_that_is_asked_for_beside_others_stays(asked):
+    line = f"print([{asked} for one in trainer.model.parameters()])"
+    source = SCRIPT.format(wrapped=f"self.optimizer = FP16_Optimizer({FUSED})") + f"{line}\n"
+    assert line_with(migrated(source), "print([") == line

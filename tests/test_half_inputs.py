@@ -121,6 +121,8 @@ class Net(torch.nn.Module):
     [
         ('if x.type() == "torch.cuda.HalfTensor":', True),
         ("if x.dtype == torch.half:", True),
+        ("if torch.half == x.dtype:", True),
+        ("if (x.type()\n                    == torch.cuda.HalfTensor):", True),
         ("if x.dtype is torch.float16 and w.dim():", True),
         ("if w.dim() < 2:\n                pass\n            elif x.dtype == torch.half:", True),
         ("if not x.dtype == torch.half:", False),

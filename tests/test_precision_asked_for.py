@@ -40,6 +40,7 @@ ASKED = [
     ("", "assert value.dtype not in (torch.float16, torch.float32)"),
     ("", "assert value.dtype in {torch.bfloat16}"),
     ("FLOATS = (torch.half, torch.float32)", "assert value.dtype in FLOATS"),
+    ("FLOATS = (torch.HalfTensor, torch.FloatTensor)", "assert isinstance(value, FLOATS)"),
     ("", "number = self.types[value.dtype](0)"),
     ("", "assert value.dtype in self.types"),
 ]

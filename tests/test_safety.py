@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from amp_migrate.facts.elsewhere import Nowhere
+from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.safety.reach import Reach
@@ -395,7 +395,7 @@ def test_what_is_returned_beside_something_else_is_no_loss(returned, codes):
 
 
 def test_local_modules_that_are_not_at_hand_are_named():
-    class Disk(Nowhere):
+    class Disk(Elsewhere):
         def source_of(self, resolved: str) -> bytes | None:
             return b"" if resolved.startswith("layers.") else None
 

@@ -53,6 +53,12 @@ MADE_BY = {
         CALLED,
         "torch.sigmoid(x.float())",
     ),
+    "one of the unit that is added": (
+        "nn.Sequential(nn.Linear(8, 1))\n        self.head.add_module('out', Squash())",
+        CALLED,
+        "torch.sigmoid(x.float())",
+    ),
+    "one of the unit in a list": ("nn.Sequential(*[nn.Linear(8, 1), Squash()])", CALLED, "torch.sigmoid(x.float())"),
     "a function": ("nn.Linear(8, 1)", "torch.tanh(self.head(x))", "torch.tanh(self.head(x).float())"),
     "a list of modules": ("nn.Linear(8, 1)", "self.act[0](self.head(x))", "self.act[0](self.head(x).float())"),
 }

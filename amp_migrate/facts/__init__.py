@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_migrate.facts.calls import Calls
 from amp_migrate.facts.conditions import Conditions
-from amp_migrate.facts.elsewhere import Elsewhere, Nowhere
+from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.facts.identity import Identity
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.objects import Objects
@@ -48,7 +48,7 @@ class Facts:
         elsewhere: Elsewhere | None = None,
         hidden: Collection[cst.CSTNode] = (),
     ) -> None:
-        self.elsewhere = elsewhere or Nowhere()
+        self.elsewhere = elsewhere or Elsewhere()
         files = [*_of_their_own(files)]
         self.tree = Tree([file.module for file in files], hidden)
         self.files = dict(zip(self.tree.roots, files, strict=True))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-from amp_migrate.facts.elsewhere import Nowhere
+from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.averaging import only_averages
 from amp_migrate.files.binary_cross_entropy import computes_bce
 from amp_migrate.files.booleans import holds_bool
@@ -39,7 +39,7 @@ _BY_NAME = re.compile(
 )  # of a name that is put together
 
 
-class Helpers:
+class Helpers(Elsewhere):
     """What scripts import: functions, classes, methods and variables by resolved name (`/project/utils.log_norms`).
 
     `use_function` tells, for the path of a file and the name of a function in it, whether other files refer to it,
@@ -56,10 +56,15 @@ class Helpers:
         is_set_up: bool = False,
     ) -> None:
         self.is_set_up = is_set_up
-        self.use_function = use_function or Nowhere().use_function
-        self.declared_torch = declared_torch or Nowhere().declared_torch
-        self.may_use_scaler = Nowhere().may_use_scaler
+        self._use_function = use_function or super().use_function
+        self._declared_torch = declared_torch or super().declared_torch
         self._holding = holding or (lambda words: [])
+
+    def use_function(self, path: str, name: str) -> bool:
+        return self._use_function(path, name)
+
+    def declared_torch(self, path: str) -> tuple[int, int] | None:
+        return self._declared_torch(path)
 
     @cached_property
     def makes_by_settings(self) -> bool:

@@ -4,6 +4,7 @@ place.py      an expression, the part of its value that is meant, and the calls 
 step.py       what one step back from a place leads to
 steps.py      that step, for each kind of expression
 calls.py      and for calls: functions that are entered, containers that are read, operations of torch
+containers.py which module ends a container, and what is put into one
 search.py     many steps: everything that makes a value
 values.py     in which dtype a value is under autocast
 uses.py       what the use of a value shows of it

@@ -17,6 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY, constant_key, may_be_same
 from amp_migrate.facts.module_lists import taken_out
 from amp_migrate.facts.tree import Class, Function, called_name
+from amp_migrate.interp.containers import Containers
 from amp_migrate.interp.dtype_asked import dtype_asked
 from amp_migrate.interp.layers import Layers
 from amp_migrate.interp.place import Field, Frame, Frames, Keys, Place, of_any
@@ -36,6 +37,7 @@ class Calls:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.layers = Layers(facts)
+        self._containers = facts.analysis(Containers)
 
     def of(self, node: cst.Call, place: Place) -> Step:
         """What a call may return."""
@@ -77,7 +79,8 @@ class Calls:
 
     def _at_the_end(self, node: cst.Call) -> list[Frame]:
         """The forwards of the modules that end the containers which a call may mean, where all are of the unit."""
-        found = [self.forwards_of(maker) for maker in self.layers.lasts(node.func)]
+        meant = taken_out(self.facts.names, self.facts.objects, node.func)
+        found = [self.forwards_of(maker) for maker in self._containers.lasts(one.origin for one in meant)]
         return [Frame(one, None) for forwards in found for one in forwards] if all(found) else []
 
     def _checkpointed(self, node: cst.Call) -> list[Frame]:

@@ -22,7 +22,6 @@ from amp_migrate.models.dtype_names import dtype_named, dtype_of_array
 
 _OF_DATA = ("torch.tensor", "torch.as_tensor")
 _GUESSED = re.compile(r"device|cuda|gpu|cpu|rank")
-_HALF = re.compile(r"\.type\(\) *(==|is) *.*HalfTensor|\.dtype *(==|is) *torch\.(half|float16)")
 _ANY_FLOAT = frozenset((Dtype.HALF, Dtype.SINGLE))
 
 
@@ -93,7 +92,11 @@ def _meant(facts: Facts, node: cst.BaseExpression, frames: Frames) -> frozenset[
 
 def asks_for_half(facts: Facts, test: cst.BaseExpression) -> bool:
     """True for `x.type() == "torch.cuda.HalfTensor"` and `x.dtype is torch.half`, whatever else is asked besides."""
-    return any(
-        holds and isinstance(part, cst.Comparison) and _HALF.search(facts.text(part)) is not None
-        for part, holds in implied(test, True)
-    )
+    return any(holds and _compares_with_half(facts, part) for part, holds in implied(test, True))
+
+
+def _compares_with_half(facts: Facts, test: cst.BaseExpression) -> bool:
+    if not isinstance(test, cst.Comparison) or not isinstance(test.comparisons[0].operator, (cst.Equal, cst.Is)):
+        return False
+    sides = [_meant(facts, one, ()) for one in (test.left, test.comparisons[0].comparator)]
+    return frozenset((Dtype.HALF,)) in sides and any(isinstance(one, Place) for one in sides)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.module_lists import taken_out
-from amp_migrate.facts.tree import Class, called_name
+from amp_migrate.facts.tree import Class
+from amp_migrate.interp.containers import Containers
 from amp_migrate.models import Operation, traits
 
 _CALLABLE = (cst.Name, cst.Attribute, cst.Subscript)
 _DEEPEST = 4  # names that are bound from each other
-_ADDING = traits.named("adding a module")
 
 
 class Layers:
@@ -22,6 +20,7 @@ class Layers:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self._containers = facts.analysis(Containers)
 
     def called(self, func: cst.BaseExpression) -> list[tuple[Operation | None, ...]]:
         """The operations of each module that a called expression may mean; none where it may mean something else. An
@@ -40,17 +39,6 @@ class Layers:
         """The same for each thing that a name or an attribute may mean; None for what is no layer of torch."""
         meant = taken_out(self.facts.names, self.facts.objects, func) if isinstance(func, _CALLABLE) else ()
         return [self._of_origin(one.origin) for one in meant]
-
-    def lasts(self, func: cst.BaseExpression) -> list[cst.Call]:
-        """What makes the last modules of the containers that a called expression may mean; none where one is unseen."""
-        meant = taken_out(self.facts.names, self.facts.objects, func) if isinstance(func, _CALLABLE) else ()
-        made = [one.origin for one in meant if isinstance(one.origin, cst.Call)]
-        args = [one.args[-1] for one in made if self._is_container(one) and one not in self.added_to and one.args]
-        lasts = [arg.value for arg in args if not arg.star and isinstance(arg.value, cst.Call)]
-        return lasts if len(lasts) == len(meant) else []
-
-    def _is_container(self, maker: cst.Call) -> bool:
-        return self.facts.names.dotted(maker.func) == "torch.nn.Sequential"
 
     def is_own_part(self, func: cst.BaseExpression) -> bool:
         """True for what a network takes out of itself to call it, whatever that is: `layer` of `for layer in
@@ -108,7 +96,7 @@ class Layers:
         if not dotted.startswith("torch.nn."):
             configured = models.function(dotted)  # by the project, for functions and layers alike
             return (configured,) if configured is not None and configured.source == "configured" else None
-        if self._is_container(maker):
+        if self._containers.is_container(maker):
             return self._of_container(maker)
         return (models.layer(dotted),)
 
@@ -117,17 +105,7 @@ class Layers:
         for arg in maker.args:
             inner = self._of_maker(arg.value) if not arg.star and isinstance(arg.value, cst.Call) else None
             found += inner if inner is not None else (None,)
-        return (*found, None) if maker in self.added_to else tuple(found)
-
-    @cached_property
-    def added_to(self) -> dict[object, list[cst.Call]]:
-        """The later calls that put layers into a container, by what makes that: `head.add_module("fc", layer)`."""
-        found: dict[object, list[cst.Call]] = {}
-        for call, _ in self.facts.tree.every(cst.Call):
-            if isinstance(call.func, cst.Attribute) and called_name(call) in _ADDING:
-                for one in self.facts.objects.objects(call.func.value):
-                    found.setdefault(one.origin, []).append(call)
-        return found
+        return (*found, None) if maker in self._containers.added_to else tuple(found)
 
     def _bare(self, maker: cst.Call) -> cst.Call:
         """The layer of `weight_norm(nn.Conv1d(...))`, which returns what the layer does."""

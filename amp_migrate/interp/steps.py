@@ -15,13 +15,14 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
-from amp_migrate.facts.contents import ANY, Key, Put, constant_key, key_of, may_be_same, puts
+from amp_migrate.facts.contents import ANY, Key, Put, constant_key, key_of, may_be_same
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.interp.calls import SINGLE, Calls
+from amp_migrate.interp.containers import Containers
 from amp_migrate.interp.place import Field, Frame, Frames, Keys, Place, of_any
 from amp_migrate.interp.step import CONSTANT, LOST, Made, Step, either
 from amp_migrate.models import traits
@@ -54,6 +55,7 @@ class Steps:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.calls = facts.analysis(Calls)
+        self._containers = facts.analysis(Containers)
         self._known: dict[Place, Step] = {}
 
     def of(self, place: Place) -> Step:
@@ -138,7 +140,7 @@ class Steps:
     def _written_into(self) -> dict[Variable, list[Put]]:
         """What is written in place into a tensor, by the variable that holds it: `p[mask] = q`."""
         found: dict[Variable, list[Put]] = {}
-        for put in self.puts:
+        for put in self._containers.puts:
             variable = self.facts.names.variable_at(put.base) if isinstance(put.base, cst.Name) else None
             if variable is not None and not put.merges:
                 found.setdefault(variable, []).append(put)
@@ -239,15 +241,10 @@ class Steps:
     # -- containers -------------------------------------------------------------------------------------
 
     @cached_property
-    def puts(self) -> list[Put]:
-        """Everything that is put into a container."""
-        return puts(self.facts.tree)
-
-    @cached_property
     def _put_into(self) -> dict[Object, list[tuple[int, Put]]]:
         """The same by the objects that the containers may be, each with its place among all."""
         found: dict[Object, list[tuple[int, Put]]] = {}
-        for number, put in enumerate(self.puts):
+        for number, put in enumerate(self._containers.puts):
             for one in self.facts.objects.objects(put.base):
                 found.setdefault(one, []).append((number, put))
         return found

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from amp_migrate.check.proof.program import File, Program
 from amp_migrate.check.unseen import WITHOUT_SCALERS
 from amp_migrate.facts import Facts, SourceFile
-from amp_migrate.facts.elsewhere import Nowhere
+from amp_migrate.facts.elsewhere import Elsewhere
 from amp_migrate.files.parse import Unparsable, parse
 from amp_migrate.findings import Finding
 from amp_migrate.review import review
@@ -30,7 +30,7 @@ def mistakes(sources: Mapping[str, bytes], program: Program) -> list[Finding] | 
         return None
 
 
-class _Within(Nowhere):
+class _Within(Elsewhere):
     """The modules of a tree by their dotted names from its root; of what is in them their words are known."""
 
     def __init__(self, program: Program, own: Collection[str]) -> None:

@@ -19,6 +19,7 @@ from amp_migrate.vocabulary import HALF_TYPES
 
 _COUNTING = (Dtype.INTEGER, Dtype.BOOLEAN)
 _TESTS = frozenset("isinstance issubclass".split())
+_ASKING = (cst.Comparison, cst.ComparisonTarget)
 
 
 class HalfTypes:
@@ -32,32 +33,15 @@ class HalfTypes:
         dotted = self.facts.names.dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
         return dotted in HALF_TYPES
 
-    def is_only_known(self, node: cst.CSTNode) -> bool:
-        """True for a type in a table of what there may be, which makes nothing half."""
-        element = self.facts.tree.parents.get(node)
-        table = self.facts.tree.parents.get(element) if element is not None else None
-        if isinstance(table, cst.Dict):
-            return self._is_of_all_types(table)
-        return isinstance(table, (cst.Tuple, cst.List, cst.Set)) and self._is_of_halves(table)
-
-    def _is_of_all_types(self, table: cst.Dict) -> bool:
-        """True for `{"float16": torch.HalfTensor, "int64": torch.LongTensor}`, by the type that data has."""
-        return any(dtype_named(self.facts.names.dotted(one.value) or "") in _COUNTING for one in table.elements)
-
-    def _is_of_halves(self, table: cst.Tuple | cst.List | cst.Set) -> bool:
-        """True for `HALVES = (torch.half, torch.HalfTensor)` that only tests read."""
-        if not all(self.is_one(one.value) for one in table.elements):
-            return False
-        statement = self.facts.tree.statement_of(table)
-        target = statement.node.targets[0].target if isinstance(statement.node, cst.Assign) else None
-        variable = self.facts.names.variable_at(target) if isinstance(target, cst.Name) else None
-        return variable is not None and all(self._only_asks(load) for load in (*variable.loads, *variable.importers))
-
-    def _only_asks(self, load: object) -> bool:
-        """True for `isinstance(x, HALVES)` and `x.dtype in HALVES`."""
-        parent = self.facts.tree.parents.get(load) if isinstance(load, cst.Name) else None
-        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-        return isinstance(parent, cst.ComparisonTarget) or (isinstance(call, cst.Call) and called_name(call) in _TESTS)
+    def makes_nothing_half(self, node: cst.CSTNode) -> bool:
+        """True for a type that is asked for, is a part of a longer name, or stands in a table of all types, by the type
+        that data has: `{"float16": torch.HalfTensor, "int64": torch.LongTensor}`.
+        """
+        parent = self.facts.tree.parents.get(node)
+        table = self.facts.tree.parents.get(parent) if isinstance(parent, cst.DictElement) else None
+        values = [one.value for one in table.elements] if isinstance(table, cst.Dict) else []
+        is_of_all = any(dtype_named(self.facts.names.dotted(one) or "") in _COUNTING for one in values)
+        return is_of_all or isinstance(parent, cst.Attribute) or is_asked_for(self.facts, node)
 
     def is_cast(self, node: cst.CSTNode) -> bool:
         """True for `x.half()`, `x.to(torch.half)` and `x.type(torch.cuda.HalfTensor)`."""
@@ -100,6 +84,48 @@ class HalfTypes:
             return None
         targets = [[self.facts.text(target.target) for target in one.targets] for one in (node, other.node)]
         return (outer, arm) if targets[0] == targets[1] and self.names_in(node.value) else None
+
+
+def is_asked_for(facts: Facts, node: cst.CSTNode) -> bool:
+    """True for `torch.half` of `x.dtype == torch.half`, of `x.dtype in (torch.half, torch.float)` and of
+    `isinstance(x, HALVES)`, and for a key of `types = {torch.half: float}` where it is looked up there.
+    """
+    above = facts.tree.parents.get(node)
+    if isinstance(above, cst.Element):
+        shown = facts.tree.parents.get(above)
+        return shown is not None and _is_asked(facts, shown, _ASKING)
+    if isinstance(above, cst.DictElement) and above.key is node:
+        table = facts.tree.parents.get(above)
+        return table is not None and _is_asked(facts, table, (*_ASKING, cst.Subscript))
+    return _is_in(facts, node, _ASKING)
+
+
+def _is_asked(facts: Facts, value: cst.CSTNode, asking: tuple[type[cst.CSTNode], ...]) -> bool:
+    """True where a value is in such a place, or has a name that is in such places alone."""
+    above = facts.tree.parents.get(value)
+    if not isinstance(above, cst.Assign):
+        return _is_in(facts, value, asking)
+    target = above.targets[0].target
+    uses = [*facts.tree.every(cst.Name), *facts.tree.every(cst.Attribute)]
+    is_named = len(above.targets) == 1 and isinstance(target, (cst.Name, cst.Attribute))
+    return is_named and all(
+        one is target or facts.tree.is_label(one) or _is_in(facts, one, asking)
+        for one, _ in uses
+        if _last_name(one) == _last_name(target)
+    )
+
+
+def _is_in(facts: Facts, value: cst.CSTNode, asking: tuple[type[cst.CSTNode], ...]) -> bool:
+    above = facts.tree.parents.get(value)
+    if isinstance(above, cst.Arg):
+        call = facts.tree.parents.get(above)
+        return isinstance(call, cst.Call) and called_name(call) in _TESTS
+    return isinstance(above, asking) and (not isinstance(above, cst.Subscript) or above.value is value)
+
+
+def _last_name(node: cst.CSTNode) -> str | None:
+    named = node.attr if isinstance(node, cst.Attribute) else node
+    return named.value if isinstance(named, cst.Name) else None
 
 
 def is_half_call(node: cst.CSTNode) -> bool:

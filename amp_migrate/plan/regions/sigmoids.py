@@ -15,13 +15,13 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
+from amp_migrate.interp.containers import Containers
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import Trace, trace
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models import Dtype, Operation
 from amp_migrate.models.queries import in_half
-from amp_migrate.plan.regions.containers import Containers
 
 _PROBABILITIES = ("sigmoid", "softmax", "bounded")  # (tanh(x) + 1) / 2
 
@@ -47,8 +47,8 @@ class Sigmoids:
     """Finds what the sigmoids take that make a value."""
 
     def __init__(self, facts: Facts) -> None:
+        self.facts = facts
         self._steps = facts.analysis(Steps)
-        self._containers = facts.analysis(Containers)
 
     def behind(self, value: cst.BaseExpression) -> Probabilities | None:
         """What makes a value; None where some of it is not seen, or is no probability of float32."""
@@ -73,7 +73,7 @@ class Sigmoids:
         if argument is not None and any(map(end.is_a, _PROBABILITIES)):
             if argument not in found.arguments:
                 found.arguments.append(argument)
-        elif isinstance(end.node, cst.Call) and any(map(makes_probabilities, self._containers.lasts(end.node))):
+        elif isinstance(end.node, cst.Call) and ends_in_probabilities(self.facts, end.node):
             if end.node not in found.endings:
                 found.endings.append(end.node)
         elif end.operation is not None and _is_exact(end.operation):
@@ -83,10 +83,12 @@ class Sigmoids:
         return True
 
 
-def makes_probabilities(layer: str) -> bool:
-    """True for the class of torch.nn whose modules make probabilities."""
-    row = models.layer(f"torch.nn.{layer}")
-    return row is not None and any(map(row.is_a, _PROBABILITIES))
+def ends_in_probabilities(facts: Facts, call: cst.Call) -> bool:
+    """True for the call of a container of which a layer of torch.nn that makes probabilities may be the last one."""
+    containers = facts.analysis(Containers)
+    names = [facts.names.dotted(maker.func) or "" for maker in containers.lasts(containers.called(call))]
+    rows = [models.layer(name) for name in names if name.startswith("torch.nn.")]
+    return len(rows) == len(names) and any(row is not None and any(map(row.is_a, _PROBABILITIES)) for row in rows)
 
 
 def _may_be_cast_to_half(made: Made) -> bool:

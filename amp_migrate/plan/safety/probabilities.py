@@ -24,8 +24,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Operation
-from amp_migrate.plan.regions.containers import Containers
-from amp_migrate.plan.regions.sigmoids import makes_probabilities
+from amp_migrate.plan.regions.sigmoids import ends_in_probabilities
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import is_one, numbers
 from amp_migrate.plan.safety.precision import Precision
@@ -68,7 +67,7 @@ def _keep_sigmoids(context: Context, probability: Place) -> None:
 
 def _keep_last(context: Context, made: Made, container: cst.Call) -> None:
     """Float32 for the module that ends a container, where that makes probabilities."""
-    if any(map(makes_probabilities, context.facts.analysis(Containers).lasts(container))):
+    if ends_in_probabilities(context.facts, container):
         context.safety.split += [container] if container not in context.safety.split else []
         return
     for row in reversed(made.operations):

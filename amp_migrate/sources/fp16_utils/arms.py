@@ -27,7 +27,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, negated, negation, source_key
 from amp_migrate.facts.dataflow import Path, overlaps, path_of, reads, writes
-from amp_migrate.facts.reaching import assignment
+from amp_migrate.facts.reaching import stands_for
 from amp_migrate.facts.tree import Block, Class, Statement, called_name, targets, walk
 from amp_migrate.findings import Finding, Refusal
 from amp_migrate.plain_attributes import bare
@@ -320,12 +320,9 @@ class Arms:
 
     def _seen_from(self, statement: Statement, optimizer: cst.BaseExpression) -> str:
         """An optimizer where a name of the arm that goes is not bound: `opt = self.optimizer; opt.backward(loss)`."""
-        variable = self.facts.names.variable_at(optimizer)
-        bound = assignment(variable, self.facts.tree.statement_of(optimizer)) if variable is not None else None
-        around = [outer.block for outer in statement.path()]
-        if bound is None or bound.value is None or bound.statement is None or bound.statement.block in around:
-            return self.facts.text(optimizer)
-        return self._seen_from(statement, bound.value)
+        bound = stands_for(self.facts.names, optimizer, self.facts.tree.statement_of(optimizer))
+        is_in_sight = self.facts.tree.statement_of(bound).block in [outer.block for outer in statement.path()]
+        return self.facts.text(optimizer) if bound is optimizer or is_in_sight else self._seen_from(statement, bound)
 
     def _floats(self, block: Block) -> bool:
         """`model = model.float()`: as it is made, the model may be in half."""

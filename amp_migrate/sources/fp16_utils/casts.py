@@ -202,8 +202,7 @@ class Casts:
         is_chosen = isinstance(parent, cst.IfExp) and parent in self.lowering.replaced
         if is_chosen or not isinstance(node, (cst.Name, cst.Attribute)) or not self._types.is_one(node):
             return
-        is_asked_for = isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute))
-        if not is_asked_for and not self._types.is_only_known(node):
+        if not self._types.makes_nothing_half(node):
             self.lowering.replaced[node] = self._types.of_float32(node)
 
     def lower_accessors(self, statements: list[Statement]) -> None:

@@ -134,9 +134,10 @@ class _HalfInputs:
             if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and is_half_call(part):
                 if not leaves_torch(self.facts, part):
                     self._make_float(part, part.func, statement)
-            elif isinstance(part, cst.BaseExpression) and self.types.is_one(part) and not self._is_asked_for(part):
-                self.lowering.replaced[part] = self.types.of_float32(part)
-                self.sites.append(part)
+            elif isinstance(part, cst.BaseExpression) and self.types.is_one(part):
+                if not self.types.makes_nothing_half(part):
+                    self.lowering.replaced[part] = self.types.of_float32(part)
+                    self.sites.append(part)
 
     def _make_float(self, cast: cst.Call, func: cst.Attribute, statement: Statement) -> None:
         """A cast of what is certainly in float32 goes, but for one with a counterpart in another arm."""
@@ -161,11 +162,6 @@ class _HalfInputs:
                 return True
             current = self.facts.tree.parents.get(current)
         return False
-
-    def _is_asked_for(self, node: cst.BaseExpression) -> bool:
-        """`x.dtype == torch.half`, and the inner part of a longer name."""
-        parent = self.facts.tree.parents.get(node)
-        return isinstance(parent, (cst.Comparison, cst.ComparisonTarget, cst.Attribute))
 
 
 def _receiver(call: cst.Call) -> cst.BaseExpression:

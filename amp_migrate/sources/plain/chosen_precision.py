@@ -16,11 +16,11 @@ from amp_migrate.models import is_tensor_function
 from amp_migrate.plan.regions.forwards import runs_without_gradients
 from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.modules import Modules
+from amp_migrate.sources.half_types import is_asked_for
 from amp_migrate.sources.optimizers import find_optimizers
 from amp_migrate.vocabulary import HALF_TYPES, SAYS_HALF
 
 _HALF = HALF_TYPES | {"torch.bfloat16"}
-_ASKING = (cst.Comparison, cst.ComparisonTarget)
 
 
 def chosen_precision(facts: Facts) -> cst.CSTNode | None:
@@ -45,46 +45,8 @@ def _is_half(facts: Facts, part: cst.CSTNode) -> bool:
     if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
         return called_name(part) in ("half", "bfloat16") and not part.args
     if isinstance(part, (cst.Name, cst.Attribute)) and not facts.tree.is_label(part):
-        return facts.names.dotted(part) in _HALF and not _is_asked_for(facts, part)
+        return facts.names.dotted(part) in _HALF and not is_asked_for(facts, part)
     return False
-
-
-def _is_asked_for(facts: Facts, part: cst.CSTNode) -> bool:
-    """True for `torch.half` of `x.dtype == torch.half` and of `x.dtype in (torch.half, torch.float)`, and for a key of
-    `types = {torch.half: float}`, where it is looked up there: this chooses nothing.
-    """
-    above = facts.tree.parents.get(part)
-    if isinstance(above, cst.Element):
-        shown = facts.tree.parents.get(above)
-        return shown is not None and _is_asked(facts, shown, _ASKING)
-    if isinstance(above, cst.DictElement) and above.key is part:
-        table = facts.tree.parents.get(above)
-        return table is not None and _is_asked(facts, table, (*_ASKING, cst.Subscript))
-    return isinstance(above, _ASKING)
-
-
-def _is_asked(facts: Facts, value: cst.CSTNode, asking: tuple[type[cst.CSTNode], ...]) -> bool:
-    """True where a value is in such a place, or has a name that is in such places alone."""
-    above = facts.tree.parents.get(value)
-    if not isinstance(above, cst.Assign):
-        return _is_in(above, value, asking)
-    target = above.targets[0].target
-    uses = [*facts.tree.every(cst.Name), *facts.tree.every(cst.Attribute)]
-    is_named = len(above.targets) == 1 and isinstance(target, (cst.Name, cst.Attribute))
-    return is_named and all(
-        one is target or facts.tree.is_label(one) or _is_in(facts.tree.parents.get(one), one, asking)
-        for one, _ in uses
-        if _last_name(one) == _last_name(target)
-    )
-
-
-def _is_in(above: cst.CSTNode | None, value: cst.CSTNode, asking: tuple[type[cst.CSTNode], ...]) -> bool:
-    return isinstance(above, asking) and (not isinstance(above, cst.Subscript) or above.value is value)
-
-
-def _last_name(node: cst.CSTNode) -> str | None:
-    named = node.attr if isinstance(node, cst.Attribute) else node
-    return named.value if isinstance(named, cst.Name) else None
 
 
 def _is_of_tensor(facts: Facts, modules: Modules, part: cst.CSTNode) -> bool:

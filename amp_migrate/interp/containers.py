@@ -7,34 +7,43 @@ layers += [nn.Sigmoid()]; nn.Sequential(*layers)      layers["out"] = nn.Sigmoid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import combinations
+from typing import TypeGuard
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.contents import ANY, Key, constant_key, may_be_same
+from amp_migrate.facts.contents import ANY, Key, Put, constant_key, may_be_same, puts
 from amp_migrate.facts.tree import Statement, called_name
-from amp_migrate.interp.steps import Steps
 from amp_migrate.models import traits
+
+_ADDING = traits.named("adding a module")
 
 
 class Containers:
-    """Answers for the containers of torch.nn that the unit makes."""
+    """Answers for the containers that the unit makes."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self._steps = facts.analysis(Steps)
 
-    def lasts(self, call: cst.Call) -> list[str]:
-        """The classes of torch.nn that the last module of a called container may be of; nothing where it is no such
-        container, or something is around it.
+    def called(self, call: cst.Call) -> list[cst.Call]:
+        """The containers of torch.nn that a call may run with one argument; none where it may run anything else, or
+        something is around them.
         """
         if not isinstance(call.func, (cst.Name, cst.Attribute)) or len(call.args) != 1 or call.args[0].star:
             return []
-        containers = self._meant(call.func, set()) or []
-        lasts = [last for one in containers for last in self._lasts(one)]
-        return lasts if all(lasts) else []
+        return self._meant(call.func, set()) or []
+
+    def is_container(self, maker: object) -> TypeGuard[cst.Call]:
+        """True for the call that makes an `nn.Sequential`."""
+        return isinstance(maker, cst.Call) and self.facts.names.dotted(maker.func) == "torch.nn.Sequential"
+
+    def lasts(self, containers: Iterable[object]) -> list[cst.Call]:
+        """What makes the modules that may be the last of containers; nothing where some of it is not in sight."""
+        lasts = [last for one in containers for last in (self._lasts(one) if self.is_container(one) else (None,))]
+        return [one for one in lasts if one is not None] if None not in lasts else []
 
     def _meant(self, node: cst.BaseExpression, seen: set[cst.BaseExpression]) -> list[cst.Call] | None:
         """The `nn.Sequential(...)` that an expression may mean; None where it may mean anything else, or a wrapper."""
@@ -43,7 +52,7 @@ class Containers:
         seen.add(node)
         values: list[cst.BaseExpression] = []
         if isinstance(node, cst.Call):
-            if self.facts.names.dotted(node.func) == "torch.nn.Sequential":
+            if self.is_container(node):
                 return [node]
             function = self.facts.objects.called_function(node)
             if function is not None:
@@ -60,19 +69,31 @@ class Containers:
             found += inner
         return found if values else None
 
-    def _lasts(self, container: cst.Call) -> Iterator[str]:
-        """The class of the last module; of what is filled under conditions, those that may be last."""
+    @cached_property
+    def puts(self) -> list[Put]:
+        """Everything that is put into a list, a dict or a tensor."""
+        return puts(self.facts.tree)
+
+    @cached_property
+    def added_to(self) -> dict[object, list[cst.Call]]:
+        """The later calls that put layers into a container, by what makes that: `head.add_module("fc", layer)`."""
+        found: dict[object, list[cst.Call]] = {}
+        for call, _ in self.facts.tree.every(cst.Call):
+            if isinstance(call.func, cst.Attribute) and called_name(call) in _ADDING:
+                for one in self.facts.objects.objects(call.func.value):
+                    found.setdefault(one.origin, []).append(call)
+        return found
+
+    def _lasts(self, container: cst.Call) -> Iterator[cst.Call | None]:
+        """What makes the last module; of what is filled under conditions, those that may be last."""
         at = self.facts.tree.statement_of(container)
-        added = {
-            self.facts.tree.statement_of(one): self._added(one)
-            for one in self._steps.calls.layers.added_to.get(container, ())
-        }
-        yield from ("" for one in added if one.function is not at.function)
+        added = {self.facts.tree.statement_of(one): self._added(one) for one in self.added_to.get(container, ())}
+        yield from (None for one in added if one.function is not at.function)
         for statement in sorted(added, key=lambda one: one.order, reverse=True):
-            yield from self._classes(added[statement])
+            yield from self._makers(added[statement])
             if statement.block is at.block:
                 return
-        yield from self._ends(container.args[-1].value, at) if container.args else ("",)
+        yield from self._ends(container.args[-1].value, at) if container.args else (None,)
 
     def _added(self, call: cst.Call) -> cst.BaseExpression | None:
         """What is put behind all others: `append(module)`, and `add_module` under a name of its own."""
@@ -82,41 +103,40 @@ class Containers:
         is_new = isinstance(name, str) and name.isidentifier()
         return call.args[1].value if is_new and called_name(call) in ("add_module", "register_module") else None
 
-    def _ends(self, node: cst.BaseExpression, at: Statement) -> Iterator[str]:
+    def _ends(self, node: cst.BaseExpression, at: Statement) -> Iterator[cst.Call | None]:
         """From the last statement back that puts something into what a name means, to one that certainly does."""
         variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
         if variable is None:
-            yield from self._classes(_last(node))
+            yield from self._makers(_last(node))
             return
         filled: dict[Statement, cst.BaseExpression] = {}
         for binding in variable.bindings:
             if binding.statement is None or binding.value is None or binding.selector:
-                yield ""
+                yield None
                 return
             filled[binding.statement] = binding.value
         keys = [key for value in filled.values() for key in _keys(value)]
-        for put in self._steps.puts:
+        for put in self.puts:
             if isinstance(put.base, cst.Name) and self.facts.names.variable_at(put.base) is variable:
                 filled[self.facts.tree.statement_of(put.base)] = put.value
                 keys += [put.key] if put.key is not ANY else []
         before = [one for one in filled if one.function is at.function and one.order < at.order]
         stays = any(isinstance(key, int) for key in keys) or any(may_be_same(*pair) for pair in combinations(keys, 2))
         if len(before) != len(filled) or stays:  # what is put over something else stays in its place
-            yield ""
+            yield None
             return
         for statement in sorted(before, key=lambda one: one.order, reverse=True):
             last = _last(filled[statement])
             if last is None:
                 continue
-            yield from self._classes(last)
+            yield from self._makers(last)
             if statement.block is at.block:
                 return
 
-    def _classes(self, module: cst.BaseExpression | None) -> Iterator[str]:
+    def _makers(self, module: cst.BaseExpression | None) -> Iterator[cst.Call | None]:
         named = self.facts.objects.values_of(module) if isinstance(module, (cst.Name, cst.Attribute)) else []
         for one in named or (module,):
-            dotted = self.facts.names.dotted(one.func) or "" if isinstance(one, cst.Call) else ""
-            yield dotted.removeprefix("torch.nn.") if dotted.startswith("torch.nn.") else ""
+            yield one if isinstance(one, cst.Call) else None
 
 
 def _items(node: cst.BaseExpression) -> Sequence[cst.BaseElement | cst.BaseDictElement] | None:
