@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amp_migrate import Options, migrate_source
+from amp_migrate import Options, migrate_project, migrate_source
 
 TRAINER = """\
 import torch
@@ -71,3 +71,151 @@ def test_what_the_trainer_is_given_is_the_flag_of_each(name):
 @pytest.mark.parametrize("name", DIFFER)
 def test_what_the_trainer_is_given_may_be_another(name):
     assert [one.code for one in migrated(DIFFER[name]).findings] == ["AMP966"]
+
+
+ARMS = """\
+import argparse
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--gpu", type=int)
+parser.add_argument("--world", type=int, default=1)
+parser.add_argument("--distributed", action="store_true")
+args = parser.parse_args()
+model = nn.Linear(4, 2)
+ARMS
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for x, y in torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(8, 4), torch.randint(2, (8,)))):
+    loss = nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+NESTED = """\
+if args.distributed:
+    if args.gpu is not None:
+        model = model.cuda(args.gpu)
+    else:
+        model = model.cuda()
+elif args.gpu is not None:
+    model = model.cuda(args.gpu)
+else:
+    LAST
+"""
+FLAT = """\
+if args.world == 1:
+    model = model.cuda()
+elif args.world == 2:
+    model = nn.DataParallel(model).cuda()
+else:
+    LAST
+"""
+RESUMED = """\
+if args.distributed:
+    model.load_state_dict(torch.load("last.pt"))
+    if args.gpu is not None:
+        model = model.cuda(args.gpu)
+    else:
+        model = model.cuda()
+"""
+ON_CPU = ["model = model.cpu()", "model = model.to('cpu')", "model.to(torch.device('cpu'))"]
+
+
+def with_arms(arms):
+    return migrate_source(ARMS.replace("ARMS\n", arms).encode(), Options(api="torch.amp"))
+
+
+@pytest.mark.parametrize("last", [*ON_CPU, "pass", "print('slow')"])
+def test_arms_with_tests_of_a_device_of_which_the_last_stays_on_the_cpu(last):
+    assert [one.code for one in with_arms(NESTED.replace("LAST", last)).findings] == ["AMP966"]
+
+
+@pytest.mark.parametrize("last", ON_CPU)
+def test_arms_of_which_the_last_goes_to_the_cpu(last):
+    assert [one.code for one in with_arms(FLAT.replace("LAST", last)).findings] == ["AMP966"]
+    two = FLAT.replace("elif args.world == 2:\n    model = nn.DataParallel(model).cuda()\n", "").replace("LAST", last)
+    assert 'GradScaler("cuda", enabled=args.world == 1)' in with_arms(two).output.decode()
+
+
+@pytest.mark.parametrize("arms", [NESTED, FLAT, RESUMED])
+def test_arms_that_all_go_to_a_gpu(arms):
+    assert 'GradScaler("cuda")' in with_arms(arms.replace("LAST", "model = model.cuda()")).output.decode()
+
+
+NETS = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+MAKERS = {"adam": torch.optim.Adam}
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return x + self.fc(x)
+
+
+class Trainer(nn.Module):
+    def __init__(self, device="cuda"):
+        super().__init__()
+        self.device = device
+        self.net = nn.Sequential(Block(), nn.Linear(4, 2))
+        self.to(device)
+
+    def forward(self, x):
+        return self.net(x)
+
+    def fit(self, loader):
+        for x, y in loader:
+            loss = F.cross_entropy(self(x.to(self.device)), y.to(self.device))
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+    def train_all(self, loader):
+        MADE
+        self.fit(loader)
+"""
+OTHER = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+from nets import Block
+
+data = torch.utils.data.TensorDataset(torch.randn(16, 4), torch.randint(2, (16,)))
+
+
+def main():
+    net = nn.Sequential(Block(), nn.Linear(4, 2)).cuda()
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in torch.utils.data.DataLoader(data):
+        loss = F.cross_entropy(net(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+main()
+"""
+OF_ITS_OWN = 'enabled=torch.device(device).type == "cuda"'
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "self.optimizer = torch.optim.Adam(self.parameters())",
+        "self.optimizer = getattr(torch.optim, 'Adam')(self.parameters(), 0.1)",
+        "self.optimizer = MAKERS['adam'](self.parameters(), 0.1)",
+    ],
+)
+def test_a_program_that_borrows_a_block_of_a_training_decides_nothing_for_it(tmp_path, made):
+    (tmp_path / "nets.py").write_text(NETS.replace("MADE", made))
+    (tmp_path / "other.py").write_text(OTHER)
+    nets, other = migrate_project([tmp_path], Options(api="torch.amp"))
+    assert OF_ITS_OWN in nets.output.decode(), nets.findings
+    assert 'GradScaler("cuda")' in other.output.decode(), other.findings

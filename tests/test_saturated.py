@@ -1,4 +1,4 @@
-"""A sigmoid that is 1 in half, under a logarithm or a quotient: it runs in float32, whatever makes it."""
+"""What is 1 in half, a sigmoid or a product, under a logarithm or a quotient: it runs in float32, whatever makes it."""
 
 from __future__ import annotations
 
@@ -78,6 +78,43 @@ def test_whatever_makes_it(maker):
 def test_whatever_takes_it(loss):
     output = migrate_source(SCRIPT.format(head=HEAD, out=CALLED, loss=loss).encode(), Options()).output.decode()
     assert LAST in output
+
+
+OF_PROBABILITIES = SCRIPT.format(head="nn.Linear(8, 8)", out="torch.softmax(self.head(x), 1)", loss="LOSS")
+BCE = "-torch.log(1 - p + 1e-7).mean()"
+NEAR_ONE = [
+    ("q @ q.t()", BCE),
+    ("torch.mm(q, q.t())", "(-torch.log(p) - torch.log(1 - p)).mean()"),
+    ("torch.einsum('ik,jk->ij', q, q)", "torch.log(1 - torch.min(p, torch.ones(1, device=p.device)) + 1e-7).mean()"),
+    ("q.matmul(q.t())", "torch.log(1 - torch.minimum(p, torch.ones_like(p)) + 1e-7).mean()"),
+    ("nn.functional.linear(q, q)", "torch.log((1 - p).clamp(min=1e-7)).mean()"),
+    ("q @ q.t()", "(q.sum() / (1 - p**2)).mean()"),
+    ("net.base(q)", BCE),
+]
+
+
+def of_probabilities(product: str, loss: str) -> str:
+    script = OF_PROBABILITIES.replace("p = net(x.cuda())", f"q = net(x.cuda())\n    p = {product}")
+    result = migrate_source(script.replace("LOSS", loss).encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+    return result.output.decode()
+
+
+@pytest.mark.parametrize(("product", "loss"), NEAR_ONE)
+def test_a_product_that_is_taken_from_one(product, loss):
+    assert "enabled=False" in of_probabilities(product, loss)
+
+
+@pytest.mark.parametrize(
+    "loss", ["(1 - p).mean()", "torch.log(1 + p).mean()", "(q.sum() / (1 - torch.exp(-p))).mean()"]
+)
+def test_a_product_that_is_taken_from_one_nowhere_near_a_pole(loss):
+    assert "enabled=False" not in of_probabilities("q @ q.t()", loss)
+
+
+def test_a_product_beside_what_needs_autocast_refuses():
+    script = SCRIPT.format(head="nn.Linear(8, 8)", out="self.head(x) @ self.base(x).t()", loss=BCE)
+    assert [one.code for one in migrate_source(script.encode(), Options()).findings] == ["AMP967"]
 
 
 @pytest.mark.parametrize("loss", ["p.mean()", "(x.cuda() / (1 + p)).mean()", "(x.cuda() / (2 - p)).mean()"])

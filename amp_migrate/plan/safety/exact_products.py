@@ -1,7 +1,7 @@
 """Products of matrices that autocast must not round: what is made of them goes where the rounding is all that is left.
 
     cosine = F.linear(F.normalize(x), F.normalize(w))      =>    with autocast(enabled=False):
-    sine = torch.sqrt(1.0 - cosine**2)                               cosine = F.linear(F.normalize(x.float()), ...)
+    angle = torch.acos(cosine)                                       cosine = F.linear(F.normalize(x.float()), ...)
 
 `.float()` on the result comes too late: the product that makes it runs in float32, in an island of its own. Each row
 says which values have to be exact, and how far back their products are looked for.
@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from amp_migrate.facts.tree import called_name, walk
-from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import Passes
 from amp_migrate.interp.step import Made
@@ -50,22 +49,8 @@ def keep_exact_products(context: Context) -> None:
 
 
 def angles(context: Context) -> Iterator[Place]:
-    """X of `acos(X)` and `sqrt(1 - X**2)`: from 0.9998 on a cosine is one in half, where both have no derivative."""
-    for made in context.results:
-        if made.is_a("arc"):
-            yield made.operands[0]
-        elif made.is_a("root"):
-            for difference in context.trace(made.operands[0], bounds).ends:
-                yield from _squared_below_one(context, difference)
-
-
-def _squared_below_one(context: Context, made: Made) -> Iterator[Place]:
-    """X of `1 - X * X` and `1 - X.pow(2)`."""
-    if len(made.operands) != 2 or not made.is_a("difference") or literal_value(made.operands[0].node) != 1:
-        return
-    for square in context.trace(made.operands[1], bounds).ends:
-        if square.is_a("square"):
-            yield square.operands[0]
+    """X of `acos(X)`: from 0.9998 on a cosine is one in half, where it has no derivative."""
+    yield from (made.operands[0] for made in context.results if made.is_a("arc"))
 
 
 def waves(context: Context) -> Iterator[Place]:

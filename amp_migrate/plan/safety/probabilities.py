@@ -13,10 +13,17 @@ tanh, which is 1 from 4.5 on, and with either at the end of a container:
     Bernoulli(torch.sigmoid(z))                                   =>    Bernoulli(torch.sigmoid(z.float()))
     Normal(mean, std)                                             =>    Normal(mean.float(), std)
 
+So it is with a product that is taken from 1, be it a cosine: a half number is 1 from 0.9998 on.
+
+    cosine = F.linear(F.normalize(x), F.normalize(w))      =>    with autocast(enabled=False):
+    sine = torch.sqrt(1.0 - cosine**2)                               cosine = F.linear(F.normalize(x.float()), ...)
+
 A distribution computes in the dtype of what it is given, down to `finfo(dtype).eps`: 1e-3 from 0 and 1 in half.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -24,10 +31,13 @@ from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Operation
+from amp_migrate.models.queries import in_half
 from amp_migrate.plan.regions.sigmoids import ends_in_probabilities
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import is_one, numbers
+from amp_migrate.plan.safety.passing import computes_linearly
 from amp_migrate.plan.safety.precision import Precision
+from amp_migrate.plan.safety.products import keep_product
 from amp_migrate.plan.safety.vanishing import with_a_pole
 from amp_migrate.rules.safety import BCE_ON_PROBABILITIES
 
@@ -41,10 +51,12 @@ def keep_probabilities(context: Context) -> None:
     for made in context.results:
         if made.is_a("logarithm"):
             _keep_sigmoids(context, made.operands[0])
-        for argument in with_a_pole(context, made):
-            for passed in context.trace(argument, _passes).passed:
-                if passed.is_a("difference") and any(is_one(context.facts, one.node) for one in passed.operands):
-                    _keep_sigmoids(context, argument)
+        for near_one in _taken_from_one(context, made):
+            _keep_sigmoids(context, near_one)
+            for end in (ends := context.trace(near_one, _keeps_ones).ends):
+                is_one_in_half = context.is_product(end) or (len(ends) == 1 and _is_layer(end))
+                if is_one_in_half and context.precisions.of(end.node) is Precision.HALF:
+                    keep_product(context, end.node, "what it lacks of 1 comes near a pole")
     for call, _ in context.reach.calls():
         if (context.facts.names.dotted(call.func) or "").startswith("torch.distributions."):
             for arg in call.args:
@@ -52,6 +64,14 @@ def keep_probabilities(context: Context) -> None:
                 may_be_half = context.precisions.of(arg.value).may_be_half
                 if may_be_half and context.values.may_leave_autocast(Place(arg.value)):
                     context.safety.keep_float32(arg.value)
+
+
+def _taken_from_one(context: Context, made: Made) -> Iterator[Place]:
+    """P of `torch.log(1 - P)`, `x / (1 - P)` and `(1 - P**2).rsqrt()`."""
+    for argument in with_a_pole(context, made):
+        for passed in context.trace(argument, _passes).passed:
+            if passed.is_a("difference") and any(is_one(context.facts, one.node) for one in passed.operands):
+                yield from passed.operands
 
 
 def _keep_sigmoids(context: Context, probability: Place) -> None:
@@ -79,6 +99,11 @@ def _keep_last(context: Context, made: Made, container: cst.Call) -> None:
             return
 
 
+def _is_layer(made: Made) -> bool:
+    """True for a layer that ends in half; beside another maker, such as a sigmoid, it makes no probability."""
+    return made.operations[-1] is not None and in_half(made.operations[-1])
+
+
 def _saturates(row: Operation) -> bool:
     return row.is_a("sigmoid") or row.is_a("bounded")
 
@@ -86,6 +111,11 @@ def _saturates(row: Operation) -> bool:
 def _passes(row: Operation) -> bool:
     """What a probability comes through, be it computed with; no layer's product."""
     return row.policy != "half" and not _saturates(row) and not row.is_a("softmax")
+
+
+def _keeps_ones(row: Operation) -> bool:
+    """What is near 1 only where that is which it is made of."""
+    return computes_linearly(row) or row.is_a("square") or row.is_a("quotient")
 
 
 def _is_scaled(context: Context, made: Made) -> bool:

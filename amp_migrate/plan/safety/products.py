@@ -33,14 +33,14 @@ def tensors(made: Made) -> tuple[Place, ...]:
     return made.operands[: made.operation.inputs]
 
 
-def keep_product(context: Context, product: cst.BaseExpression) -> None:
+def keep_product(context: Context, product: cst.BaseExpression, why: str = "a binary cross entropy takes it") -> None:
     """Float32 for a product that makes a probability: an island under autocast, its factors outside. Raises Refusal."""
     statement = context.facts.tree.statement_of(product)
     for made in context.made(product):
         if statement not in context.reach.statements:
             _keep(context, tensors(made))
             continue
-        isolate(context, made, "a binary cross entropy takes it")
+        isolate(context, made, why)
         if statement not in context.safety.islands:
             message = f"{context.facts.text(product)} makes a probability in half"
             raise Refusal(BCE_ON_PROBABILITIES, product, message)

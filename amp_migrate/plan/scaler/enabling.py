@@ -17,6 +17,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import Formula, conjunction, negation, unknown
+from amp_migrate.facts.program import never_mentioned
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
@@ -350,9 +351,10 @@ def _agreed_parts(facts: Facts, found: Recognition, setup_guards: dict[Setup, li
     for setup, other in zip(training[1:], wanted[1:], strict=True):
         one, two = (conjunction([part.formula for part in parts]) for parts in (first, other))
         if not facts.conditions.equivalent(one, two) or setup.always_off != training[0].always_off:
-            raise Refusal(
-                GUARDS_DIFFER, setup.call, "the conditions of the amp.initialize calls cannot be shown to agree"
-            )
+            unmentioned = {one.node for one in never_mentioned(facts.tree, facts.names, facts.self_tests)}
+            bystander = facts.tree.is_within(training[0].statement, unmentioned)
+            place = (training[0] if bystander else setup).call
+            raise Refusal(GUARDS_DIFFER, place, "the conditions of the trainings cannot be shown to agree")
     return first
 
 

@@ -137,15 +137,12 @@ class Devices:
         )
 
     def conditions_at(self, home: Statement) -> list[Condition]:
-        """The conditions for an optimizer that is built at a place: its program's own, where it does not know all."""
-        shared, visible = self.conditions(), Visible(self.facts)
-        if all(visible.express(one.node, home.function, home) is not None for one in shared):
-            return shared
+        """The conditions for an optimizer that is built at a place: its own program's, where others move nothing."""
         others = self.facts.calls.of_other_programs({home.function})
         own = copy(self)
         own._homes = [home]
         own.moves = [move for move in self.moves if move.statement.function not in others]
-        return own.conditions() if others and own.moves else shared
+        return own.conditions() if others and own.moves else self.conditions()
 
     def conditions(self) -> list[Condition]:
         """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
@@ -160,7 +157,7 @@ class Devices:
         if chosen:
             return [self._condition(*self._most_visible(chosen))]
         of_device = [[guard for guard in found if self._is_about_device(guard)] for found in guards]
-        paths = [found for found in of_device if found]
+        paths = guards if self._is_said_of_the_rest(guards, of_device) else [found for found in of_device if found]
         conditions = self._one_test(paths) if paths else []  # `if args.resume:` is about what is moved
         together = conjunction([condition.formula for condition in conditions or ()])
         is_for_all = len(paths) == len(guards) or self.facts.conditions.implies(_on_one(guards), together)
@@ -168,6 +165,25 @@ class Devices:
             call = certain[0].call
             raise Refusal(UNKNOWN_DEVICE, call, "the conditions under which the models are on a GPU are not one")
         return conditions
+
+    def _is_said_of_the_rest(self, guards: list[list[Guard]], of_device: list[list[Guard]]) -> bool:
+        """True where a test of a device, or a move to the CPU, tells that there is no GPU on all other ways; what goes
+        there with no condition beside a loss says that there is.
+        """
+        if any(
+            one.decision is None and self._is_near_a_loss(one) and [] in self._ways(one.statement) for one in self._all
+        ):
+            return False
+        implies, rest = self.facts.conditions.implies, negation(_on_one(guards))
+        asked = [one.formula for found in of_device for one in found]
+        to_cpu = (
+            conjunction([guard.formula for guard in self._guards(statement)])
+            for call, statement in self.facts.tree.every(cst.Call)
+            if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call)
+            if self.facts.objects.may_be(call.func.value, self.optimizers.models)
+        )
+        is_decided = any(implies(rest, one) or implies(rest, negation(one)) for one in asked)
+        return is_decided or any(implies(one, rest) for one in to_cpu)
 
     def check_losses(self) -> None:
         """Raises Refusal for a loss that is computed on the CPU: most operations there take no half values, and
