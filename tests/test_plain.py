@@ -251,7 +251,7 @@ ENABLED = {
         FLAG + "own = {'device': 'cuda' if args.gpu else 'cpu'}\nmodel.to(own['device'])",
         "enabled=args.gpu",
     ),
-    "what is moved": (FLAG + "if args.gpu or 1:\n    pass\nif x is not None:\n    model.cuda()", ""),
+    "a test that names no device": (FLAG + "if x is not None:\n    model.cuda()", "enabled=x is not None"),
 }
 
 

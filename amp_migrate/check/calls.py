@@ -46,6 +46,8 @@ def _problem(facts: Facts, site: CallSite) -> str | None:
         _signature(site.callee, _drops_first(facts, site)).bind(*given, **named)
     except TypeError as error:
         return str(error)
+    except ValueError:
+        return None  # two parameters of one name, which is for Python to say
     return None
 
 

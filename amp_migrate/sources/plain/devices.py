@@ -157,7 +157,8 @@ class Devices:
         if chosen:
             return [self._condition(*self._most_visible(chosen))]
         of_device = [[guard for guard in found if self._is_about_device(guard)] for found in guards]
-        paths = guards if self._is_said_of_the_rest(guards, of_device) else [found for found in of_device if found]
+        is_said = not self._goes_anyway and self._is_said_of_the_rest(guards, of_device, certain)
+        paths = guards if is_said else [found for found in of_device if found]
         conditions = self._one_test(paths) if paths else []  # `if args.resume:` is about what is moved
         together = conjunction([condition.formula for condition in conditions or ()])
         is_for_all = len(paths) == len(guards) or self.facts.conditions.implies(_on_one(guards), together)
@@ -166,14 +167,20 @@ class Devices:
             raise Refusal(UNKNOWN_DEVICE, call, "the conditions under which the models are on a GPU are not one")
         return conditions
 
-    def _is_said_of_the_rest(self, guards: list[list[Guard]], of_device: list[list[Guard]]) -> bool:
-        """True where a test of a device, or a move to the CPU, tells that there is no GPU on all other ways; what goes
-        there with no condition beside a loss says that there is.
+    @property
+    def _goes_anyway(self) -> bool:
+        """True where something goes to the GPU with no condition beside a loss: there is one on all ways."""
+        certain = (one for one in self._all if one.decision is None and self._is_near_a_loss(one))
+        return any([] in self._ways(one.statement) for one in certain)
+
+    def _is_said_of_the_rest(
+        self, guards: list[list[Guard]], of_device: list[list[Guard]], certain: list[Move]
+    ) -> bool:
+        """True where a test of a device, or a move to the CPU, tells that there is no GPU on all other ways, or where
+        all that is moved is made anyway, so that what the tests are about is the GPU.
         """
-        if any(
-            one.decision is None and self._is_near_a_loss(one) and [] in self._ways(one.statement) for one in self._all
-        ):
-            return False
+        if not any(of_device) and all(map(self._is_made_anyway, certain)):
+            return True
         implies, rest = self.facts.conditions.implies, negation(_on_one(guards))
         asked = [one.formula for found in of_device for one in found]
         to_cpu = (
@@ -184,6 +191,18 @@ class Devices:
         )
         is_decided = any(implies(rest, one) or implies(rest, negation(one)) for one in asked)
         return is_decided or any(implies(one, rest) for one in to_cpu)
+
+    def _is_made_anyway(self, move: Move) -> bool:
+        """True for `net` of `if fast: net.cuda()`, which is made before; false where it is made under that test."""
+        while isinstance(what := move.what, cst.Call) and isinstance(what.func, cst.Attribute):
+            move = dataclasses.replace(move, what=what.func.value)
+        if isinstance(what, cst.Attribute):
+            made = [store.statement for store in self.facts.objects.stores_of(what.attr.value)]
+        else:
+            variable = self.facts.names.variable_at(what) if isinstance(what, cst.Name) else None
+            made = [one.statement for one in variable.bindings if one.statement] if variable is not None else []
+        tests = [guard.statement for guard in self._guards(move.statement)]
+        return any(not any(map(one.inside, tests)) for one in made)
 
     def check_losses(self) -> None:
         """Raises Refusal for a loss that is computed on the CPU: most operations there take no half values, and
@@ -226,7 +245,11 @@ class Devices:
 
     def _root(self, call: cst.Call) -> Variable | None:
         """The variable of `x` in `x.contiguous().cuda()`."""
-        return self.facts.names.variable_at(next(part for part in walk(call.func) if isinstance(part, cst.Name)))
+        name = next((part for part in walk(call.func) if isinstance(part, cst.Name)), None)
+        return self.facts.names.variable_at(name) if name is not None else None
+
+    def _variables(self, node: cst.CSTNode) -> set[Variable | None]:
+        return {self.facts.names.variable_at(part) for part in walk(node) if isinstance(part, cst.Name)}
 
     def _is_index(self, value: cst.BaseExpression) -> bool:
         """True for `y.cpu()` of `zeros.scatter_(1, y.cpu().view(-1, 1), 1)`: integers, whatever `y` is otherwise."""
@@ -406,7 +429,8 @@ class Devices:
             outer = self.facts.tree.parents.get(inner)
             if isinstance(outer, cst.IfExp) and inner is not outer.test:
                 other = outer.orelse if inner is outer.body else outer.body
-                if self._speaks_of_device(outer.test) and ".cuda(" not in self.facts.text(other):
+                is_other = self._speaks_of_device(outer.test) or self._root(call) in self._variables(other)
+                if is_other and ".cuda(" not in self.facts.text(other):
                     return Decision(outer.test, inner is outer.orelse, None, False)
             inner = outer
         return None
@@ -446,6 +470,9 @@ class Devices:
             return "cuda" if "cuda" in self.facts.text(node) else "unknown"
         if isinstance(node, cst.IfExp):
             return self._either(node)
+        if isinstance(node, cst.BooleanOperation):  # `args.device or "cuda"`, which anybody may have given
+            places = {self._place(node.left), self._place(node.right)}
+            return places.pop() if len(places) == 1 else Decision(None, False, node, True)
         if isinstance(node, cst.Call):
             return self._made(node)
         if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
@@ -454,6 +481,8 @@ class Devices:
 
     def _either(self, node: cst.IfExp) -> Place | Decision:
         body, orelse = self._place(node.body), self._place(node.orelse)
+        if body == orelse:
+            return body
         if body == "cuda" and orelse == "elsewhere":
             return Decision(node.test, False, None, False)
         if body == "elsewhere" and orelse == "cuda":
@@ -565,7 +594,7 @@ class Devices:
                 )
             finally:
                 self._open.discard(node)
-        return isinstance(node, (cst.IfExp, cst.BaseString))
+        return isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.BaseString))
 
     # -- the condition ----------------------------------------------------------------------------------
 
@@ -747,7 +776,8 @@ class Devices:
 
     def _speaks_of_device(self, test: cst.BaseExpression) -> bool:
         """Itself, or what its names stand for: `fast = torch.cuda.is_available()`."""
-        named = [one for part in walk(test) if isinstance(part, cst.Name) for one in self.facts.objects.values_of(part)]
+        parts = [part for part in walk(test) if isinstance(part, (cst.Name, cst.Attribute))]
+        named = [one for part in parts for one in self.facts.objects.values_of(part)]
         tests = [test, *(one for one in named if all(map(self._asks_cuda, walk(one))))]
         return any(word in self.facts.text(one).lower() for one in tests for word in _WORDS)
 

@@ -1,0 +1,87 @@
+"""Mixed precision is on where the model is on a GPU, however the script says so, and whatever its flags are called."""
+
+from __future__ import annotations
+
+import pytest
+from amp_migrate import Options, migrate_source
+
+SOURCE = """\
+import argparse
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--slow", action="store_true")
+parser.add_argument("--count", type=int, default=1)
+parser.add_argument("--device", default=None)
+args = parser.parse_args()
+{setup}
+net = nn.Linear(8, 3)
+{model}
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    x, y = torch.randn(6, 8), torch.randint(0, 3, (6,))
+    {batch}
+    loss = F.cross_entropy(net(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def scaler_of(setup: str, model: str, batch: str) -> str:
+    source = SOURCE.format(setup=setup, model=model, batch=batch)
+    output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
+    return next((line for line in output.splitlines() if "GradScaler" in line), "")
+
+
+@pytest.mark.parametrize(
+    ("setup", "model", "batch", "enabled"),
+    [
+        (
+            "",
+            "if not args.slow:\n    net = net.cuda()",
+            "if not args.slow:\n        x, y = x.cuda(), y.cuda()",
+            "not args.slow",
+        ),
+        (
+            "",
+            "net = net if args.slow else net.cuda()",
+            "x, y = (x, y) if args.slow else (x.cuda(), y.cuda())",
+            "not args.slow",
+        ),
+        (
+            "",
+            "if args.count > 0:\n    net.cuda()",
+            "if args.count > 0:\n        x, y = x.cuda(), y.cuda()",
+            "args.count > 0",
+        ),
+        (
+            'where = args.device or ("cuda" if torch.cuda.is_available() else "cpu")',
+            "net.to(where)",
+            "x, y = x.to(where), y.to(where)",
+            'torch.device(where).type == "cuda"',
+        ),
+        (
+            'where = "cuda" if torch.cuda.is_available() else ("mps" if args.slow else "cpu")',
+            "net.to(where)",
+            "x, y = x.to(where), y.to(where)",
+            'torch.device(where).type == "cuda"',
+        ),
+    ],
+)
+def test_the_scaler_follows_the_model(setup, model, batch, enabled):
+    assert scaler_of(setup, model, batch) == f'scaler = torch.amp.GradScaler("cuda", enabled={enabled})'
+
+
+def test_what_goes_to_the_gpu_anyway_says_that_there_is_one():
+    model = "if args.count > 1:\n    net = nn.DataParallel(net).cuda()"
+    assert scaler_of("", model, "x, y = x.cuda(), y.cuda()") == 'scaler = torch.amp.GradScaler("cuda")'
+
+
+def test_two_parameters_of_one_name_are_no_error_of_ours():
+    source = SOURCE.format(
+        setup="def run(a, a):\n    pass\nrun(1, 2)", model="net.cuda()", batch="x, y = x.cuda(), y.cuda()"
+    )
+    migrate_source(source.encode(), Options(api="torch.amp"))  # raises nothing
