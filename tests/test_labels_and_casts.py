@@ -197,6 +197,54 @@ def test_what_comes_from_a_cast_by_hand_is_multiplied_in_float32(given, is_islan
     assert (ISLAND in output) == is_island
 
 
+OF_BOTH = """\
+import torch
+from apex import amp
+
+
+def similarity(a, b):
+    cost = torch.matmul(a, b.transpose(0, 1))
+    return torch.exp(-cost / 0.05).sum()
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.fc(x)
+        return h, WITHIN
+
+
+net = Net().cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+net, optimizer = amp.initialize(net, optimizer, opt_level="O2")
+for x in torch.utils.data.DataLoader(torch.randn(8, 4), 4):
+    h, near = net(x.cuda())
+    loss = near + BEYOND
+    optimizer.zero_grad()
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    optimizer.step()
+"""
+IN_FLOAT32 = ["similarity(h.float(), h.float())", "similarity(h.to(torch.float32), h.float())"]
+
+
+@pytest.mark.parametrize("single", IN_FLOAT32)
+@pytest.mark.parametrize("half", ["similarity(h, h)", "similarity(h, h.relu())"])
+def test_what_another_call_gives_in_half_is_float32_as_well(single, half):
+    both = [(half, single), (single, half), (f"{half} + {single}", "0")]
+    for within, beyond in both:
+        output = output_of(OF_BOTH.replace("WITHIN", within).replace("BEYOND", beyond))
+        assert "enabled=False):\n        cost = torch.matmul(a.float(), b.transpose(0, 1).float())" in output
+
+
+def test_what_every_call_gives_in_half_is_not():
+    output = output_of(OF_BOTH.replace("WITHIN", "similarity(h, h)").replace("BEYOND", "0"))
+    assert "enabled=False" not in output
+
+
 @pytest.mark.parametrize(("kept", "is_island"), [("z.contiguous().view(4, 7, 9)", True), ("z @ z.mT @ z", False)])
 def test_a_function_that_needs_no_autocast_runs_in_the_island(kept, is_island):
     source = FLOAT32.replace("{given}", "text.float(), image.float()").replace(

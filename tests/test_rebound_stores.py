@@ -52,3 +52,36 @@ def test_what_is_cast_already_is_cast_no_more():
     stored = "kept[x > 0] = s[x > 0].to(kept.dtype)"
     output = migrate_source(SCRIPT.format(bound=BOUND["in a loop"], stored=stored).encode(), Options()).output.decode()
     assert output.count(".to(kept.dtype)") == 1
+
+
+OUT_OF_SIGHT = {
+    "in a loop": "s = helper(x)\n    for _ in range(2):\n        s = net(s)",
+    "in an arm": "s = helper(x)\n    if x.sum() > 0:\n        s = net(x)",
+    "of several": "s, _ = helper(x)\n    for _ in range(2):\n        s = net(s)",
+}
+
+
+def of_helper(bound, stored):
+    source = "from lib import helper\n" + SCRIPT.format(bound=bound, stored=stored)
+    source = source.replace("x.clone()", "torch.zeros(4, 4, device='cuda')")
+    return migrate_source(source.encode(), Options(api="torch.amp"))
+
+
+@pytest.mark.parametrize("bound", OUT_OF_SIGHT.values(), ids=OUT_OF_SIGHT)
+@pytest.mark.parametrize(("stored", "repaired"), STORED.values(), ids=STORED)
+def test_what_is_out_of_sight_on_another_path_is_cast_as_well(bound, stored, repaired):
+    result = of_helper(bound, stored)
+    assert repaired in result.output.decode(), result.findings
+
+
+ZERO = "s = 0\n    if x.sum() > 0:\n        s = net(x)"
+
+
+def test_what_is_a_number_on_another_path_is_not():
+    assert [one.code for one in of_helper(ZERO, "kept[[0, 1, 2, 3]] = s").findings] == ["AMP985"]
+    assert "s[[0, 1]].to(kept.dtype)" in of_helper(ZERO, "kept[[0, 1]] = s[[0, 1]]").output.decode()
+
+
+def test_what_is_out_of_sight_on_all_paths_is_said():
+    result = of_helper("s = helper(net(x))", "kept[[0, 1, 2, 3]] = s")
+    assert "AMP185" in [one.code for one in result.findings] and ".to(kept.dtype)" not in result.output.decode()

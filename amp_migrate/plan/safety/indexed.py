@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts.values import UNKNOWN, literal_value
+from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Dtype, Operation, method
@@ -26,7 +27,7 @@ from amp_migrate.models.queries import in_half, never_in_half, writes
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import Cast
-from amp_migrate.rules.safety import INDEXED_WRITE
+from amp_migrate.rules.safety import FLOAT32_ONLY, INDEXED_WRITE
 
 
 def match_indexed_writes(context: Context) -> None:
@@ -107,10 +108,14 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
     if into is Precision.SINGLE and given is Precision.UNKNOWN and _is_half_or_float32(context, source):
         given = Precision.FLOATING
     if not into.is_tensor or not given.is_tensor:
-        if into is Precision.SINGLE and given is Precision.UNKNOWN and literal_value(source) is UNKNOWN:
-            text = context.facts.text(source)
-            context.note(source, INDEXED_WRITE, f"{text} is written by index into a float32 tensor, and may be half")
-        return
+        if into is not Precision.SINGLE or given is not Precision.UNKNOWN or literal_value(source) is not UNKNOWN:
+            return
+        message = f"{context.facts.text(source)} is written by index into a float32 tensor, and may be half"
+        if not context.values.halves(Place(source), unseen=False):
+            context.note(source, INDEXED_WRITE, message)
+            return
+        if not isinstance(source, cst.Subscript) and not context.values.of(source).is_open:  # `s = 0` on another way
+            raise Refusal(FLOAT32_ONLY, source, f"{message}, or no tensor")
     if Precision.OTHER in (into, given) or into is given is Precision.SINGLE or into is given is Precision.HALF:
         return
     if Precision.SINGLE not in (into, given) and Precision.HALF not in (into, given):

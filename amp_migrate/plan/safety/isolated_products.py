@@ -165,7 +165,9 @@ def _is_cast_by_hand(context: Context, operand: Place, seen: frozenset[Place | N
     """Also `torch.ones(n, dtype=cost.dtype) * cost` and `lengths.to(cost.dtype)` of such a cost."""
     ways = trace(context.steps, operand, follows, _casts_to_float32, of_dtype=True)
     ends = [one for one in ways.ends if one.operation is None or not makes(one.operation)]
-    typed = [context.typed_as(one) for one in ends if not _casts_to_float32(one)]
+    if any(map(_casts_to_float32, ends)):  # another way, or another call, may give half
+        return True
+    typed = [context.typed_as(one) for one in ends]
     is_typed = all(one in seen or (one and _is_cast_by_hand(context, one, seen | {one})) for one in typed)
     return bool(ends) and not ways.open and is_typed
 

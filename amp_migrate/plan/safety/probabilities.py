@@ -31,13 +31,12 @@ from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Operation
-from amp_migrate.models.queries import in_half
 from amp_migrate.plan.regions.sigmoids import ends_in_probabilities
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import is_one, numbers
 from amp_migrate.plan.safety.passing import computes_linearly
 from amp_migrate.plan.safety.precision import Precision
-from amp_migrate.plan.safety.products import keep_product
+from amp_migrate.plan.safety.products import ends_in_half, keep_product
 from amp_migrate.plan.safety.vanishing import with_a_pole
 from amp_migrate.rules.safety import BCE_ON_PROBABILITIES
 
@@ -54,7 +53,8 @@ def keep_probabilities(context: Context) -> None:
         for near_one in _taken_from_one(context, made):
             _keep_sigmoids(context, near_one)
             for end in (ends := context.trace(near_one, _keeps_ones).ends):
-                is_one_in_half = context.is_product(end) or (len(ends) == 1 and _is_layer(end))
+                # A layer makes no probability beside another maker, such as a sigmoid.
+                is_one_in_half = context.is_product(end) or (len(ends) == 1 and ends_in_half(end))
                 if is_one_in_half and context.precisions.of(end.node) is Precision.HALF:
                     keep_product(context, end.node, "what it lacks of 1 comes near a pole")
     for call, _ in context.reach.calls():
@@ -97,11 +97,6 @@ def _keep_last(context: Context, made: Made, container: cst.Call) -> None:
             raise Refusal(BCE_ON_PROBABILITIES, container, message, case="logarithm")
         if row is None or not _passes(row):
             return
-
-
-def _is_layer(made: Made) -> bool:
-    """True for a layer that ends in half; beside another maker, such as a sigmoid, it makes no probability."""
-    return made.operations[-1] is not None and in_half(made.operations[-1])
 
 
 def _saturates(row: Operation) -> bool:

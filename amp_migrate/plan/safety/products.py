@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
+from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, LINEAR_ALGEBRA, PRODUCT_IN_HALF
 
@@ -19,6 +20,11 @@ def factors(context: Context, made: Made) -> tuple[Place, ...]:
         return ()
     pair = made.operands[-2:] if made.is_a("sum with a product") else tensors(made)[:2]
     return pair if len(pair) == 2 and not _is_of_more(made) else ()
+
+
+def ends_in_half(made: Made) -> bool:
+    """True for a product, and for a layer or a container that ends with one."""
+    return made.operations[-1] is not None and in_half(made.operations[-1])
 
 
 def _is_of_more(made: Made) -> bool:
@@ -53,7 +59,8 @@ def isolate(context: Context, product: Made, why: str, *inside: cst.BaseExpressi
     statement = context.facts.tree.statement_of(product.node)
     parts = [part for part in context.facts.tree.expressions(statement) if isinstance(part, cst.BaseExpression)]
     made = [one for part in reversed(parts) for one in context.made(part)]  # what is inside comes first
-    multiplied = [product, *(one for one in made if one != product and factors(context, one))]
+    beside = [one for one in made if factors(context, one) or one.operations == product.operations]
+    multiplied = [product, *(one for one in beside if one != product)]
     if not context.can_be_island(statement, *inside, *(one.node for one in multiplied)):
         context.note(product.node, PRODUCT_IN_HALF, f"{context.facts.text(product.node)} runs in half, and {why}")
         return

@@ -2,6 +2,7 @@
 
     (x**2).mean(1) - x.mean(1)**2                    =>    (x**2).mean(1) - x.float().mean(1)**2
     F.conv2d(x * y, window) - mean_x * mean_y        =>    with autocast(enabled=False): ...
+    self.window(x * y) - mean_x * mean_y             =>    with autocast(enabled=False): ...
 
 Half rounds a mean of 1 by 5e-4, which is all of a variance of 1e-3: where pictures have little contrast, the gradients
 of their similarity (SSIM) are off by half of their length ([run]). The averages are float32, and the products as well.
@@ -19,7 +20,7 @@ from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import numbers
 from amp_migrate.plan.safety.passing import computes_linearly
 from amp_migrate.plan.safety.precision import Precision
-from amp_migrate.plan.safety.products import factors, isolate
+from amp_migrate.plan.safety.products import ends_in_half, isolate
 from amp_migrate.plan.safety.vanishing import is_same
 
 
@@ -30,10 +31,10 @@ def keep_variances(context: Context) -> None:
         if made.is_a("difference") and len(made.operands) == 2:
             averages |= dict.fromkeys(_averages_of_a_variance(context, *made.operands))
     for one in averages:
-        if not factors(context, one) and context.precisions.of(one.node).may_be_half:
+        if not ends_in_half(one) and context.precisions.of(one.node).may_be_half:
             context.safety.keep_float32(one.operands[0].node)
     for one in averages:
-        if factors(context, one) and context.runs(one.node) and context.precisions.of(one.node) is Precision.HALF:
+        if ends_in_half(one) and context.runs(one.node) and context.precisions.of(one.node) is Precision.HALF:
             isolate(context, one, "is a part of a variance")
 
 
@@ -56,7 +57,7 @@ def _averaged(context: Context, value: Place) -> tuple[list[Made], list[Made]]:
     multiplies = partial(_multiplies, context)
     ways = context.trace(value, _passes, multiplies)
     averages = [one for one in ways.passed if one.is_a("average")]
-    windows = [one for one in ways.ends if factors(context, one)] if not averages else []
+    windows = [one for one in ways.ends if ends_in_half(one)] if not averages else []
     inside = [end for one in windows for end in context.trace(one.operands[0], computes_linearly, multiplies).ends]
     beside = context.trace(value, computes_linearly, multiplies).ends
     return averages or windows, [one for one in (*ways.ends, *inside) if one not in beside and multiplies(one)]
