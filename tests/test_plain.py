@@ -196,6 +196,25 @@ def test_only_the_forward_with_a_penalty_stays_out(name):
     assert "with torch.cuda.amp.autocast():\n    h = body(x)\nloss = model(h.float())\nscaler" in output
 
 
+WRAPPED_STEP = "class Run:\n    def step(self, closure=None):\n        optimizer.step(closure)\n"
+
+
+@pytest.mark.parametrize(
+    "before, step",
+    [
+        ("", "optimizer.step(None)"),
+        ("", "optimizer.step(closure=None)"),
+        (WRAPPED_STEP, "Run().step()"),
+        (WRAPPED_STEP, "Run().step(None)"),
+        (WRAPPED_STEP, "Run().step(closure=None)"),
+    ],
+)
+def test_none_is_no_closure(before, step):
+    result = migrate_source((START + before + STEP.replace("optimizer.step()", step)).encode(), Options())
+    assert result.status == "migrated", result.findings
+    assert "scaler.step(optimizer)\n" in result.output.decode()
+
+
 @pytest.mark.parametrize("code, source", LEFT_ALONE.values(), ids=LEFT_ALONE)
 def test_left_alone_by_name(code, source):
     result = migrate_source(source.encode(), Options())
