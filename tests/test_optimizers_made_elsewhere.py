@@ -72,3 +72,52 @@ def test_its_optimizer_is_stepped_and_unscaled(tmp_path):
 def test_a_plain_optimizer_of_another_file_is_taken_as_it_is(tmp_path):
     found = outputs(tmp_path, train=TRAIN, optim="import torch\n\n\n" + made_by("return inner"))
     assert [*found] == ["train.py"] and "scaler.step(optim)" in found["train.py"]
+
+
+TWO_TRAININGS = """\
+import torch
+from optim import get_optim
+
+
+def train(net):
+    adam = torch.optim.Adam(net.parameters())
+    for _ in range(3):
+        adam.zero_grad()
+        net(torch.randn(8, 4).cuda()).pow(2).mean().backward()
+        adam.step()
+
+
+def tune(net):
+    {names} = get_optim(net)
+    for _ in range(3):
+        net.zero_grad()
+        loss = net(torch.randn(8, 4).cuda()).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+    {after}
+
+
+net = torch.nn.Linear(4, 2).cuda()
+train(net)
+tune(net)
+"""
+
+
+@pytest.mark.parametrize(
+    "names, returned, after",
+    [
+        ("scheduler, optimizer", "schedule, inner", "scheduler.step()"),
+        ("optimizer, scheduler", "inner, schedule", "scheduler.step()"),
+        ("optimizer, rate", "inner, schedule", "rate.step()"),
+        ("(optimizer, scheduler), name", "(inner, schedule), 'Adam'", "scheduler.step()"),
+        ("optimizer", "inner", "print(optimizer)"),
+    ],
+)
+def test_a_training_beside_another_one_has_the_optimizer_that_is_made_for_it(tmp_path, names, returned, after):
+    optim = "import torch\n\n\n" + made_by(
+        f"schedule = torch.optim.lr_scheduler.StepLR(inner, 1)\n    return {returned}"
+    )
+    found = outputs(tmp_path, train=TWO_TRAININGS.format(names=names, after=after), optim=optim)
+    assert found["train.py"].count("scaler.step(") == 2
+    assert "scaler.step(optimizer)\n" in found["train.py"]
+    assert after in found["train.py"]
