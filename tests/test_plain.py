@@ -739,3 +739,21 @@ def test_an_optimizer_that_a_method_steps_is_fed_beside_one_that_is_stepped_here
     result = migrate_source(BESIDE_A_WRAPPER.encode(), Options(api="torch.amp"))
     output = result.output.decode()
     assert "scaler.step(self.optimizer)" in output and "scaler.step(optimizer)" in output, result.findings
+
+
+DROPS = {
+    "values": ("if p.grad is not None and p.grad.sum() == 0:\n        p.grad = None", True),
+    "values below": ("if p.grad is not None:\n        if p.grad.abs().max() < 1e-8:\n            p.grad = None", True),
+    "a function": ("if p.grad is not None and torch.count_nonzero(p.grad) == 0:\n        p.grad = None", True),
+    "presence": ("if p.grad is not None:\n        p.grad = None", False),
+    "no test": ("p.grad = None", False),
+}
+
+
+@pytest.mark.parametrize("drop, looks", DROPS.values(), ids=DROPS)
+def test_a_step_after_some_gradients_are_dropped(drop, looks):
+    source = START + STEP.replace("optimizer", f"for p in model.parameters():\n    {drop}\noptimizer")
+    result = migrate_source(source.encode(), Options())
+    assert [finding.code for finding in result.findings] == ([] if looks else ["AMP921"])
+    # The scaler has seen them, and never asserts.
+    assert ("scaler.unscale_(optimizer)\nfor p" in result.output.decode()) == looks
