@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import libcst as cst
 import pytest
 
 from amp_migrate import Options, migrate_project
+from amp_migrate.facts import Facts
+from amp_migrate.files.parse import parse
+from amp_migrate.plan.given_models import GivenModels
 from tests.unit_fixture import write_tree
 
 TRAIN = """\
@@ -72,3 +76,118 @@ def test_its_optimizer_is_stepped_and_unscaled(tmp_path):
 def test_a_plain_optimizer_of_another_file_is_taken_as_it_is(tmp_path):
     found = outputs(tmp_path, train=TRAIN, optim="import torch\n\n\n" + made_by("return inner"))
     assert [*found] == ["train.py"] and "scaler.step(optim)" in found["train.py"]
+
+
+TWO_TRAININGS = """\
+import torch
+from optim import get_optim
+
+
+def train(net):
+    adam = torch.optim.Adam(net.parameters())
+    for _ in range(3):
+        adam.zero_grad()
+        net(torch.randn(8, 4).cuda()).pow(2).mean().backward()
+        adam.step()
+
+
+def tune(net):
+    {names} = get_optim(net)
+    for _ in range(3):
+        net.zero_grad()
+        loss = net(torch.randn(8, 4).cuda()).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+    {after}
+
+
+net = torch.nn.Linear(4, 2).cuda()
+train(net)
+tune(net)
+"""
+
+
+@pytest.mark.parametrize(
+    "names, returned, after",
+    [
+        ("scheduler, optimizer", "schedule, inner", "scheduler.step()"),
+        ("optimizer, scheduler", "inner, schedule", "scheduler.step()"),
+        ("optimizer, rate", "inner, schedule", "rate.step()"),
+        ("(optimizer, scheduler), name", "(inner, schedule), 'Adam'", "scheduler.step()"),
+        ("optimizer", "inner", "print(optimizer)"),
+    ],
+)
+def test_a_training_beside_another_one_has_the_optimizer_that_is_made_for_it(tmp_path, names, returned, after):
+    optim = "import torch\n\n\n" + made_by(
+        f"schedule = torch.optim.lr_scheduler.StepLR(inner, 1)\n    return {returned}"
+    )
+    found = outputs(tmp_path, train=TWO_TRAININGS.format(names=names, after=after), optim=optim)
+    assert found["train.py"].count("scaler.step(") == 2
+    assert "scaler.step(optimizer)\n" in found["train.py"]
+    assert after in found["train.py"]
+
+
+NET = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.b(self.a(x))
+
+    def groups(self, rate):
+        return [{"params": self.a.parameters(), "lr": rate}, {"params": self.b.parameters(), "lr": 2 * rate}]
+
+
+"""
+RUN = """\
+class Run:
+    def __init__(self):
+        MAKE
+        self.optimizer = torch.optim.SGD(PARAMS, lr=0.1)
+
+    def train(self, x):
+        for _ in range(3):
+            self.optimizer.zero_grad()
+            loss = self.net(x).pow(2).mean()
+            loss.backward()
+            self.optimizer.step()
+
+
+Run().train(torch.randn(8, 4).cuda())
+"""
+WITH_PARAMETERS = [
+    ("net, net.parameters()", "self.net, params = make()", "params"),
+    ("net, net.groups(0.1)", "self.net, params = make()", "params"),
+    ("net, net.groups(0.1)", "self.net, params = make()", "params=params"),
+    ("net.groups(0.1), net", "params, self.net = make()", "params"),
+    ("(net, net.groups(0.1)), 3", "(self.net, params), _ = make()", "params"),
+    ("net", "self.net = make()", "self.net.groups(0.1)"),
+]
+
+
+@pytest.mark.parametrize("returned, make, params", WITH_PARAMETERS)
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_the_parameters_that_come_with_a_model_are_its_own(tmp_path, returned, make, params, is_apart):
+    maker = f"{NET}def make():\n    net = Net().cuda()\n    params = net.groups(0.1)\n    return {returned}\n\n\n"
+    run = RUN.replace("MAKE", make).replace("PARAMS", params)
+    if is_apart:
+        found = outputs(tmp_path, maker=maker, train=f"import torch\nfrom maker import make\n\n\n{run}")
+    else:
+        found = outputs(tmp_path, train=maker + run)
+    assert "scaler.step(self.optimizer)" in found["train.py"]
+
+
+def test_of_several_parts_an_optimizer_has_its_own():
+    source = NET + "def make():\n    g, d = Net(), Net()\n    return g, d, g.parameters(), d.parameters()\n\n\n"
+    source += "g, d, of_g, of_d = make()\nadam = torch.optim.Adam(of_d)\n"
+    facts = Facts.of_module(parse(source.encode()))
+    (call,) = (one for one, _ in facts.tree.every(cst.Call) if facts.text(one.func) == "torch.optim.Adam")
+    found, _ = GivenModels(facts).behind([call.args[0].value])
+    assert [facts.text(one) for one in found] == ["d"]

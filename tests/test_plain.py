@@ -196,6 +196,25 @@ def test_only_the_forward_with_a_penalty_stays_out(name):
     assert "with torch.cuda.amp.autocast():\n    h = body(x)\nloss = model(h.float())\nscaler" in output
 
 
+WRAPPED_STEP = "class Run:\n    def step(self, closure=None):\n        optimizer.step(closure)\n"
+
+
+@pytest.mark.parametrize(
+    "before, step",
+    [
+        ("", "optimizer.step(None)"),
+        ("", "optimizer.step(closure=None)"),
+        (WRAPPED_STEP, "Run().step()"),
+        (WRAPPED_STEP, "Run().step(None)"),
+        (WRAPPED_STEP, "Run().step(closure=None)"),
+    ],
+)
+def test_none_is_no_closure(before, step):
+    result = migrate_source((START + before + STEP.replace("optimizer.step()", step)).encode(), Options())
+    assert result.status == "migrated", result.findings
+    assert "scaler.step(optimizer)\n" in result.output.decode()
+
+
 @pytest.mark.parametrize("code, source", LEFT_ALONE.values(), ids=LEFT_ALONE)
 def test_left_alone_by_name(code, source):
     result = migrate_source(source.encode(), Options())
@@ -720,3 +739,21 @@ def test_an_optimizer_that_a_method_steps_is_fed_beside_one_that_is_stepped_here
     result = migrate_source(BESIDE_A_WRAPPER.encode(), Options(api="torch.amp"))
     output = result.output.decode()
     assert "scaler.step(self.optimizer)" in output and "scaler.step(optimizer)" in output, result.findings
+
+
+DROPS = {
+    "values": ("if p.grad is not None and p.grad.sum() == 0:\n        p.grad = None", True),
+    "values below": ("if p.grad is not None:\n        if p.grad.abs().max() < 1e-8:\n            p.grad = None", True),
+    "a function": ("if p.grad is not None and torch.count_nonzero(p.grad) == 0:\n        p.grad = None", True),
+    "presence": ("if p.grad is not None:\n        p.grad = None", False),
+    "no test": ("p.grad = None", False),
+}
+
+
+@pytest.mark.parametrize("drop, looks", DROPS.values(), ids=DROPS)
+def test_a_step_after_some_gradients_are_dropped(drop, looks):
+    source = START + STEP.replace("optimizer", f"for p in model.parameters():\n    {drop}\noptimizer")
+    result = migrate_source(source.encode(), Options())
+    assert [finding.code for finding in result.findings] == ([] if looks else ["AMP921"])
+    # The scaler has seen them, and never asserts.
+    assert ("scaler.unscale_(optimizer)\nfor p" in result.output.decode()) == looks

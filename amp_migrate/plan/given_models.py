@@ -18,7 +18,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Function, argument_value, called_name, walk
-from amp_migrate.facts.variables import Variable
+from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.interp.place import Frame, Frames, Place
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models.traits import named
@@ -134,6 +134,19 @@ class GivenModels:
                 waiting += step.same
         return found
 
+    def _parts(self, binding: Binding) -> list[cst.BaseExpression]:
+        """What `model, params = make()` binds to a name, in the function that returns it; nothing if out of sight."""
+        found: list[cst.BaseExpression] = []
+        waiting = [Place(binding.value, binding.selector)] if binding.value and binding.kind == "assign" else []
+        while waiting:
+            place = waiting.pop()
+            step = self.facts.analysis(Steps).of(place)
+            if place.keys and (step.is_lost or step.made):
+                return []
+            found += [] if place.keys else [place.node]
+            waiting += step.same if place.keys else []
+        return found
+
     def _is_called(self, part: cst.Attribute) -> bool:
         call = self.facts.tree.parents.get(part)
         return isinstance(call, cst.Call) and call.func is part
@@ -150,7 +163,7 @@ class GivenModels:
         """What a loop or `params += ...` binds, and what `params.append(...)` adds to a list."""
         for binding in variable.bindings:
             if binding.value is not None and (binding.kind in ("for", "augment") or binding.selector):
-                yield binding.value
+                yield from self._parts(binding) or [binding.value]
         for load in variable.loads:
             method = self.facts.tree.parents.get(load)
             call = self.facts.tree.parents.get(method) if isinstance(method, cst.Attribute) else None

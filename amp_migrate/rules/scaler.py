@@ -30,7 +30,7 @@ UNKNOWN_SCALER = Rule(
             "move this below the setup, then run again",
         ),
     },
-    helped_by=frozenset({Help.CALLERS, Help.FAR_CALLERS}),
+    helped_by=frozenset({Help.CALLERS, Help.FAR_CALLERS, Help.MAKERS}),
 )
 SCALER_CANNOT_PASS = Rule(
     "AMP915",

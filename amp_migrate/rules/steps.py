@@ -175,7 +175,7 @@ NO_GRADIENTS = Rule(
     "GradScaler.step raises AssertionError where none of the optimizer's parameters has a gradient; without a "
     "scaler such a step just does nothing, or repeats the last one",
     "step once after each backward, in the same branch, then run again",
-    helped_by=frozenset({Help.CALLERS}),
+    helped_by=frozenset({Help.CALLERS, Help.MAKERS}),
 )
 STEP_ON_SCALED = Rule(
     "AMP923",

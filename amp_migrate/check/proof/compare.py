@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from amp_migrate.check.proof.kinds import BCE, COMPANIONS, NEW_KEYWORDS, OLD_KEYWORDS, SAME_NAME
-from amp_migrate.check.proof.nodes import call, changed, same
+from amp_migrate.check.proof.nodes import call, changed, is_none, same
 from amp_migrate.check.proof.normal import is_pure, negated
 from amp_migrate.check.proof.program import Scope, parameters
 from amp_migrate.check.proof.side import Side
@@ -247,7 +247,9 @@ class Comparison:
         return node.func.value if node.func.attr == "sigmoid" and not node.args else None
 
     def _steps_alone(self, a: ast.Call, b: ast.Call) -> bool:
-        """True for `optimizer.step(closure)` where nobody gives one, and `scaler.step(optimizer)` in its place."""
+        """True for `optimizer.step(None)`, or `step(closure)` where nobody gives one, and `scaler.step(optimizer)` in
+        its place.
+        """
         given = [*a.args, *(one.value for one in a.keywords)]
         if (
             not given
@@ -258,9 +260,9 @@ class Comparison:
         ):
             return False
         calls = [one for at, one in self.original.flow.callers.get(self.before, ()) if at is not self.before]
-        passed = [one for one in calls if one.args or one.keywords]
-        own = {one.arg for one in parameters(self.before.node)}
-        return not passed and {ast.unparse(one).lstrip("*") for one in given} <= own
+        passed = any(not is_none(each) for one in calls for each in [*one.args, *(arg.value for arg in one.keywords)])
+        named = {ast.unparse(one).lstrip("*") for one in given if not is_none(one)}
+        return not named or (not passed and named <= {one.arg for one in parameters(self.before.node)})
 
     def _whole(self, node: ast.AST) -> ast.AST:
         """X(...) of `X[-1](X[:-1](...).float())`: the last module of a container on float32."""

@@ -1,5 +1,6 @@
 """What a step is given: a closure, which no GradScaler takes, or a value, which it hands to the optimizer.
 
+self.optimizer.step(closure=None)   which is none
 self.optimizer.step(closure)        in a `def step(self, closure=None)` that nobody gives one
 optimizer.step(epoch=epoch)         for an optimizer of the script's own
 """
@@ -14,17 +15,22 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Function, called_name
 from amp_migrate.facts.variables import Binding
+from amp_migrate.plan.scaler.optional import is_none
 
 _OTHERS = re.compile(r"closure|grad|scale", re.IGNORECASE)
 
 
 def gives_closure(facts: Facts, step: cst.Call, function: Function) -> bool:
-    """True for a step with arguments, unless they are values, or parameters of its function that nobody gives
+    """True for a step with arguments, unless they are None, or values, or parameters of its function that nobody gives
     anything.
     """
-    if not step.args or gives_values(facts, step):
+    if _gives_nothing(step) or gives_values(facts, step):
         return False
     return not (_hands_on(facts, step, function) and _is_given_nothing(facts, function))
+
+
+def _gives_nothing(call: cst.Call) -> bool:
+    return all(is_none(arg.value) and not arg.star for arg in call.args)
 
 
 def gives_values(facts: Facts, step: cst.Call) -> bool:
@@ -79,4 +85,4 @@ def _hands_on(facts: Facts, step: cst.Call, function: Function) -> bool:
 
 def _is_given_nothing(facts: Facts, function: Function) -> bool:
     callers = facts.objects.possible_callers(function)
-    return bool(callers) and not any(call.args for call, _ in callers) and not facts.is_used_outside(function)
+    return bool(callers) and all(_gives_nothing(call) for call, _ in callers) and not facts.is_used_outside(function)

@@ -138,7 +138,7 @@ class _Collector:
                 self.events.backwards.setdefault(place, []).append(backward)
         for statement in self.facts.tree.all_statements():
             if _drops_gradients(statement):
-                if not _is_for_some(statement):
+                if not self._is_for_some(statement):
                     self.events.zero_grads.setdefault(statement, []).append(ZeroGrad(statement, None))
                 continue
             if _zeroes_gradients(statement):
@@ -151,6 +151,29 @@ class _Collector:
                 self.events.uses.setdefault(statement, []).append(use)
         refuse_hidden_training(self.facts, self.found, self.roles, {*self.events.backwards, *self.events.steps})
         return self.events
+
+    def _is_for_some(self, statement: Statement) -> bool:
+        """True below `if "head" in name:` in a loop over named parameters: the others keep their gradients; and below
+        `if p.grad.sum() == 0:`, before which the scaler has seen them all.
+        """
+        loops = [one for one in statement.path()[:-1] if isinstance(one.node, cst.For)]
+        if not loops or not isinstance(loops[-1].node, cst.For) or not isinstance(statement.node, cst.Assign):
+            return False
+        given = names_in(loops[-1].node.target)
+        tests = [one for one in statement.path() if isinstance(one.node, cst.If) and one.inside(loops[-1])]
+        by_name = any(
+            given & names_in(one.node.test) and ("grad" not in names_in(one.node.test) or self._looks_into(one))
+            for one in tests
+            if isinstance(one.node, cst.If)
+        )
+        return by_name and all(given & names_in(one.target) for one in statement.node.targets)
+
+    def _looks_into(self, test: Statement) -> bool:
+        """True for `if p.grad.sum() == 0:`, which asks for more than whether there is a gradient."""
+        use = self._use(test)
+        parts = (part for part in self.facts.tree.expressions(test) if type(part) in _TELLING)
+        looked_at = [part for part in parts if not self._is_presence(part) and self._use_at(part, test)]
+        return use is not None and use.kind == "other" and bool(looked_at)
 
     # -- steps and zero_grad --------------------------------------------------------------------------
 
@@ -460,17 +483,6 @@ def _drops_gradients(statement: Statement) -> bool:
         and node.value.value == "None"
         and all(isinstance(one.target, cst.Attribute) and one.target.attr.value == "grad" for one in node.targets)
     )
-
-
-def _is_for_some(statement: Statement) -> bool:
-    """True below `if "head" in name:` in a loop over named parameters: the others keep their gradients."""
-    loops = [one for one in statement.path()[:-1] if isinstance(one.node, cst.For)]
-    if not loops or not isinstance(loops[-1].node, cst.For) or not isinstance(statement.node, cst.Assign):
-        return False
-    given = names_in(loops[-1].node.target)
-    tests = [one.node.test for one in statement.path() if isinstance(one.node, cst.If) and one.inside(loops[-1])]
-    by_name = any(given & names_in(test) and "grad" not in names_in(test) for test in tests)
-    return by_name and all(given & names_in(one.target) for one in statement.node.targets)
 
 
 def _zeroes_gradients(statement: Statement) -> bool:

@@ -84,9 +84,8 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
         return found, [refusal]
     unseen = optimizers.given_unseen
     if unseen is not None:
-        return found, [
-            Refusal(UNKNOWN_OPTIMIZER, unseen, f"whose parameters {facts.text(unseen.func)} is given is not known")
-        ]
+        message = f"whose parameters {facts.text(unseen.func)} is given is not known"
+        return found, [Refusal(UNKNOWN_OPTIMIZER, unseen, message, optimizers.makers_unseen(unseen))]
     shared = shared_parameters(facts, optimizers, losses)
     if shared is not None:
         return found, [shared]

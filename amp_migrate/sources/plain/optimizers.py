@@ -25,6 +25,7 @@ _OPTIMIZER_CLASS = re.compile(
     r"Lookahead|Shampoo|Optimizer)"
 )
 _OPTIMIZER_FACTORY = re.compile(r"(?:^|_)(?:create|build|make|get|init|configure|setup|set)_optim(?:izer)?s?(?:_|$)")
+_OF_MODELS = ("train", "parameters", "named_parameters")
 _VALUES = ("call", "instance", "parameter")
 _WRAPS_OPTIMIZER = re.compile(r"Schedul|Warmup|LR$|Noam")
 
@@ -70,6 +71,13 @@ class Optimizers:
             return None
         return next((call for call in self.built if not (call.args and isinstance(call.args[0].value, cst.List))), None)
 
+    def makers_unseen(self, call: cst.Call) -> tuple[str, ...]:
+        """The functions of local modules not at hand that make what it is given, by their names."""
+        _, seen = self._given.behind([arg.value for arg in call.args])
+        calls = (part for node in seen for part in walk(node) if isinstance(part, cst.Call))
+        paths = dict.fromkeys(path for one in calls for path in self.facts.objects.import_paths(one.func))
+        return tuple(path for path in paths if self.facts.elsewhere.source_of(path) is not None)
+
     def optimizers_at(self, node: cst.BaseExpression) -> ObjectSet:
         """The optimizers that an expression may mean; elements, for a list of them."""
         objects = self.facts.objects.objects(node)
@@ -114,14 +122,13 @@ class Optimizers:
 
     @cached_property
     def _with_parameters(self) -> ObjectSet:
-        """What has a method that only models have, or is a variable that is called."""
+        """What has a method that only models have, or is a variable or an attribute that is called."""
         found: set[Object] = set()
         for call, _ in self.facts.tree.every(cst.Call):
-            if isinstance(call.func, cst.Name):
+            if isinstance(call.func, (cst.Name, cst.Attribute)):
                 found |= {one for one in self.facts.objects.objects(call.func) if one.kind in _VALUES}
-            elif isinstance(call.func, cst.Attribute):
-                if called_name(call) in ("train", "parameters", "named_parameters"):
-                    found |= self.facts.objects.objects(call.func.value)
+            if isinstance(call.func, cst.Attribute) and called_name(call) in _OF_MODELS:
+                found |= self.facts.objects.objects(call.func.value)
         return frozenset(found)
 
     def _constructions(self) -> Iterator[cst.Call]:
