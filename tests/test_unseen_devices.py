@@ -67,3 +67,19 @@ def test_a_caller_in_sight_says_which_device_it_is(source, moved, status):
 def test_without_a_word_of_a_device_nobody_is_told(x):
     source = FUNCTION.format(line="device = torch.device('cpu')", x=x)
     assert migrate_source(source.encode(), Options()).findings == ()
+
+
+GIVEN = [
+    "torch.multiprocessing.Process(target=fit, args=(net, [], optimizer)).start()",
+    "import multiprocessing as mp\nmp.Process(args=(net, [], optimizer), target=fit).start()",
+    "jobs = {'fit': fit}\nrun(jobs, net, optimizer)",
+    "pool.apply_async(fit, (net, [], optimizer))",
+]
+MAKING = "\nnet = torch.nn.Linear(4, 2){}\noptimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize(("moved", "codes"), [("", []), (".cuda()", ["AMP951"]), (".to('cuda:1')", ["AMP951"])])
+def test_a_training_that_is_given_to_others_is_told_where_something_goes_to_the_gpu(given, moved, codes):
+    source = FUNCTION.format(line="pass", x="x") + MAKING.format(moved) + given
+    assert [one.code for one in migrate_source(f"{source}\n".encode(), Options()).findings] == codes

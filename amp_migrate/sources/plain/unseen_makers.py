@@ -10,6 +10,8 @@ net, optimizer = import_module(args.model).get_model()     in the script that tr
 
 engine.register(Training())                                in a script that moves its model to the GPU
 state["optimizer"].step()                                  in a hook, which an engine gives its state
+
+Process(target=train, args=(net, optimizer, device))       in a script that moves its model to the GPU
 """
 
 from __future__ import annotations
@@ -65,12 +67,13 @@ def _imported_by_name(facts: Facts, optimizers: Optimizers) -> Refusal | None:
 
 def _given(facts: Facts, optimizers: Optimizers, devices: Devices) -> Refusal | None:
     """The first step of an optimizer of a caller that is not in sight, beside what goes to the device of another such
-    value; of one in a dict beside something on the GPU.
+    value; beside something on the GPU where it is in a dict, or its function is itself given to others.
     """
     follows = devices.follows_another
     for call in optimizers.unknown if follows or devices.moves_something else ():
         held = call.func.value if isinstance(call.func, cst.Attribute) else None
-        if held is None or not (follows or isinstance(held, cst.Subscript)):
+        is_handed_on = isinstance(held, cst.Subscript) or facts.calls.value_uses(facts.tree.function_of(call))
+        if held is None or not (follows or is_handed_on):
             continue
         if follows or {one.source.kind for one in facts.objects.objects(held)} == {"parameter"}:
             return Refusal(UNKNOWN_CALLER, call, f"{facts.text(held)} comes from a caller that is not known")
