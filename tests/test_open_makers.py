@@ -89,6 +89,19 @@ MADE = {
         "net",
     ),
     "file": ('net = torch.load("net.pt").cuda()', "net"),
+    "compiled file": ('net = torch.jit.load("net.pt").cuda()', "net"),
+    "hub": ('net = torch.hub.load(".", "net", source="local").cuda()', "net"),
+    "subclass": ("net = nn.Module.__subclasses__()[0]().cuda()", "net"),
+    "subclass by its name": ("net = {c.__name__: c for c in nn.Module.__subclasses__()}['Net']().cuda()", "net"),
+    "subclass that is looked for": (
+        "def find(name):\n    for c in nn.Module.__subclasses__():\n        if c.__name__ == name:\n"
+        "            return c\n    raise KeyError(name)\n\n\nnet = find('Net')().cuda()",
+        "net",
+    ),
+    "table in a function": (
+        "def find(name):\n    return {'net': Net, 'other': nn.Linear}[name]\n\n\nnet = find('net')().cuda()",
+        "net",
+    ),
     "manager": (
         "class Manager:\n    def __enter__(self):\n        return Net().cuda()\n\n"
         "    def __exit__(self, *error):\n        pass\n\n\nwith Manager() as net:\n    pass",
@@ -107,6 +120,35 @@ MADE_IN_STEPS = {
 def test_a_model_is_read_however_it_is_made(case: str) -> None:
     made, it = MADE[case]
     assert is_repaired(made, MODEL.format(it=it))
+
+
+OUTER = """\
+class Outer(nn.Module):
+    def __init__(self, name="Net"):
+        super().__init__()
+        self.inner = MADE
+
+    def forward(self, *given):
+        return self.inner(*given)
+
+
+net = Outer().cuda()
+"""
+INNER = [
+    "torch.hub.load('.', 'net', source='local')",
+    "torch.jit.load('net.pt')",
+    "globals()[name]()",
+    "[c for c in nn.Module.__subclasses__() if c.__name__ == name][0]()",
+]
+
+
+@pytest.mark.parametrize("inner", INNER)
+def test_a_part_of_a_model_is_read_however_it_is_made(inner: str) -> None:
+    made = OUTER.replace("MADE", inner)
+    assert is_repaired(made, MODEL.format(it="net"))
+    source = HEAD + made + MODEL.format(it="net")
+    said = [one for one in migrate_source(source.encode()).findings if one.case == "model"]
+    assert [source.splitlines()[one.line - 1].strip() for one in said] == [f"self.inner = {inner}"] * ("load" in inner)
 
 
 @pytest.mark.parametrize("case", MADE | MADE_IN_STEPS)

@@ -4,6 +4,7 @@
     setattr(holder, name, Net())            model = holder.net
     model = globals()["Net"]()
     model = REGISTRY[name]()                where a decorator puts the classes
+    model = nn.Module.__subclasses__()[0]()
     model = torch.load(path)                whatever was saved
     model = sys.modules[name].Net()         of Python's own library, which makes no model but of what it is given
     model = waiting.get()                   out of a queue that another thread fills
@@ -28,7 +29,7 @@ from amp_migrate.plan.safety.registries import REGISTRY
 from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
 _NAMED = ("instance", "definition", "import")
-_LOADERS = frozenset("torch.load dill.load joblib.load".split())
+_LOADERS = frozenset("torch.load torch.hub.load torch.jit.load dill.load joblib.load".split())
 _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
 _DEEPEST = 4  # calls of what calls return
 
@@ -132,7 +133,8 @@ def _is_shown(facts: Facts, call: cst.Call, depth: int) -> bool:
     func = call.func
     if _is_taken(facts, call):
         return False
-    if facts.names.dotted(func) in _LOADERS or REGISTRY.search(called_name(call)):
+    is_looked_up = called_name(call) == "__subclasses__" or REGISTRY.search(called_name(call))
+    if is_looked_up or facts.names.dotted(func) in _LOADERS:
         return False
     if isinstance(func, _NAMES) and any(_is_open_field(facts, one) for one in facts.objects.objects(func)):
         return False
@@ -169,6 +171,9 @@ def _shows(facts: Facts, node: cst.CSTNode, depth: int) -> bool:
     registry.
     """
     if isinstance(node, cst.Call):  # `Norm = partial(BatchNorm, affine=False)`
+        if facts.objects.candidates(node):  # `find(name)` of `find(name)()`, of which nobody has found what it returns
+            returned = facts.objects.objects(node)
+            return bool(returned) and all(map(_is_named_import, returned))
         return depth < _DEEPEST and _is_shown(facts, node, depth + 1)
     if isinstance(node, _NAMES):
         if facts.tree.is_label(node):

@@ -137,12 +137,17 @@ class Devices:
         )
 
     def conditions_at(self, home: Statement) -> list[Condition]:
-        """The conditions for an optimizer that is built at a place: its own program's, where others move nothing."""
+        """The conditions for an optimizer that is built at a place: its program's own, where it does not know all, and
+        where there are none for the whole unit.
+        """
+        shared, visible = self.conditions(), Visible(self.facts)
+        if shared and all(visible.express(one.node, home.function, home) is not None for one in shared):
+            return shared
         others = self.facts.calls.of_other_programs({home.function})
         own = copy(self)
         own._homes = [home]
         own.moves = [move for move in self.moves if move.statement.function not in others]
-        return own.conditions() if others and own.moves else self.conditions()
+        return own.conditions() if others and own.moves else shared
 
     def conditions(self) -> list[Condition]:
         """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
