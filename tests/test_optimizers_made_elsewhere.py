@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
-from amp_migrate import Options, migrate_project
+from amp_migrate import Options, migrate_project, migrate_source
 from amp_migrate.facts import Facts
 from amp_migrate.files.parse import parse
 from amp_migrate.plan.given_models import GivenModels
@@ -182,6 +182,14 @@ def test_the_parameters_that_come_with_a_model_are_its_own(tmp_path, returned, m
     else:
         found = outputs(tmp_path, train=maker + run)
     assert "scaler.step(self.optimizer)" in found["train.py"]
+
+
+def test_what_is_bound_again_and_again_is_followed_once():
+    maker = NET + "def make():\n    net = Net().cuda()\n    return net, net.parameters()\n\n\n"
+    again = "made = make()\n        for _ in range(2):\n            made = made if made else make()\n"
+    again += "            made = made\n        self.net, params = made"
+    source = maker + RUN.replace("MAKE", again).replace("PARAMS", "params")
+    assert "scaler.step(self.optimizer)" in migrate_source(source.encode(), Options()).output.decode()
 
 
 def test_of_several_parts_an_optimizer_has_its_own():

@@ -20,6 +20,7 @@ from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Function, argument_value, called_name, walk
 from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.interp.place import Frame, Frames, Place
+from amp_migrate.interp.step import Step
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models.traits import named
 
@@ -136,16 +137,16 @@ class GivenModels:
 
     def _parts(self, binding: Binding) -> list[cst.BaseExpression]:
         """What `model, params = make()` binds to a name, in the function that returns it; nothing if out of sight."""
-        found: list[cst.BaseExpression] = []
         waiting = [Place(binding.value, binding.selector)] if binding.value and binding.kind == "assign" else []
+        seen: dict[Place, None] = {}
         while waiting:
             place = waiting.pop()
-            step = self.facts.analysis(Steps).of(place)
-            if place.keys and (step.is_lost or step.made):
+            step = self.facts.analysis(Steps).of(place) if place.keys and place not in seen else Step()
+            if step.is_lost or step.made:
                 return []
-            found += [] if place.keys else [place.node]
-            waiting += step.same if place.keys else []
-        return found
+            seen[place] = None
+            waiting += step.same
+        return [place.node for place in seen if not place.keys]
 
     def _is_called(self, part: cst.Attribute) -> bool:
         call = self.facts.tree.parents.get(part)

@@ -82,7 +82,8 @@ class BehindLoss:
             forwards = _of_this_round(filter(self.forwards.calls_an_object, found.statements), at)
         if not forwards:
             for site, paths in self._callers_of(found.open_paths, at.function):
-                reached = self._slice(site, paths, by_name=by_name) or reached
+                is_given = site in self.needed.get(site.function, ())  # update(optimizer, loss_of(net, x))
+                reached = self._slice(site, paths, by_name=by_name) or reached or is_given
             if reached:
                 handed = self._handed_outputs(found.open_paths, at.function)
                 self.needed.setdefault(at.function, set()).update(self._users_of(found.statements, handed))

@@ -104,7 +104,20 @@ class Runs:
         for call in self.facts.tree.calls(statement):
             if self.forwards.is_forward(call) and not self.barriers.call_blocks(call):
                 message = f"{self.facts.text(call.func)} runs in the same statement as what must stay out of autocast"
-                raise Inseparable(call, message, _differentiated(statement), _NAMES_OF_LOSSES)
+                apart = _differentiated(statement) or self._loss_around(call)
+                raise Inseparable(call, message, apart, _NAMES_OF_LOSSES)
+
+    def _loss_around(self, forward: cst.Call) -> cst.BaseExpression | None:
+        """X of `update(optimizer, X)`, in which a forward runs, for a function that takes it as its loss."""
+        parents = self.facts.tree.parents
+        child: cst.CSTNode = forward
+        while not isinstance(child, cst.BaseSmallStatement) and child in parents:
+            arg, child = child, parents[child]
+            function = self.facts.objects.called_function(child) if isinstance(child, cst.Call) else None
+            if isinstance(child, cst.Call) and function is not None and self.barriers.call_blocks(child):
+                given = self.facts.objects.arguments(child, function)
+                return next((one.value for param, one in given if one is arg and "loss" in param.name.value), None)
+        return None
 
     def _check_has_a_line(self, backward: Backward) -> None:
         """What a plain loop computes in the statement of its backward would be read, and repaired, by nobody."""
