@@ -217,7 +217,7 @@ class Conditions:
         if key in self.known:
             value = self.known[key]
             return lambda case: value
-        definition = self.definition(node)
+        definition = self._definition(node)
         if definition is not None and key not in seen:
             return self._compile(definition, variables, seen | {key})
         option = self.values.option(node)
@@ -235,7 +235,17 @@ class Conditions:
         variable = self.identity.names.variable_at(node.target)
         return variable is not None and not variable.is_read
 
-    def definition(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    def test_behind(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The test that a name or an attribute certainly stands for; None where it may be something else. (Whether there
+        is a GPU has one answer in a run, but two scripts that ask are two.)
+        """
+        value = self._only_value(node)
+        is_of_machine = isinstance(value, cst.Call) and (
+            self.identity.names.dotted(value.func) == "torch.cuda.is_available"
+        )
+        return value if is_of_machine else self._definition(node)
+
+    def _definition(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """The one expression that a name or an attribute stands for, if it is a test or a choice.
 
         A constant is a switch that somebody may turn by hand: it is not looked into.
@@ -248,11 +258,7 @@ class Conditions:
             cst.IfExp,
             cst.BinaryOperation,
         )
-        return value if isinstance(value, looked_into) or self._asks_the_machine(value) else None
-
-    def _asks_the_machine(self, node: cst.BaseExpression | None) -> bool:
-        """True for `torch.cuda.is_available()`, which has one answer in a run."""
-        return isinstance(node, cst.Call) and self.identity.names.dotted(node.func) == "torch.cuda.is_available"
+        return value if isinstance(value, looked_into) else None
 
     def _only_value(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What a name that is bound once, or an attribute that is stored to once, is set to."""
@@ -305,7 +311,7 @@ class Conditions:
         if isinstance(node, cst.BooleanOperation):
             return self._is_computed(node.left, seen) or self._is_computed(node.right, seen)
         key = self.identity.key(node) or ("text", source_key(node))
-        definition = self.definition(node) if key not in self.known and node not in self.carriers else None
+        definition = self._definition(node) if key not in self.known and node not in self.carriers else None
         return definition is not None and key not in seen and self._is_computed(definition, seen | {key})
 
     def _add_candidates(self, node: cst.BaseExpression, literal: object, variables: Variables) -> None:

@@ -73,7 +73,7 @@ class Visible:
         """For the name of a test in another function what it stands for: `torch.cuda.is_available()` for `use_cuda`."""
         variable = self.facts.names.definition(node)
         is_own = variable is not None and variable.scope.owner is function
-        test = self.facts.conditions.definition(node) if not is_own else None
+        test = self.facts.conditions.test_behind(node) if not is_own else None
         return self._through(test, function, at) if test is not None else None
 
     def _as_given(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
