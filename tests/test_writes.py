@@ -41,6 +41,9 @@ for step in range(3):
         (["out = h.clone().index_copy_(0, rows, x)"], "h.clone().index_copy_(0, rows, x.to(h.dtype))"),
         (["out = h.contiguous().clone().index_copy_(0, rows, x)"], "index_copy_(0, rows, x.to(h.dtype))"),
         (["out = h.clone()[:6].index_add(0, rows, x)"], "index_add(0, rows, x.to(h.dtype))"),
+        # The larger of two tensors has the wider dtype of both; the largest along a dimension has that of its tensor.
+        (["a = torch.max(h, x)", "out = h.clone()", "out.index_put_((rows,), a)"], "(rows,), a.to(out.dtype))"),
+        (["a = h.max(1, keepdim=True)[0] * h", "out = x.index_add(0, rows, a)"], "x.index_add(0, rows, a.to(x.dtype))"),
         # Numbers of NumPy are no half tensor, and what is made of them is one of float32 or of doubles.
         (
             ["a = net(torch.tensor(x.cpu().numpy(), device='cuda') * h)", "out = x.index_add(0, rows, a)"],
