@@ -236,8 +236,8 @@ class Conditions:
         return variable is not None and not variable.is_read
 
     def test_behind(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """The test that a name or an attribute certainly stands for; None where it may be something else. (Whether there
-        is a GPU has one answer in a run, but two scripts that ask are two.)
+        """The test that a name or an attribute certainly stands for; None where it may be something else. (Whether
+        there is a GPU has one answer in a run, but two scripts that ask are two.)
         """
         value = self._only_value(node)
         is_of_machine = isinstance(value, cst.Call) and (
