@@ -101,3 +101,17 @@ for step in range(3):
 def test_what_is_written_as_a_tensor_is_one_whatever_has_made_it(line, written):
     output = migrate_source(LOSS.format(line=line).encode(), Options(api="torch.amp")).output.decode()
     assert written in output
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["kept = []", "for i in range(6):", "    kept.append([1.0] * 8)", "h = net(torch.tensor(kept).cuda())"],
+        ["kept = []", "for row in x:", "    kept.append(row.tolist())", "h = net(torch.FloatTensor(kept).cuda())"],
+        ["kept = [row.tolist() for row in x]", "h = net(torch.as_tensor(kept).cuda())"],
+    ],
+)
+def test_a_tensor_of_a_list_is_something_whatever_has_filled_the_list(lines):
+    source = SOURCE.format(lines="\n    ".join([*lines, "out = x.index_add(0, rows, h)"]))
+    output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
+    assert "x.index_add(0, rows, h.to(x.dtype))" in output

@@ -282,6 +282,7 @@ def _returned(operation: Operation | None, given: list[Value], autocast: bool, i
     if operation is None:
         return Value(FLOATING, is_open=True)
     given = [one for one in given if one.dtypes or not one.is_none]
+    given = [_UNKNOWN if one.is_container and not one.dtypes else one for one in given]  # `torch.tensor(rows)`
     if any(not one.dtypes for one in given):
         return _NOTHING  # not known yet, or never
     zero_dim = tuple(place for place, one in enumerate(given) if one.is_zero_dim)

@@ -8,10 +8,10 @@ come, and divides afterwards: features of size 4 over 128 x 128 pixels are infin
 
 Squared distances by a product, |a|^2 - 2ab + |b|^2, are small differences of large numbers. The error of a product in
 half is that of a term that may be a thousand times the distance, and nearest neighbours, codes and hardest triplets are
-chosen by it. Torch's own cdist runs in float32 for the same reason. The product is known by its factor of 2. What
-stands in the same statement leaves autocast with it, so that the squares are taken of float32 as well.
+chosen by it. Torch's own cdist runs in float32 for the same reason. The product is known by its factor of 2. The
+squares beside it are float32 as well: a power is under autocast, what is multiplied by itself gets a cast.
 
-    dist = x.pow(2).sum(1, keepdim=True) - 2 * x @ codes + codes.pow(2).sum(0)
+    dist = x.pow(2).sum(1, keepdim=True) - 2 * x @ codes + (codes.float() * codes).sum(0)
 
 What a script for a model of half weights has cast to float32 by hand had products in float32 under O2: nothing was cast
 by the operation. Autocast casts operands again.
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 
 import libcst as cst
 
@@ -33,13 +34,14 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
 from amp_migrate.interp.step import Made
-from amp_migrate.models import Dtype
+from amp_migrate.models import Dtype, Operation
 from amp_migrate.models.queries import follows, half_inside, makes, rearranges
 from amp_migrate.plan.regions.forwards import DATA_CALLS
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import bounds_and_epsilons, casts_to, computes_linearly
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, isolate, tensors
+from amp_migrate.plan.safety.variances import multiplies
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +128,22 @@ def distances(context: Context) -> Iterator[Made]:
         for product in _doubled(context, made):
             if not all(_is_bounded(context, one) for one in factors(context, product)):
                 yield product
+
+
+def keep_squares_beside(context: Context) -> None:
+    """Float32 for what is multiplied by itself, number by number, and added to such a product."""
+    products = {product.node for product in distances(context)}
+    squares_of = partial(multiplies, context)
+    for made in context.results if products else ():
+        if made.is_a("difference") or made.is_a("sum of two"):
+            ends = [one for place in made.operands for one in context.trace(place, _adds_up, squares_of).ends]
+            for one in ends if any(end.node in products for end in ends) else ():
+                if squares_of(one) and context.precisions.of(one.node).may_be_half:
+                    context.safety.keep_float32(one.operands[0].node)
+
+
+def _adds_up(row: Operation) -> bool:
+    return computes_linearly(row) or row.is_a("sum")
 
 
 def _doubled(context: Context, made: Made) -> Iterator[Made]:

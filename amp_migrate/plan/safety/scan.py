@@ -21,7 +21,13 @@ from amp_migrate.plan.safety.hooked import match_hooks
 from amp_migrate.plan.safety.in_place import match_products_in_place
 from amp_migrate.plan.safety.indexed import match_indexed_writes
 from amp_migrate.plan.safety.inverses import WITH_INVERSES
-from amp_migrate.plan.safety.isolated_products import CAST_BY_HAND, DISTANCES, SQUARES, isolate_products
+from amp_migrate.plan.safety.isolated_products import (
+    CAST_BY_HAND,
+    DISTANCES,
+    SQUARES,
+    isolate_products,
+    keep_squares_beside,
+)
 from amp_migrate.plan.safety.large_tensors import keep_moved_numbers
 from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
@@ -59,6 +65,7 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     keep_moved_numbers(context)
     keep_masks(context)
     isolate_products(context, SQUARES, DISTANCES)
+    keep_squares_beside(context)
     match_products_in_place(context)
     isolate_sparse_products(context)
     keep_exact_products(context)

@@ -54,22 +54,22 @@ def _kind(made: Made) -> str:
 
 def _averaged(context: Context, value: Place) -> tuple[list[Made], list[Made]]:
     """The averages that a value is made of, by a window or over dimensions, and the products that are averaged."""
-    multiplies = partial(_multiplies, context)
-    ways = context.trace(value, _passes, multiplies)
+    squares = partial(multiplies, context)
+    ways = context.trace(value, _passes, squares)
     averages = [one for one in ways.passed if one.is_a("average")]
     windows = [one for one in ways.ends if ends_in_half(one)] if not averages else []
-    inside = [end for one in windows for end in context.trace(one.operands[0], computes_linearly, multiplies).ends]
-    beside = context.trace(value, computes_linearly, multiplies).ends
-    return averages or windows, [one for one in (*ways.ends, *inside) if one not in beside and multiplies(one)]
+    inside = [end for one in windows for end in context.trace(one.operands[0], computes_linearly, squares).ends]
+    beside = context.trace(value, computes_linearly, squares).ends
+    return averages or windows, [one for one in (*ways.ends, *inside) if one not in beside and squares(one)]
 
 
 def _factors_behind(context: Context, value: Place) -> list[Place]:
-    multiplies = partial(_multiplies, context)
-    ends = context.trace(value, computes_linearly, multiplies).ends
-    return [one for made in ends if multiplies(made) for one in made.operands[:2]]
+    squares = partial(multiplies, context)
+    ends = context.trace(value, computes_linearly, squares).ends
+    return [one for made in ends if squares(made) for one in made.operands[:2]]
 
 
-def _multiplies(context: Context, made: Made) -> bool:
+def multiplies(context: Context, made: Made) -> bool:
     """`x * y` of tensors, `x.square()`, and a power of 2."""
     if made.is_a("product of numbers"):
         given = [context.values.at(one) for one in made.operands]
