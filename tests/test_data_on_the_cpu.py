@@ -60,6 +60,7 @@ KEPT = {
     "pseudo-labels": {"NOW": WEIGHTED, "LATER": "self.weight[indices] = scores.cpu()"},
     "agreement": {"NOW": WEIGHTED, "LATER": "self.weight[indices] = (scores > 0.7).float().cpu()"},
     "labels": {"NOW": SMOOTH},
+    "straight back": {"NOW": LOSS.replace("images.cuda()", "self.body(images.cuda()).cpu().cuda()")},
     "without a GPU": {"NOW": CHOSEN, "ELSE": "return value.cpu()"},
     "else": {"NOW": CHOSEN, "ELSE": "else:\n        return value.cpu()"},
 }

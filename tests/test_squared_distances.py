@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from amp_migrate import Options, migrate_source
 
 SOURCE = """\

@@ -71,11 +71,14 @@ class Calls:
 
     def _of_some(self, node: cst.Call, place: Place) -> Step:
         """What may be out of sight, and what those return of the modules in sight that a call may mean beside that."""
-        module = _module_of(node)
-        functions = [one for run in self._forwards_of_each(module) for one in run]
         lost = Step(is_lost=True, is_instance=bool(self.facts.objects.classes_made(node)))
-        made = self._made_by([one for one in self.layers.possible(module) if one is not None], node, place)
-        return either([lost, made, *(self.returned(Frame(one, node), place) for one in dict.fromkeys(functions))])
+        layers = self.layers.possible(_module_of(node))
+        made = self._made_by([one for one in layers if one is not None], node, place)
+        return either([lost, made, *(self.returned(Frame(one, node), place) for one in self.possibly_entered(node))])
+
+    def possibly_entered(self, node: cst.Call) -> list[Function]:
+        """The forwards of the modules in sight that a call may mean, whatever it may mean out of sight."""
+        return list(dict.fromkeys(one for run in self._forwards_of_each(_module_of(node)) for one in run))
 
     def _at_the_end(self, node: cst.Call) -> list[Frame]:
         """The forwards of the modules that end the containers which a call may mean, where all are of the unit."""

@@ -46,7 +46,8 @@ class Barriers:
 
     def call_blocks(self, call: cst.Call) -> bool:
         """True for a call that may run such a statement: of a function, or of a module whose forward does."""
-        run = [frame.function for frame in self.facts.analysis(Calls).entered(call)]
+        calls = self.facts.analysis(Calls)
+        run = [frame.function for frame in calls.entered(call)] or calls.possibly_entered(call)
         return any(map(self.function_blocks, run)) if run else self._trains_elsewhere(call)
 
     def _trains_elsewhere(self, call: cst.Call) -> bool:

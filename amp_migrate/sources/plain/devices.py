@@ -220,7 +220,9 @@ class Devices:
             for call in Behind(self.facts, self.optimizers.models, loss.loss).calls():
                 if isinstance(call.func, cst.Attribute) and self._goes_to_cpu(call):
                     precision = precisions.of(call.func.value)
-                    if precision is Precision.OTHER or self._is_index(call):
+                    around = self.facts.tree.parents.get(call)
+                    goes_back = self.facts.tree.parents.get(around) in back if around is not None else False
+                    if precision is Precision.OTHER or goes_back or self._is_index(call):  # `load(path).cpu().cuda()`
                         continue
                     if precision is not Precision.HALF and self._keeps_loss(call, comes_back=not staying.reaches(call)):
                         continue
