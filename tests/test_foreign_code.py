@@ -99,6 +99,14 @@ def test_what_a_script_casts_for_one_is_computed_in_float32(solved):
     assert found(returned="out", package="solvers") == []
 
 
+def test_a_batch_that_is_cast_for_a_model_of_another_package_is_no_such_value():
+    script = SCRIPT.format(package="solvers", returned="out", between="pass")
+    cast = "x = torch.from_numpy(next(batches)).float().cuda()\n    loss = Layer(4)(x).pow(2).mean() + "
+    result = migrate_source(script.replace("loss = ", cast, 1).encode(), Options(api="torch.amp"))
+    assert result.status == "migrated"
+    assert b"enabled=False" not in result.output
+
+
 def test_it_ran_in_float32_under_half_weights():
     script = SCRIPT.format(package="solvers", returned="run(out.float())", between="pass")
     apex = 'model, optimizer = amp.initialize(model, optimizer, opt_level="O2")\nfor _'

@@ -97,8 +97,8 @@ def _is_unknown(name: str) -> bool:
 
 
 def _is_computed(context: Context, arg: cst.Arg) -> bool:
-    """True for a tensor that comes out of a product or a layer, or of a call that is not read."""
+    """True for a tensor that comes out of a product or a layer, or of a call under autocast that is not read."""
     ways = context.trace(Place(arg.value), lambda row: not may_compute_in_half(row))
-    calls = (one for one in ways.open if isinstance(one.node, cst.Call))
+    calls = (one for one in ways.open if isinstance(one.node, cst.Call) and context.runs(one.node))
     value = context.values.of(arg.value)
     return (bool(ways.ends) or any(calls)) and bool(value.dtypes) and value.is_tensor
