@@ -70,10 +70,14 @@ class Visible:
         )
 
     def _as_tested(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
-        """For the name of a test in another function what it stands for: `torch.cuda.is_available()` for `use_cuda`."""
+        """For the name of a test in a function that leads here what it stands for: `torch.cuda.is_available()` for
+        `use_cuda`.
+        """
         variable = self.facts.names.definition(node)
-        is_own = variable is not None and variable.scope.owner is function
-        test = self.facts.conditions.test_behind(node) if not is_own else None
+        owner = variable.scope.owner if variable is not None else None
+        if isinstance(owner, Function) and not self.facts.calls.leads_to(owner, function):
+            return None  # another program's, or one that is bound here, later
+        test = self.facts.conditions.test_behind(node)
         return self._through(test, function, at) if test is not None else None
 
     def _as_given(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
