@@ -75,7 +75,7 @@ class Visible:
         """
         variable = self.facts.names.definition(node)
         owner = variable.scope.owner if variable is not None else None
-        if isinstance(owner, Function) and not self.facts.calls.leads_to(owner, function):
+        if owner is function or (isinstance(owner, Function) and not self.facts.calls.leads_to(owner, function)):
             return None  # another program's, or one that is bound here, later
         test = self.facts.conditions.test_behind(node)
         return self._through(test, function, at) if test is not None else None
