@@ -86,3 +86,11 @@ def test_two_parameters_of_one_name_are_no_error_of_ours():
         setup="def run(a, a):\n    pass\nrun(1, 2)", model="net.cuda()", batch="x, y = x.cuda(), y.cuda()"
     )
     migrate_source(source.encode(), Options(api="torch.amp"))  # raises nothing
+
+
+def test_what_one_arm_makes_on_the_gpu_is_no_choice_of_a_device():
+    """`torch` and `nn` stand in both arms, which says nothing of what is moved."""
+    model = "start = torch.ones(3).cuda() if args.slow else torch.zeros(3)\nnet.bias.data.copy_(start)\nnet.cuda()"
+    assert scaler_of("", model, "x, y = x.cuda(), y.cuda()") == 'scaler = torch.amp.GradScaler("cuda")'
+    model = "net = nn.Linear(8, 3).cuda() if args.slow else nn.Linear(8, 3, bias=False)"
+    assert scaler_of("", model, "x, y = x.cuda(), y.cuda()") == 'scaler = torch.amp.GradScaler("cuda")'

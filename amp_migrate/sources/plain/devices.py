@@ -199,8 +199,7 @@ class Devices:
 
     def _is_made_anyway(self, move: Move) -> bool:
         """True for `net` of `if fast: net.cuda()`, which is made before; false where it is made under that test."""
-        while isinstance(what := move.what, cst.Call) and isinstance(what.func, cst.Attribute):
-            move = dataclasses.replace(move, what=what.func.value)
+        what = self._moved(move.what)
         if isinstance(what, cst.Attribute):
             made = [store.statement for store in self.facts.objects.stores_of(what.attr.value)]
         else:
@@ -252,11 +251,7 @@ class Devices:
 
     def _root(self, call: cst.Call) -> Variable | None:
         """The variable of `x` in `x.contiguous().cuda()`."""
-        name = next((part for part in walk(call.func) if isinstance(part, cst.Name)), None)
-        return self.facts.names.variable_at(name) if name is not None else None
-
-    def _variables(self, node: cst.CSTNode) -> set[Variable | None]:
-        return {self.facts.names.variable_at(part) for part in walk(node) if isinstance(part, cst.Name)}
+        return self.facts.names.variable_at(next(part for part in walk(call.func) if isinstance(part, cst.Name)))
 
     def _is_index(self, value: cst.BaseExpression) -> bool:
         """True for `y.cpu()` of `zeros.scatter_(1, y.cpu().view(-1, 1), 1)`: integers, whatever `y` is otherwise."""
@@ -436,11 +431,26 @@ class Devices:
             outer = self.facts.tree.parents.get(inner)
             if isinstance(outer, cst.IfExp) and inner is not outer.test:
                 other = outer.orelse if inner is outer.body else outer.body
-                is_other = self._speaks_of_device(outer.test) or self._root(call) in self._variables(other)
-                if is_other and ".cuda(" not in self.facts.text(other):
+                is_choice = self._speaks_of_device(outer.test) or self._names(other, self._moved(call))
+                if is_choice and ".cuda(" not in self.facts.text(other):
                     return Decision(outer.test, inner is outer.orelse, None, False)
             inner = outer
         return None
+
+    def _moved(self, node: cst.BaseExpression | None) -> cst.BaseExpression | None:
+        """`net` of `net.eval().cuda()`; what a function or a class in sight, or of a module, makes is made there."""
+        objects, dotted = self.facts.objects, self.facts.names.dotted
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if dotted(node.func) is not None or objects.candidates(node):
+                break
+            node = node.func.value
+        return node
+
+    def _names(self, node: cst.BaseExpression, moved: cst.BaseExpression | None) -> bool:
+        """True for `model` and `(model, loss)`, where the model is what the other arm moves."""
+        key = self.facts.identity.key(moved) if isinstance(moved, (cst.Name, cst.Attribute)) else None
+        named = (part for part in walk(node) if isinstance(part, (cst.Name, cst.Attribute)))
+        return key is not None and any(self.facts.identity.key(part) == key for part in named)
 
     def _is_near_a_loss(self, move: Move) -> bool:
         """True in a function that a loss is computed in, or that it calls, or that calls it or what it stands in."""
