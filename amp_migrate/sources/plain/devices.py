@@ -155,6 +155,10 @@ class Devices:
 
     def _decided(self) -> list[Condition]:
         certain = [move for move in self.moves if move.decision is None]
+        chosen_from = next(filter(None, map(self._call_of_several, certain)), None)
+        if chosen_from is not None:
+            text = self.facts.text(chosen_from)
+            return self._told_by_models(chosen_from, f"{text} may run a function that moves nothing to a GPU")
         guards = [guards for move in certain for guards in self._ways(move.statement)]
         if any(not found for found in guards) or self.facts.conditions.constant(_on_one(guards)) is True:
             return []
@@ -168,9 +172,24 @@ class Devices:
         together = conjunction([condition.formula for condition in conditions or ()])
         is_for_all = len(paths) == len(guards) or self.facts.conditions.implies(_on_one(guards), together)
         if conditions is None or (conditions and not is_for_all):
-            call = certain[0].call
-            raise Refusal(UNKNOWN_DEVICE, call, "the conditions under which the models are on a GPU are not one")
+            message = "the conditions under which the models are on a GPU are not one"
+            return self._told_by_models(certain[0].call, message)
         return conditions
+
+    def _told_by_models(self, call: cst.Call, message: str) -> list[Condition]:
+        """A condition that only the model itself tells, once it has been moved. Raises Refusal for several models."""
+        refusal = Refusal(UNKNOWN_DEVICE, call, message)
+        if len(self.optimizers.models) != 1:
+            raise refusal
+        return [Condition(call, unknown(("device", call)), unread=refusal)]
+
+    def _call_of_several(self, move: Move) -> cst.Call | None:
+        """`move(net)`, where `move` is one of several functions, and one of them moves nothing anywhere."""
+        moving = {one.statement.function for one in self._all}
+        for call, _ in self.facts.objects.possible_callers(move.statement.function):
+            if any(one not in moving for one in self.facts.objects.candidates(call)):
+                return call
+        return None
 
     @property
     def _goes_anyway(self) -> bool:
@@ -412,16 +431,13 @@ class Devices:
         if dotted.startswith("torch.cuda.") and dotted.endswith("Tensor"):
             yield Move(call, statement, None, None)
             return
-        device = argument_value(call, "device", 0 if name == "to" else None)
-        if (
-            device is None
-            or (name == "to" and not isinstance(func, cst.Attribute))
-            or name in ("load", "memory_allocated")
-        ):
+        is_of_tensor = name in ("to", "type") and isinstance(func, cst.Attribute)
+        device = argument_value(call, "device", 0 if is_of_tensor else None)
+        if device is None or (name == "to" and not is_of_tensor) or name in ("load", "memory_allocated"):
             return
         place = self._place(device)
         if place == "cuda" or isinstance(place, Decision):
-            what = func.value if name == "to" and isinstance(func, cst.Attribute) else None
+            what = func.value if is_of_tensor and isinstance(func, cst.Attribute) else None
             yield Move(call, statement, what, place if isinstance(place, Decision) else self._chosen_around(call))
 
     def _chosen_around(self, call: cst.Call) -> Decision | None:
@@ -492,9 +508,16 @@ class Devices:
             return places.pop() if len(places) == 1 else Decision(None, False, node, True)
         if isinstance(node, cst.Call):
             return self._made(node)
+        if self._is_type(node):
+            return "cuda" if (self.facts.names.dotted(node) or "").startswith("torch.cuda.") else "elsewhere"
         if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
             return self._named(node)
         return "unknown"
+
+    def _is_type(self, node: cst.BaseExpression) -> bool:
+        """True for `torch.FloatTensor` and `torch.cuda.FloatTensor`."""
+        dotted = self.facts.names.dotted(node) or ""
+        return dotted.startswith("torch.") and dotted.endswith("Tensor")
 
     def _either(self, node: cst.IfExp) -> Place | Decision:
         body, orelse = self._place(node.body), self._place(node.orelse)
@@ -542,6 +565,9 @@ class Devices:
             return "cuda"
         given = self._set_before(node)
         given = given or [*self.facts.objects.values_of(node), *self.facts.objects.parts_held(node)]
+        if isinstance(node, cst.Subscript) and not given:
+            shown = [node.value, *self.facts.objects.values_of(node.value)]
+            given = [value for one in shown for value in _values_shown(one)]
         values = [value for value in given if literal_value(value) is not None]
         places = [self._place(value) for value in values]
         if option is not None:
@@ -611,7 +637,7 @@ class Devices:
                 )
             finally:
                 self._open.discard(node)
-        return isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.BaseString))
+        return isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.Subscript, cst.BaseString))
 
     # -- the condition ----------------------------------------------------------------------------------
 
@@ -704,6 +730,9 @@ class Devices:
     def _device_test(self, device: cst.BaseExpression, *, is_string: bool) -> Condition:
         quote = self.facts.quote(device)
         formula = unknown(("device", self.facts.identity.key(device) or device))
+        values = [device, *self.facts.objects.values_of(device)]
+        if any(isinstance(part, cst.Attribute) and self._is_type(part) for one in values for part in walk(one)):
+            return Condition(device, formula, suffix=".is_cuda")
         test = f".type == {quote}cuda{quote}"
         is_name = is_string or self._is_string_by_default(device)
         return Condition(device, formula, suffix=test, is_device_name=is_name)
@@ -813,6 +842,12 @@ def _asked_for_device(node: cst.BaseExpression) -> cst.BaseExpression | None:
         key = literal_value(node.args[0].value) if node.args else None
         return node.func.value if isinstance(key, str) and key.lower() == "device" else None
     return None
+
+
+def _values_shown(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """`"cuda"` and `"cpu"` of `["cpu", "cuda"]` and of `{False: "cpu", True: "cuda"}`."""
+    elements = node.elements if isinstance(node, (cst.List, cst.Tuple, cst.Dict)) else ()
+    return [one.value for one in elements]
 
 
 def _on_one(ways: list[list[Guard]]) -> Formula:
