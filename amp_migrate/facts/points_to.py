@@ -367,7 +367,7 @@ class PointsTo(Callables):
             return self._of_import("apex.amp")  # the old handle has the interface of the module
         if first is not None and self.names.dotted(func) == "importlib.import_module":
             if isinstance(first.value, cst.SimpleString):
-                return self._of_import(str(first.value.evaluated_value))
+                return self._of_import(self.names.imported_by(node, str(first.value.evaluated_value)))
         return self._made_at(node)
 
     def _made_at(self, node: cst.Call) -> ObjectSet:

@@ -77,6 +77,7 @@ class Devices:
         self.losses = losses
         self._open: set[cst.CSTNode] = set()
         self._led_to: dict[Function, list[list[Guard]]] = {}
+        self._elsewhere: set[Function] = set()  # what only other programs run
         self._unread: dict[str, cst.Call] = {}  # functions of local modules not at hand that give a device
         self._homes = [facts.tree.statement_of(call) for call in optimizers.built]
         self._all = moves = list(self._moves())
@@ -143,15 +144,27 @@ class Devices:
         shared, visible = self.conditions(), Visible(self.facts)
         if shared and all(visible.express(one.node, home.function, home) is not None for one in shared):
             return shared
-        others = self.facts.calls.of_other_programs({home.function})
-        own = copy(self)
+        own = self._of_program(home.function)
         own._homes = [home]
-        own.moves = [move for move in self.moves if move.statement.function not in others]
-        return own.conditions() if others and own.moves else shared
+        return own.conditions() if own._elsewhere and own.moves else shared
 
     def conditions(self) -> list[Condition]:
         """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
-        return [dataclasses.replace(condition, moves=self._of_models) for condition in self._decided()]
+        decided = self._decided()
+        for root in self.facts.tree.roots if not decided else ():
+            own = self._of_program(root)
+            if own._elsewhere and own.moves and own._decided():
+                message = "one script moves the models to a GPU in any case, and another does not"
+                raise Refusal(UNKNOWN_DEVICE, own.moves[0].call, message)
+        return [dataclasses.replace(condition, moves=self._of_models) for condition in decided]
+
+    def _of_program(self, home: Function) -> Devices:
+        """The same, of the programs that run a function."""
+        own = copy(self)
+        own._elsewhere = self.facts.calls.of_other_programs({home})
+        own._led_to = {}
+        own.moves = [move for move in self.moves if move.statement.function not in own._elsewhere]
+        return own
 
     def _decided(self) -> list[Condition]:
         certain = [move for move in self.moves if move.decision is None]
@@ -161,6 +174,10 @@ class Devices:
             return self._told_by_models(chosen_from, f"{text} may run a function that moves nothing to a GPU")
         guards = [guards for move in certain for guards in self._ways(move.statement)]
         if any(not found for found in guards) or self.facts.conditions.constant(_on_one(guards)) is True:
+            if all(map(self._is_asked_for, certain)) and not self._goes_anyway:
+                name = certain[0].statement.function.name
+                message = f"what calls {name} decides about the GPU, and is not in sight"
+                raise Refusal(UNKNOWN_DEVICE, certain[0].call, message)
             return []
         chosen = [(move.decision, move) for move in self.moves if move.decision is not None]
         if chosen:
@@ -191,11 +208,18 @@ class Devices:
                 return call
         return None
 
+    def _is_asked_for(self, move: Move) -> bool:
+        """True in a `def cuda(self)` that nothing in sight calls, and that does not train itself."""
+        function = move.statement.function
+        trains = any(self.facts.calls.leads_to(function, loss.statement.function) for loss in self.losses)
+        is_implicit = function.is_module or function.name.startswith("__")
+        return not (trains or is_implicit or self.facts.objects.possible_callers(function))
+
     @property
     def _goes_anyway(self) -> bool:
         """True where something goes to the GPU with no condition beside a loss: there is one on all ways."""
         certain = (one for one in self._all if one.decision is None and self._is_near_a_loss(one))
-        return any([] in self._ways(one.statement) for one in certain)
+        return any([] in self._ways(one.statement) and not self._is_asked_for(one) for one in certain)
 
     def _is_said_of_the_rest(
         self, guards: list[list[Guard]], of_device: list[list[Guard]], certain: list[Move]
@@ -759,7 +783,8 @@ class Devices:
     def _ways_to(self, function: Function) -> list[list[Guard]]:
         if function not in self._led_to:
             self._led_to[function] = [[]]  # for functions that call each other
-            callers = [statement for _, statement in self.facts.objects.possible_callers(function)]
+            callers = [one for _, one in self.facts.objects.possible_callers(function)]
+            callers = [one for one in callers if one.function not in self._elsewhere]
             callers = [one for one in callers if not any(map(one.inside, self.facts.self_tests))]
             ways = [way for statement in callers for way in self._ways(statement)]
             self._led_to[function] = [way for at, way in enumerate(ways) if way not in ways[:at]] or [[]]
