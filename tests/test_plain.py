@@ -95,9 +95,17 @@ LEFT_ALONE = {
     "torch 0.3": ("AMP961", START + STEP + "print(loss.data[0])\n"),
     "torch 0.4": ("AMP961", "from torch.utils.serialization import load_lua\n" + START + STEP),
     "Python 2": ("AMP961", START + "for i in xrange(3):\n    " + STEP.replace("\n", "\n    ")),
-    "several losses at once": (
+    "a list of losses by its name": (
         "AMP964",
-        START + STEP.replace("loss.backward()", "torch.autograd.backward([loss, loss])"),
+        START + STEP.replace("loss.backward()", "losses = [loss, loss]\ntorch.autograd.backward(losses)"),
+    ),
+    "a list in a list": (
+        "AMP964",
+        START + STEP.replace("loss.backward()", "torch.autograd.backward([*losses])"),
+    ),
+    "gradients of its own": (
+        "AMP964",
+        START + STEP.replace("loss.backward()", "torch.autograd.backward(loss, torch.ones(()).cuda())"),
     ),
     "probabilities of elsewhere": (
         "AMP967",
@@ -761,3 +769,26 @@ def test_a_step_after_some_gradients_are_dropped(drop, looks):
     assert [finding.code for finding in result.findings] == ([] if looks else ["AMP921"])
     # The scaler has seen them, and never asserts.
     assert ("scaler.unscale_(optimizer)\nfor p" in result.output.decode()) == looks
+
+
+@pytest.mark.parametrize("half", ["", "model.half()\n"], ids=["plain", "half"])
+@pytest.mark.parametrize(
+    ("losses", "scaled"),
+    [
+        ("loss", "scaler.scale(loss)"),
+        ("loss, retain_graph=True", "scaler.scale(loss), retain_graph=True"),
+        ("[loss]", "[scaler.scale(loss)]"),
+        ("(loss, loss * 2)", "(scaler.scale(loss), scaler.scale(loss * 2))"),
+        ("tensors=[loss, other]", "tensors=[scaler.scale(loss), scaler.scale(other)]"),
+    ],
+)
+def test_a_backward_by_the_function_of_torch(losses, scaled, half):
+    step = STEP.replace("loss.backward()", f"other = loss / 2\ntorch.autograd.backward({losses})")
+    output = migrate_source((START + half + step).encode(), Options()).output.decode()
+    assert f"\ntorch.autograd.backward({scaled})\n" in output
+
+
+def test_the_loss_of_the_function_of_torch_gets_a_line_of_its_own():
+    step = "torch.autograd.backward(model(x).pow(2).mean())\noptimizer.step()\n"
+    output = migrate_source((START + step).encode(), Options()).output.decode()
+    assert "    loss = model(x).pow(2).mean()\ntorch.autograd.backward(scaler.scale(loss))\n" in output

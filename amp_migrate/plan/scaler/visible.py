@@ -68,6 +68,7 @@ class Visible:
             or self._with_the_same_value(node, function, at)
             or self._as_given(node, function, at)
             or self._as_tested(node, function, at)
+            or self._as_made(node, function, at)
         )
 
     def _as_tested(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
@@ -80,6 +81,17 @@ class Visible:
             return None  # another program's, or one that is bound here, later
         test = self.facts.conditions.test_behind(node)
         return self._through(test, function, at) if test is not None else None
+
+    def _as_made(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
+        """For the device that a function below makes of what it is given, the same made here: `torch.device(name)`."""
+        variable = self.facts.names.definition(node)
+        binding = variable.bindings[0] if variable is not None and len(variable.bindings) == 1 else None
+        owner = variable.scope.owner if variable is not None else None
+        made = binding.value if binding is not None else None
+        if not isinstance(made, cst.Call) or self.facts.names.dotted(made.func) != "torch.device":
+            return None
+        is_below = isinstance(owner, Function) and owner is not function and self.facts.calls.leads_to(function, owner)
+        return self._through(made, function, at) if is_below else None
 
     def _as_given(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
         """For a parameter of another function what this one gives it, itself or through what it calls: of several

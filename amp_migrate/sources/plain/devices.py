@@ -605,9 +605,15 @@ class Devices:
         if isinstance(found, Decision) and not isinstance(node, cst.Subscript):
             is_string = any(self._is_string(value) for value in values) or (option is not None and not values)
             return dataclasses.replace(found, device=node, is_string=is_string or found.is_string)
-        if found == "unknown" and self._is_of_settings(node):
+        is_open = found == "unknown" or (found == "elsewhere" and self._is_set_in_arms(values))
+        if is_open and self._is_of_settings(node):
             return Decision(None, False, node, True)  # torch.device() takes a torch.device as well
         return found
+
+    def _is_set_in_arms(self, values: list[cst.BaseExpression]) -> bool:
+        """True for what has another value where no test holds: `if not has_gpu: config.device = "cpu"`."""
+        around = [self.facts.tree.statement_of(value).block.owner for value in values]
+        return bool(around) and all(one is not None and isinstance(one.node, cst.If) for one in around)
 
     def _set_before(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What a constructor itself has given an attribute of its instance before: other methods run later."""
