@@ -258,7 +258,9 @@ class Values:
             return Value(_NUMBER)
         variable = self.facts.names.variable_at(place.node) if isinstance(place.node, cst.Name) else None
         owner = variable.scope.owner if variable is not None else None
-        if variable is None or place.keys or not isinstance(owner, Function) or variable.name == owner.receiver:
+        if variable is None or place.keys or found.is_instance or not isinstance(owner, Function):
+            return found
+        if variable.name == owner.receiver:
             return found
         is_tensor = any(shows_tensor(self.facts, load) for load in variable.loads)
         return Value(FLOATING, is_open=True) if is_tensor else found
