@@ -300,7 +300,7 @@ def _returned(operation: Operation | None, given: list[Value], autocast: bool, i
 
 
 def _has_no_dimensions(operation: Operation, given: list[Value], is_plain: bool) -> bool:
-    if operation.reduction:
+    if operation.reduction and not operation.product:
         return is_plain
     without = [one.is_zero_dim or one.dtypes == _NUMBER for one in given]
     return operation.inputs > 0 and operation.elementwise and bool(without) and all(without)
@@ -325,7 +325,7 @@ def _dtypes(
 
 def _keeps_dtype(row: Operation) -> bool:
     """It has the dtype of what it is given, under autocast as well."""
-    return row.shape_only or (follows(row) and not row.policy)
+    return row.shape_only or ((follows(row) or row.picks) and not row.policy)
 
 
 def _ends_in_half(operations: Sequence[Operation | None]) -> bool:
