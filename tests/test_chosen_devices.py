@@ -109,6 +109,11 @@ NONE = [
         "device",
         "torch.device(device or 'cpu').type == 'cuda'",
     ),
+    (
+        "device = None if args.device is None else torch.device(args.device)",
+        "device",
+        "torch.device(device or 'cpu').type == 'cuda'",
+    ),
     ("", "args.device", "torch.device(args.device or 'cpu').type == 'cuda'"),
     (
         "def chosen(name):\n    return None if args.slow else name\n\n\ndevice = chosen('cuda')",
@@ -117,7 +122,7 @@ NONE = [
     ),
 ]
 BESIDE = [
-    "args.device if not args.slow else 'cpu'",
+    "'cpu' if args.slow else args.device or 'cuda'",
     "'cuda' if args.device is None else args.device",
     "torch.device('cuda') if args.device is None else torch.device(args.device)",
 ]

@@ -745,7 +745,8 @@ class Devices:
         called = objects.called_function(node) if isinstance(node, cst.Call) else None
         match node:
             case cst.IfExp():
-                parts = [node.body, node.orelse]
+                test, arms = self.facts.text(node.test), (node.body, node.orelse)
+                parts = [one for one in arms if _is_none(one) or self.facts.text(one) not in test]
             case cst.BooleanOperation():
                 parts = [node.right]
             case _:
