@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amp_migrate import Options, migrate_source
+from amp_migrate import Options, migrate_project, migrate_source
 
 SCRIPT = """\
 import torch
@@ -35,7 +35,7 @@ for _ in range(3):
 """
 NAMED = ["self.layer(out)", "self.layer(out.relu(), x)", "run(out)", "run(out[:, 0])"]
 NOT_NAMED = [
-    "self.layer(x) + out",
+    "run(x) + out",
     "run(out.argmax(1)) + out",
     "out + len(str(out.shape))",
     "run('%d of %d' % (out.sum(), 4)) or out",
@@ -60,6 +60,23 @@ def test_a_package_that_gets_half_values_is_named(returned):
 @pytest.mark.parametrize("returned", NOT_NAMED)
 def test_one_that_gets_none_is_not(returned):
     assert found(returned=returned) == []
+
+
+@pytest.mark.parametrize("returned", ["self.layer(x) + out", "out + self.layer(x.float(), 1)"])
+def test_a_network_of_one_runs_under_autocast_whatever_it_gets(returned):
+    result = migrate_source(SCRIPT.format(package="networks", returned=returned, between="pass").encode(), Options())
+    assert [one.message for one in result.findings if one.case == "network"] == [
+        "networks.Layer may run under autocast, and its code is not read"
+    ]
+
+
+def test_a_file_that_is_missing_is_named(tmp_path):
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "__init__.py").touch()
+    script = SCRIPT.format(package="nets.missing", returned="self.layer(x) + out", between="pass")
+    (tmp_path / "train.py").write_text(script)
+    (result,) = migrate_project(tmp_path / "train.py", Options())
+    assert [one.code for one in result.findings if one.case == "network"] == ["AMP192"]
 
 
 @pytest.mark.parametrize("package", ["torchvision.ops", "timm.layers", "einops"])
