@@ -90,6 +90,7 @@ NEAR_ONE = [
     ("nn.functional.linear(q, q)", "torch.log((1 - p).clamp(min=1e-7)).mean()"),
     ("q @ q.t()", "(q.sum() / (1 - p**2)).mean()"),
     ("net.base(q)", BCE),
+    ("others(q) @ others(q).t()", BCE),
     ("q @ q.t()", "torch.log1p(-p).mean()"),
     ("q @ q.t()", "(-p * 0.999).log1p().mean()"),
     ("q @ q.t()", "torch.log1p((-0.999 * p).clamp(min=-0.999)).mean()"),

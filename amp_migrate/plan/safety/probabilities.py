@@ -54,8 +54,8 @@ def keep_probabilities(context: Context) -> None:
             _keep_sigmoids(context, near_one)
             for end in (ends := context.trace(near_one, _keeps_ones).ends):
                 # A layer makes no probability beside another maker, such as a sigmoid.
-                is_one_in_half = context.is_product(end) or (len(ends) == 1 and ends_in_half(end))
-                if is_one_in_half and context.precisions.of(end.node) is Precision.HALF:
+                is_layer = len(ends) == 1 and ends_in_half(end) and context.precisions.of(end.node) is Precision.HALF
+                if is_layer or (context.is_product(end) and context.values.of(end.node).may_be_half):
                     keep_product(context, end.node, "what it lacks of 1 comes near a pole")
     for call, _ in context.reach.calls():
         if (context.facts.names.dotted(call.func) or "").startswith("torch.distributions."):
