@@ -100,14 +100,17 @@ def foreign_names(facts: Facts, call: cst.Call) -> Iterator[str]:
 def _is_unknown(name: str) -> bool:
     package = name.partition(".")[0]
     is_known = package in traits.named("under autocast") or package in sys.stdlib_module_names
-    return not is_known and models.function(name) is None and not name.startswith(".")
+    return not is_known and models.function(name) is None and not name.startswith(("/", "."))
 
 
 def _is_network(context: Context, call: cst.Call) -> bool:
     """True for what is made out of sight, and called with what may be a tensor: autocast runs its layers in half."""
     is_made = any(one.kind == "call" for one in context.facts.objects.objects(call.func))
+    is_kept = context.facts.tree.statement_of(call) in context.safety.islands
+    if not is_made or is_kept or any(arg.value in context.safety.floats for arg in call.args):
+        return False  # a repair has seen to it
     given = (context.precisions.of(arg.value) for arg in call.args)
-    return is_made and any(one not in (Precision.OTHER, Precision.NUMBER) for one in given)
+    return any(one not in (Precision.OTHER, Precision.NUMBER) for one in given)
 
 
 def _is_computed(context: Context, arg: cst.Arg) -> bool:
