@@ -23,7 +23,6 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
-from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.tree import Function
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
@@ -58,7 +57,7 @@ def check_foreign_code(context: Context, forwards: Forwards) -> None:
         is_given_half = any(context.values.of(arg.value).may_be_half for arg in computed)
         found = used if is_given_half else networks
         for name in names if is_given_half or _is_network(context, call) else ():
-            found.setdefault(name.partition(".")[0], {}).setdefault(shown(name), call)
+            found.setdefault(name.partition(".")[0], {}).setdefault(name, call)
     for package, calls in {**networks, **used}.items():
         code = "its code is" if len(calls) == 1 else "their code is"
         does = "may be given half values" if package in used else "may run under autocast"
