@@ -106,8 +106,8 @@ class Context:
                 break
         return operand
 
-    def note(self, node: cst.CSTNode, rule: Rule, message: str) -> None:
-        self.safety.findings.append(self.facts.finding(node, rule, message))
+    def note(self, node: cst.CSTNode, rule: Rule, message: str, case: str = "") -> None:
+        self.safety.findings.append(self.facts.finding(node, rule, message, case))
 
     def can_be_island(self, statement: Statement, *inside: cst.BaseExpression) -> bool:
         """True where nothing of a statement needs autocast but what `inside` computes: no module, no other product."""
