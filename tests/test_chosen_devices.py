@@ -196,3 +196,42 @@ def test_none_is_no_device_but_leaves_things_where_they_are(setup, device, enabl
 def test_a_choice_between_a_gpu_and_a_device_that_is_given(device):
     chosen = scaler_of("", f"net.to({device})", f"x, y = x.to({device}), y.to({device})")
     assert f"torch.device({device}).type == 'cuda'" in chosen.replace('"', "'")
+
+
+MADE = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Net(nn.Module):
+    def __init__(self, width=8, device="cuda"):
+        super().__init__()
+        self.fc = nn.Linear(width, 2)
+        self.to(device)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+model = MADE
+model.to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    loss = model(torch.randn(4, 8).to(device)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("made", ['Net(device="cpu")', 'Net(8, "cpu")', 'Net(device=torch.device("cpu"))', "Net()"])
+def test_where_a_model_is_made_is_no_choice_of_a_device(made):
+    output = migrate_source(MADE.replace("MADE", made).encode(), Options(api="torch.amp")).output.decode()
+    scaler = (
+        'torch.amp.GradScaler("cuda")'
+        if made == "Net()"
+        else 'torch.amp.GradScaler("cuda", enabled=device.type == "cuda")'
+    )
+    assert f"scaler = {scaler}\n" in output

@@ -314,13 +314,14 @@ def _dtypes(
     whatever is known, something else is given to it when it runs: what it does of float32.
     """
     found = operation.dtype(inputs, autocast, zero_dim)
-    if found or operation.result == "nothing":
+    if (found and HALF not in operation.without) or operation.result == "nothing":
         return found
     if writes(operation) and inputs:
         return operation.dtype([inputs[operation.operand]] * len(inputs), autocast, zero_dim)
     repaired = [one - {HALF} | {SINGLE} if HALF in one else one for one in inputs]
     floats = [frozenset((SINGLE,)) for _ in inputs]
-    return operation.dtype(repaired, False, zero_dim) or operation.dtype(floats, autocast, zero_dim) or ANYTHING
+    anyway = operation.dtype(repaired, False, zero_dim) or operation.dtype(floats, autocast, zero_dim) or ANYTHING
+    return found | anyway
 
 
 def _keeps_dtype(row: Operation) -> bool:

@@ -39,7 +39,6 @@ from amp_migrate.models.queries import follows, half_inside, makes, rearranges
 from amp_migrate.plan.regions.forwards import DATA_CALLS
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import bounds_and_epsilons, casts_to, computes_linearly
-from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, isolate, tensors
 from amp_migrate.plan.safety.variances import multiplies
 
@@ -56,7 +55,7 @@ def isolate_products(context: Context, *rows: IsolatedProducts) -> None:
     """An island without autocast for each product that a row finds; a note where there can be none."""
     for row in rows:
         for product in list(row.products(context)):
-            if context.runs(product.node) and context.precisions.of(product.node) is Precision.HALF:
+            if context.runs(product.node) and context.is_in_half(product):
                 isolate(context, product, row.why)
 
 

@@ -593,7 +593,7 @@ class Devices:
         if isinstance(node, cst.Subscript) and not given:
             shown = [node.value, *self.facts.objects.values_of(node.value)]
             given = [value for one in shown for value in _values_shown(one)]
-        values = [value for value in given if literal_value(value) is not None]
+        values = [one for one in given if literal_value(one) is not None and not self._is_unused_default(one)]
         places = [self._place(value) for value in values]
         if option is not None:
             known = [option.default, *(option.choices or ())]
@@ -610,6 +610,16 @@ class Devices:
         if is_open and self._is_of_settings(node):
             return Decision(None, False, node, True)  # torch.device() takes a torch.device as well
         return found
+
+    def _is_unused_default(self, value: cst.BaseExpression) -> bool:
+        """True for "cuda" of `def __init__(self, device="cuda")` where each call gives a device of its own."""
+        param = self.facts.tree.parents.get(value)
+        variable = self.facts.names.variable_at(param.name) if isinstance(param, cst.Param) else None
+        function = variable.scope.owner if variable is not None else None
+        if not isinstance(param, cst.Param) or not isinstance(function, Function):
+            return False
+        calls = self.facts.objects.callers(function)
+        return bool(calls) and all(self.facts.objects.argument(call, function, param) for call, _ in calls)
 
     def _is_set_in_arms(self, values: list[cst.BaseExpression]) -> bool:
         """True for what has another value where no test holds: `if not has_gpu: config.device = "cpu"`."""
