@@ -22,6 +22,7 @@ from amp_migrate.companions.spelling import torch_path
 from amp_migrate.companions.table import COMPANIONS, DDP
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, names_in
+from amp_migrate.files.freezes import freezes_given
 from amp_migrate.plan.scaler.visible import Visible
 
 
@@ -65,8 +66,7 @@ def _makers(facts: Facts, model: cst.BaseExpression, seen: frozenset[cst.Call] =
         for owner in facts.objects.classes_made(made):
             yield f"{facts.file_of(owner.node).name}.{owner.node.name.value}"
     for call in facts.objects.calls_behind(model):
-        variable = facts.names.variable_at(call.func)
-        bindings = variable.bindings if variable is not None else []
+        bindings = facts.names.bindings_at(call.func)
         yield from facts.names.imported_as(call.func) if not bindings else (one.path for one in bindings if one.path)
         if any(one.kind in ("class", "def") for one in bindings):
             yield f"{facts.file_of(call).name}.{facts.text(call.func)}"
@@ -92,7 +92,7 @@ def _freezes_then(facts: Facts, statement: Statement, model: set[str]) -> bool:
             if names_in(one.value) & model
         ]
         names = facts.names.imported_as(call.func) if places else []
-        if any(facts.elsewhere.freeze(name, place) for name in names for place in places):
+        if any(freezes_given(name, place) for name in names for place in places):
             return True
     for site in facts.calls.in_statement(statement):
         given = {

@@ -278,7 +278,7 @@ class Callables(Hierarchy, ABC):
         """True where the stars of a call are those of the function around it, as it was given them."""
         own = {"*": around.signature.star_arg, "**": around.signature.star_kwarg}
         for arg in (given for given in call.args if given.star):
-            variable = self.names.variable_at(arg.value) if isinstance(arg.value, cst.Name) else None
+            variable = self.names.variable_at(arg.value)
             if variable is None or [binding.node for binding in variable.bindings] != [own[arg.star]]:
                 return False
         return True

@@ -334,6 +334,10 @@ class Statement:
             current = current.block.owner
         return False
 
+    def runs_before(self, other: Statement) -> bool:
+        """True where it has certainly run before another statement does, in each round."""
+        return any(outer.block is self.block and outer.index > self.index for outer in other.path())
+
     def arm_of(self, node: cst.CSTNode) -> str | None:
         """Which arm of the compound statement `node` this statement lies in, if any."""
         current: Statement | None = self
@@ -418,6 +422,17 @@ class Tree:
         if type(parent) is cst.Attribute:  # faster than isinstance, which asks LibCST's abstract classes
             return parent.attr is node
         return type(parent) is cst.Arg and parent.keyword is node
+
+    def call_of(self, func: cst.CSTNode) -> cst.Call | None:
+        """The call in which an expression is what is called."""
+        parent = self.parents.get(func)
+        return parent if isinstance(parent, cst.Call) and parent.func is func else None
+
+    def taker(self, given: cst.CSTNode) -> cst.Call | None:
+        """The call that an expression is an argument of."""
+        arg = self.parents.get(given)
+        call = self.parents.get(arg) if isinstance(arg, cst.Arg) else None
+        return call if isinstance(call, cst.Call) else None
 
     def owner_of(self, block: Block) -> Statement | None:
         """The statement that a block belongs to: the `def` for the body of a function, None for the module."""

@@ -91,7 +91,7 @@ class GivenModels:
             for part in walk(node):
                 if isinstance(part, cst.Name):
                     waiting += self._values(part, runs or {})
-                elif isinstance(part, cst.Attribute) and not self._is_called(part):
+                elif isinstance(part, cst.Attribute) and self.facts.tree.call_of(part) is None:
                     # self.parameters = list(self.net.parameters())
                     waiting += [*self.facts.objects.values_of(part), *self._appended_to(part)]
                 elif isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute):
@@ -148,10 +148,6 @@ class GivenModels:
             waiting += step.same
         return [place.node for place in seen if not place.keys]
 
-    def _is_called(self, part: cst.Attribute) -> bool:
-        call = self.facts.tree.parents.get(part)
-        return isinstance(call, cst.Call) and call.func is part
-
     def _collected(self, name: cst.Name) -> list[cst.BaseExpression]:
         variable = self.facts.names.variable_at(name)
         if variable is None:
@@ -167,8 +163,8 @@ class GivenModels:
                 yield from self._parts(binding) or [binding.value]
         for load in variable.loads:
             method = self.facts.tree.parents.get(load)
-            call = self.facts.tree.parents.get(method) if isinstance(method, cst.Attribute) else None
-            if isinstance(call, cst.Call) and call.func is method and called_name(call) in ("append", "extend"):
+            call = self.facts.tree.call_of(method) if isinstance(method, cst.Attribute) else None
+            if call is not None and called_name(call) in ("append", "extend"):
                 yield from (arg.value for arg in call.args)
 
     def _appended_to(self, attribute: cst.Attribute) -> Iterator[cst.BaseExpression]:

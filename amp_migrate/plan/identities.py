@@ -37,7 +37,7 @@ def _puts_back(statement: Statement, setup: Setup) -> bool:
 
 def _is_dead(facts: Facts, target: cst.BaseExpression, setup: Setup, put_back: list[Statement]) -> bool:
     """True where every other read of the alias comes after another binding of the name."""
-    variable = facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+    variable = facts.names.variable_at(target)
     if variable is None:
         return False
     for load in variable.loads:

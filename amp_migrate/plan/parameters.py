@@ -21,6 +21,7 @@ from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Function, argument_value, names_in
 from amp_migrate.facts.values import literal_value
 from amp_migrate.facts.variables import Variable
+from amp_migrate.files.returned import hands_back
 
 Models = frozenset[Object]
 
@@ -142,7 +143,7 @@ class Parameters:
         objects = self._as_given(self.facts.objects.objects(node))
         if len(objects) == 1:
             return objects
-        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+        variable = self.facts.names.variable_at(node)
         if variable is None or not self._is_one_in_each_call(variable):
             return None
         return frozenset({Object("parameter", variable)})
@@ -168,7 +169,7 @@ class Parameters:
     def _handed_back(self, call: cst.Call) -> cst.BaseExpression | None:
         paths = self.facts.objects.import_paths(call.func)
         given = call.args[0].value if call.args and not call.args[0].star else None
-        return given if any(map(self.facts.elsewhere.hand_back, paths)) else None
+        return given if any(map(hands_back, paths)) else None
 
     def _is_one_in_each_call(self, variable: Variable) -> bool:
         """True for a parameter that is bound to nothing else but itself in a wrapper."""

@@ -9,9 +9,11 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet, overlap
-from amp_migrate.facts.tree import Class, Function
+from amp_migrate.facts.tree import Class, Function, argument_value, called_name
+from amp_migrate.facts.values import literal_value
+from amp_migrate.models import names
+from amp_migrate.models.queries import makes_leaf
 from amp_migrate.plan.given_models import GivenModels
-from amp_migrate.plan.loose_tensors import loose_tensors
 from amp_migrate.plan.model import Recognition
 from amp_migrate.vocabulary import is_no_forward
 
@@ -215,3 +217,26 @@ def _is_plural(node: cst.BaseExpression) -> bool:
     """A name such as `optimizers` or `models`: a container whose elements cannot be seen."""
     name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
     return name.endswith("s")
+
+
+# Tensors that are trained, and that no module has among its parameters.
+#
+# self.alphas = Variable(1e-3 * torch.randn(k, n), requires_grad=True)
+# def arch_parameters(self): return [self.alphas, self.betas]
+#
+# Adam(model.arch_parameters())                           has these alone
+# clip_grad_norm_(model.parameters(), 5.0)                has none of them
+
+
+def loose_tensors(facts: Facts, node: cst.BaseExpression) -> ObjectSet:
+    """The elements of a list, where all of them are such tensors; nothing where one may be anything else."""
+    found = facts.objects.elements(node)
+    return found if all(map(_is_loose, found)) else frozenset()
+
+
+def _is_loose(tensor: Object) -> bool:
+    call = tensor.origin
+    if not isinstance(call, cst.Call) or called_name(call) not in names(makes_leaf):
+        return False
+    wanted = argument_value(call, "requires_grad")
+    return wanted is not None and literal_value(wanted) is True

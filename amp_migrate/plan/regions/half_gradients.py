@@ -50,7 +50,7 @@ def _taken(facts: Facts, call: cst.Call, statement: Statement, index: int) -> It
     if isinstance(element, cst.Subscript) and element.value is call and _is_at(element, index):
         yield element
     for target in walk(statement.node) if isinstance(element, cst.Assign) else ():
-        variable = facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+        variable = facts.names.variable_at(target)
         if variable is None:
             continue
         for binding in variable.bindings:

@@ -140,11 +140,8 @@ class Creations:
             for use in uses:
                 known = conjunction([other.formula for other in enclosing_guards(self.facts, use)])
                 if not self.facts.conditions.implies(known, guard.formula):
-                    raise Refusal(
-                        GUARDS_DIFFER,
-                        guard.statement.node,
-                        f"{self.setup_text} runs under a condition that does not guard its steps",
-                    )
+                    message = f"{self.setup_text} runs under a condition that does not guard its steps"
+                    raise Refusal(GUARDS_DIFFER, guard.statement.node, message)
 
     def _place_of(self, setup: Setup, function: Function) -> Statement | None:
         """Where a setup happens in `function`, seen from outside of its guards (rule A2)."""

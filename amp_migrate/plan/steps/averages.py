@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
-from amp_migrate.files.averaging import SUMS, only_averages, sums_over_processes
+from amp_migrate.files.averaging import SUMS, averages_gradients, only_averages, sums_over_processes
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.findings import Refusal
 from amp_migrate.rules.steps import GRADIENTS_IN_USE
@@ -94,7 +94,7 @@ class Averages:
         call = calls[0]
         own = self.facts.objects.candidates(call)
         paths = [] if own else self.facts.names.imported_as(call.func)
-        if self.are_made_by(own) or any(self.facts.elsewhere.average_gradients(path) for path in paths):
+        if self.are_made_by(own) or any(map(averages_gradients, paths)):
             return True
         if _SUMMING.search(called_name(call)):
             text = self.facts.text(call)

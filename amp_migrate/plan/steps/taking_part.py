@@ -112,9 +112,7 @@ class TakingPart:
         if isinstance(part, cst.Call):
             return self._is_run(part, statement)
         outer = self.facts.tree.parents.get(part)
-        is_named = isinstance(outer, (cst.FunctionDef, cst.ImportAlias)) or (
-            isinstance(outer, cst.Call) and outer.func is part
-        )
+        is_named = isinstance(outer, (cst.FunctionDef, cst.ImportAlias)) or self.facts.tree.call_of(part) is not None
         if is_named or not isinstance(part, (cst.Name, cst.Attribute, cst.Lambda)):
             return False
         if isinstance(part, cst.Lambda):

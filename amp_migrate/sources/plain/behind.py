@@ -126,7 +126,7 @@ class Behind:
     def _meant(self, place: Place) -> list[cst.BaseExpression]:
         """What a parameter that is called was given by the calls that led there."""
         node = place.node
-        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+        variable = self.facts.names.variable_at(node)
         is_parameter = variable is not None and any(one.kind == "param" for one in variable.bindings)
         step = self._steps.of(place) if is_parameter and place.frames else None
         if step is None or step.is_lost or not step.same:
@@ -137,7 +137,7 @@ class Behind:
         """True for a parameter whose function nobody is seen to call, and for what is read of one."""
         while isinstance(node, (cst.Attribute, cst.Subscript)):
             node = node.value
-        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+        variable = self.facts.names.variable_at(node)
         return variable is not None and any(one.kind == "param" for one in variable.bindings)
 
     def _has_no_graph(self, node: cst.BaseExpression) -> bool:

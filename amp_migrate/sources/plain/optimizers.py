@@ -13,7 +13,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Statement, called_name, walk
-from amp_migrate.files.handed_back import own_nodes
+from amp_migrate.files.returned import own_nodes
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.plan.given_models import GivenModels
 from amp_migrate.sources.optimizers import makes_scheduler
