@@ -94,3 +94,61 @@ def test_what_one_arm_makes_on_the_gpu_is_no_choice_of_a_device():
     assert scaler_of("", model, "x, y = x.cuda(), y.cuda()") == 'scaler = torch.amp.GradScaler("cuda")'
     model = "net = nn.Linear(8, 3).cuda() if args.slow else nn.Linear(8, 3, bias=False)"
     assert scaler_of("", model, "x, y = x.cuda(), y.cuda()") == 'scaler = torch.amp.GradScaler("cuda")'
+
+
+SETTINGS = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def create_model(config):
+    device = torch.device(config.device)
+    net = nn.Linear(8, 3)
+    net.to(device)
+    return net
+
+
+def train(net, optimizer, batches, config):
+    device = torch.device(config.device)
+    for x, y in batches:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+
+
+class Config:
+    pass
+
+
+def load_config():
+    config = read_settings() if settings else Config()
+    {stored}
+    return config
+
+
+def main():
+    config = load_config()
+    net = create_model(config)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    train(net, optimizer, [(torch.randn(4, 8), torch.tensor([0, 1, 2, 0]))], config)
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("stored", "enabled"),
+    [
+        ("pass", True),
+        ('if not torch.cuda.is_available():\n        config.device = "cpu"', True),
+        ('config.device = "cpu"', False),
+    ],
+)
+def test_a_device_that_a_function_below_makes_of_a_setting(stored, enabled):
+    output = migrate_source(SETTINGS.format(stored=stored).encode(), Options(api="torch.amp")).output.decode()
+    line = '    scaler = torch.amp.GradScaler("cuda", enabled=torch.device(config.device).type == "cuda")\n'
+    assert (line in output, "scaler" in output) == (enabled, enabled)

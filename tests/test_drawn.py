@@ -1,13 +1,23 @@
-"""Some of the programs that `python -m tests.drawn` draws."""
+"""Some of the programs that `python -m tests.drawn` draws, and each way to choose a device in one layout."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.drawn.__main__ import outcome_of
+from tests.drawn.devices import LAYOUTS
+from tests.drawn.devices import outcome_of as outcome_of_device
+from tests.drawn.ways import WAYS
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_migrated_program_raises_nothing(seed):
     outcome, told = outcome_of(seed)
     assert outcome in ("alike", "differs", "no program"), told
+
+
+@pytest.mark.parametrize("index", range(len(WAYS)), ids=[way.name for way in WAYS])
+def test_mixed_precision_is_on_where_the_model_is_on_a_gpu(index):
+    outcome, told = outcome_of_device(WAYS[index], [*LAYOUTS][index % len(LAYOUTS)])
+    assert outcome == ("left alone" if WAYS[index].name == "a chosen function" else "right"), told
+    assert told != "nothing is said"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amp_migrate import Options, Result, migrate_source
+from amp_migrate import Options, Result, migrate_project, migrate_source
+from tests.unit_fixture import write_tree
 
 SCRIPT = """\
 import argparse
@@ -353,3 +354,62 @@ def test_a_type_that_is_asked_for_beside_others_stays(asked):
     line = f"print([{asked} for one in trainer.model.parameters()])"
     source = SCRIPT.format(wrapped=f"self.optimizer = FP16_Optimizer({FUSED})") + f"{line}\n"
     assert line_with(migrated(source), "print([") == line
+
+
+HELPER = """\
+import torch
+
+
+def get_optimizer(model, float16, lr):
+    if float16:
+        from apex.contrib.optimizers import FP16_Optimizer, FusedAdam
+
+        optimizer = FusedAdam(model.parameters(), lr=lr)
+        optimizer = FP16_Optimizer(optimizer, dynamic_loss_scale=True)
+    else:
+        optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    return optimizer
+"""
+OF_HELPER = """\
+import argparse
+
+import torch
+from torch import nn
+
+from optimization import get_optimizer
+
+
+def main(loader):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fp16", action="store_true")
+    parser.add_argument("--do-train", action="store_true")
+    args = parser.parse_args()
+    model = nn.Linear(4, 2).cuda()
+    if args.fp16:
+        model.half()
+    if args.do_train:
+        print("training")
+    if args.do_train:
+        optimizer = get_optimizer(model, float16=args.fp16, lr=0.1)
+        for step, x in enumerate(loader):
+            loss = model(x).float().pow(2).mean()
+            if args.fp16:
+                optimizer.backward(loss)
+                for group in optimizer.param_groups:
+                    group["lr"] = 0.1 / (step + 1)
+            else:
+                loss.backward()
+            optimizer.step()
+            model.zero_grad()
+
+
+main([])
+"""
+
+
+def test_scripts_whose_options_for_a_shared_optimizer_have_other_names(tmp_path):
+    """The proof looks at each script with its own half precision off, and with the training of the others as it is."""
+    files = {"optimization.py": HELPER, "one.py": OF_HELPER, "other.py": OF_HELPER.replace("fp16", "half")}
+    write_tree(tmp_path, {name: text.encode() for name, text in files.items()})
+    results = migrate_project([tmp_path], Options())
+    assert [one.status for one in results] == ["migrated"] * 3

@@ -165,3 +165,49 @@ def test_what_is_kept_and_may_be_read_is_left(after):
 )
 def test_what_does_more_than_to_keep_is_left(keep):
     assert status_of("pass", keep) == "left"
+
+
+RETAINED = """\
+import argparse
+
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--keep", action="store_true")
+args = parser.parse_args()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.fc(x)
+        if args.keep:
+            x.retain_grad()
+        return x
+
+
+def show(x):
+    print(x.grad)
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    out = model(torch.randn(8, 4).cuda())
+    loss = out.pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward(retain_graph=args.keep)
+    show(out)
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("read", ["x.shape", "x.grad"])
+def test_a_gradient_that_is_retained_may_be_read(read):
+    result = migrate_source(RETAINED.replace("x.grad", read).encode(), Options())
+    expected = ("migrated", []) if read == "x.shape" else ("left", ["AMP958"])
+    assert (result.status, [finding.code for finding in result.findings]) == expected

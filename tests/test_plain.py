@@ -95,9 +95,17 @@ LEFT_ALONE = {
     "torch 0.3": ("AMP961", START + STEP + "print(loss.data[0])\n"),
     "torch 0.4": ("AMP961", "from torch.utils.serialization import load_lua\n" + START + STEP),
     "Python 2": ("AMP961", START + "for i in xrange(3):\n    " + STEP.replace("\n", "\n    ")),
-    "several losses at once": (
+    "a list of losses by its name": (
         "AMP964",
-        START + STEP.replace("loss.backward()", "torch.autograd.backward([loss, loss])"),
+        START + STEP.replace("loss.backward()", "losses = [loss, loss]\ntorch.autograd.backward(losses)"),
+    ),
+    "a list in a list": (
+        "AMP964",
+        START + STEP.replace("loss.backward()", "torch.autograd.backward([*losses])"),
+    ),
+    "gradients of its own": (
+        "AMP964",
+        START + STEP.replace("loss.backward()", "torch.autograd.backward(loss, torch.ones(()).cuda())"),
     ),
     "probabilities of elsewhere": (
         "AMP967",
@@ -306,7 +314,11 @@ BY_NUMBER = {
         [CUDA, "pass", CUDA, "pass"],
         "enabled=args.gpu is not None",
     ),
-    "the CPU when not spread": (SET + "if args.spread:\n    {}\nelif args.cuda:\n    {}", [CUDA, CUDA], None),
+    "the CPU when not spread": (
+        SET + "if args.spread:\n    {}\nelif args.cuda:\n    {}",
+        [CUDA, CUDA],
+        "enabled=next(model.parameters()).is_cuda",
+    ),
 }
 
 
@@ -318,8 +330,8 @@ def test_arms_that_are_all_on_a_gpu_ask_for_none(layout, arms, enabled):
     main = "def main(gpu, args):\n    model = nn.Linear(4, 2)\n"
     main += "".join(f"    {line}\n" for line in body.splitlines()) + "main(args.gpu, args)\n"
     result = migrate_source((MODEL + options + main).encode(), Options())
-    assert result.status == ("migrated" if enabled is not None else "left"), result.findings
-    assert enabled is None or f"scaler = torch.cuda.amp.GradScaler({enabled})\n" in result.output.decode()
+    assert result.status == "migrated", result.findings
+    assert f"scaler = torch.cuda.amp.GradScaler({enabled})\n" in result.output.decode()
 
 
 def test_an_update_of_its_own_that_ignite_calls():
@@ -757,3 +769,26 @@ def test_a_step_after_some_gradients_are_dropped(drop, looks):
     assert [finding.code for finding in result.findings] == ([] if looks else ["AMP921"])
     # The scaler has seen them, and never asserts.
     assert ("scaler.unscale_(optimizer)\nfor p" in result.output.decode()) == looks
+
+
+@pytest.mark.parametrize("half", ["", "model.half()\n"], ids=["plain", "half"])
+@pytest.mark.parametrize(
+    ("losses", "scaled"),
+    [
+        ("loss", "scaler.scale(loss)"),
+        ("loss, retain_graph=True", "scaler.scale(loss), retain_graph=True"),
+        ("[loss]", "[scaler.scale(loss)]"),
+        ("(loss, loss * 2)", "(scaler.scale(loss), scaler.scale(loss * 2))"),
+        ("tensors=[loss, other]", "tensors=[scaler.scale(loss), scaler.scale(other)]"),
+    ],
+)
+def test_a_backward_by_the_function_of_torch(losses, scaled, half):
+    step = STEP.replace("loss.backward()", f"other = loss / 2\ntorch.autograd.backward({losses})")
+    output = migrate_source((START + half + step).encode(), Options()).output.decode()
+    assert f"\ntorch.autograd.backward({scaled})\n" in output
+
+
+def test_the_loss_of_the_function_of_torch_gets_a_line_of_its_own():
+    step = "torch.autograd.backward(model(x).pow(2).mean())\noptimizer.step()\n"
+    output = migrate_source((START + step).encode(), Options()).output.decode()
+    assert "    loss = model(x).pow(2).mean()\ntorch.autograd.backward(scaler.scale(loss))\n" in output

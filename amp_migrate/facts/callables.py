@@ -80,6 +80,8 @@ class Callables(Hierarchy, ABC):
             classes = self._classes_meant(func.value)
             if classes:
                 return _only({self.method_of(one, func.attr.value) for one in classes})
+            if len(mine := self._of_self(call)) == 1:
+                return next(iter(mine))
             owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
             of_self = isinstance(func.value, cst.Name) and func.value.value == "self"
             methods = {self._method(owner, func.attr.value, of_self=of_self) for owner in owners}
@@ -137,6 +139,8 @@ class Callables(Hierarchy, ABC):
             return functions | self._constructors_among(call) | self._called_instances(call)
         if not isinstance(func, cst.Attribute) or _is_super(func.value):
             return set()
+        if mine := self._of_self(call):
+            return mine
         owners = [owner for owner in self.origins(func.value) if isinstance(owner, Class)]
         found = {method for owner in owners for method in self._methods(owner, func.attr.value)}
         found |= {method for owner in owners for method in self._of_siblings(owner, func.attr.value)}
@@ -145,6 +149,17 @@ class Callables(Hierarchy, ABC):
         found = found or {one for one in self._held(call) if one is not None}
         found = found or self._constructors_among(call)
         return found or self._called_instances(call)
+
+    def _of_self(self, call: cst.Call) -> set[Function]:
+        """What `self.name()` may run in a method: the methods of its class and of those below it, not of siblings."""
+        method, func = self.tree.function_of(call).method, self.callee(call)
+        if method is None or method.owner is None or not isinstance(func, cst.Attribute):
+            return set()
+        if not isinstance(func.value, cst.Name) or func.value.value != method.instance:
+            return set()
+        run = (self.method_of(one, func.attr.value) for one in self.derived(method.owner))
+        found = {one for one in run if one is not None and not one.is_property and self._gives_enough(call, one)}
+        return {one for one in found if not _is_abstract(one)} or found
 
     def _held(self, call: cst.Call) -> Iterator[Function | None]:
         """The function, or the methods, that each thing is which a call may call; None for what is none."""

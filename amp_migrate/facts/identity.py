@@ -59,9 +59,8 @@ class Identity:
 
     def _resolve(self, variable: Variable) -> Key | None:
         binding = variable.bindings[0]
-        if binding.kind == "assign" and binding.value is not None and not binding.selector:
-            made = self.objects.only_instance(binding.value) if isinstance(binding.value, cst.Call) else None
-            return ("self", made) if made is not None else self.key(binding.value)
+        if binding.kind == "assign" and binding.value is not None:
+            return self._bound_key(binding.value, binding.selector)
         if binding.kind == "import":
             return ("import", self.names.followed(binding.path))
         function = variable.scope.owner
@@ -70,6 +69,24 @@ class Identity:
         if function.owner is not None and function.is_method and function.parameters[0] is binding.node:
             return ("self", self.objects.root_class(function.owner))
         return self._argument_key(function, binding.node)
+
+    def _bound_key(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> Key | None:
+        """The key of what is bound: the only instance of a class, or what the only call of a function returns."""
+        if not isinstance(value, cst.Call):
+            return self.key(value) if not selector else None
+        made = self.objects.only_instance(value) if not selector else None
+        if made is not None:
+            return ("self", made)
+        function = self.objects.called_function(value)
+        if function is None or len(self.objects.possible_callers(function)) != 1:
+            return None
+        last, returned = function.body.statements[-1].node, self.objects.returned_by(function)
+        part = returned[0] if len(returned) == 1 and isinstance(last, cst.Return) else None
+        for index in selector:
+            elements = part.elements if isinstance(part, (cst.Tuple, cst.List)) else ()
+            is_plain = index < len(elements) and not any(isinstance(one, cst.StarredElement) for one in elements)
+            part = elements[index].value if is_plain else None
+        return self.key(part) if part is not None else None
 
     def _stored(self, variable: Variable) -> Key | None:
         """`self.args = args` in several methods of a class: there `args` is what the class calls `self.args`. So it is

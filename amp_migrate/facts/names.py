@@ -125,6 +125,10 @@ class Names:
         """The module of the unit with a full name."""
         return self._roots.get(path)
 
+    def imported_by(self, node: cst.CSTNode, name: str) -> str:
+        """The full name of what the file around a node gets where it imports a name."""
+        return self.elsewhere.resolved(self._paths[self.tree.root_of(node)], name)
+
     def modules_imported(self, statement: Statement) -> Iterator[Function]:
         """The modules of the unit that an import statement means, or means something of."""
         node, importer = statement.node, self._paths[statement.function.root]

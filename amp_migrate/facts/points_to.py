@@ -118,6 +118,9 @@ class PointsTo(Callables):
     def _link(self, calls: list[tuple[cst.Call, Statement]]) -> None:
         """Find the callers of every function; a call can become clear only through other calls."""
         defined = {function.name for function in self.tree.functions} | {owner.name for owner in self.tree.classes}
+        defined |= {
+            field for field, stores in self._stores.all() if any(_may_be_function(one.value, defined) for one in stores)
+        }
         linkable = [
             (call, statement)
             for call, statement in calls
@@ -364,7 +367,7 @@ class PointsTo(Callables):
             return self._of_import("apex.amp")  # the old handle has the interface of the module
         if first is not None and self.names.dotted(func) == "importlib.import_module":
             if isinstance(first.value, cst.SimpleString):
-                return self._of_import(str(first.value.evaluated_value))
+                return self._of_import(self.names.imported_by(node, str(first.value.evaluated_value)))
         return self._made_at(node)
 
     def _made_at(self, node: cst.Call) -> ObjectSet:
@@ -609,6 +612,14 @@ class PointsTo(Callables):
                     elif any(given.star for given in call.args):
                         values += self._starred_values(call, function, binding.node) or []
         return values
+
+
+def _may_be_function(node: cst.BaseExpression, defined: set[str]) -> bool:
+    """True for a lambda, the name of something defined, and a choice with such an arm."""
+    if isinstance(node, cst.IfExp):
+        return _may_be_function(node.body, defined) or _may_be_function(node.orelse, defined)
+    name = node.value if isinstance(node, cst.Name) else node.attr.value if isinstance(node, cst.Attribute) else None
+    return isinstance(node, cst.Lambda) or name in defined
 
 
 def _only_wrapped(variable: Variable) -> cst.Param | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.backwards import is_backward_of_torch
 from amp_migrate.native.creations import CreationWriter
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.nodes import alone, named_in
@@ -128,6 +129,9 @@ class _Emitter(Writer):
         loss = _hoisted(backward)[0] if backward in self._hoisted else self.facts.text(bare(backward.loss))
         scaled = self._scaled(loss, backward)
         block = backward.block
+        if block is None and is_backward_of_torch(self.facts, backward.call):
+            self.edits.replace(backward.loss, scaled)
+            return
         if block is None:
             arguments = ", ".join(self.facts.text(alone(arg)) for arg in backward.arguments)
             self.edits.replace(backward.call, f"{scaled}.backward({arguments})")

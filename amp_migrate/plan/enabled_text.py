@@ -68,6 +68,9 @@ class EnabledText:
         text = self._at(creation)
         if isinstance(text, Unknown):
             text = self._of_models(creation.function, creation.at, before=creation.before) or text
+        unread = next((part.unread for part in self.enabling.parts if part.unread is not None), None)
+        if isinstance(text, Unknown) and unread is not None:
+            raise unread
         if isinstance(text, Unknown):
             condition = self.facts.text(self.enabling.parts[0].node)
             message = f"the condition for mixed precision, {condition}, is not known in {creation.function.name}, "
@@ -145,6 +148,8 @@ class EnabledText:
         return " and ".join(texts) if texts else None
 
     def _write_part(self, part: Condition, function: Function, at: Statement | None) -> str | None:
+        if part.unread is not None:
+            return None
         text = self._of_instance(part, function) or self.visible.express(part.node, function, at)
         if text is None:
             return self._as_given(part, function)

@@ -12,7 +12,7 @@ import libcst as cst
 
 from amp_migrate.facts.conditions import Formula
 from amp_migrate.facts.tree import Block, Class, Function, Statement
-from amp_migrate.findings import Finding
+from amp_migrate.findings import Finding, Refusal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Condition:
     `suffix` stands behind the text of `node`: a level `args.opt_level` becomes `args.opt_level != "O0"`. A node that is
     the name of a device becomes a device before that.
     `moves` are the calls that put the models on the device that a condition speaks of: behind them, the models tell.
+    Where nothing else does, `unread` is the refusal of a program that cannot ask them.
     """
 
     node: cst.BaseExpression
@@ -30,6 +31,7 @@ class Condition:
     is_device_name: bool = False
     negated: bool = False
     moves: tuple[cst.Call, ...] = ()
+    unread: Refusal | None = None
 
 
 @dataclasses.dataclass(frozen=True)

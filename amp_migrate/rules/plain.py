@@ -161,9 +161,9 @@ NO_GPU = Rule(
 SEVERAL_LOSSES = Rule(
     "AMP964",
     "refusal",
-    "a backward of several losses at once",
-    "each loss would have to be scaled, and gradients that are given along would not be",
-    "write one loss.backward() for each loss, or one for their sum; then run again",
+    "a backward of a list by its name, or with gradients of its own",
+    "each loss in the list would have to be scaled where it is made, and what the gradients are is not known",
+    "write the losses out, as in torch.autograd.backward([loss, other]); then run again",
 )
 UNKNOWN_DEVICE = Rule(
     "AMP966",

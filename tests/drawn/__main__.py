@@ -9,9 +9,7 @@ import click
 
 from amp_migrate import Options, migrate_source
 from tests.drawn.draw import program
-from tests.drawn.run import run
-
-_CLOSE = 0.02  # of the first loss: the later ones follow gradients that half rounds
+from tests.drawn.run import CLOSE, run
 
 
 @click.command()
@@ -42,7 +40,7 @@ def outcome_of(seed: int) -> tuple[str, str]:
     if migrated.error:
         return "raises", f"{migrated.error} at `{migrated.line}`"
     before, after = original.losses[0], migrated.losses[0]
-    if not abs(before - after) <= _CLOSE * max(abs(before), 0.2):
+    if not abs(before - after) <= CLOSE * max(abs(before), 0.2):
         return "differs", f"{before} becomes {after}"
     return "alike", ""
 

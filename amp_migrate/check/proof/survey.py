@@ -101,10 +101,14 @@ class Survey:
         return found
 
     def plain(self, values: dict[str, Any]) -> list[dict[str, Any]]:
-        """The worlds with these values where half precision is off, each by one condition."""
+        """The worlds with these values where half precision is off, each by one condition: with all that is used in it
+        off as well, and with what other scripts use as it is.
+        """
         on = self.worlds["on"]
-        offs = [one for title, one in self.worlds.items() if title.startswith("off")]
-        return [{**values, **{text: one[text] for text in on if one[text] != on[text]}} for one in offs]
+        offs = {title: one for title, one in self.worlds.items() if title.startswith("off")}
+        with_uses = [{text: one[text] for text in on if one[text] != on[text]} for one in offs.values()]
+        alone = [{text: one[text] for text in on if title == f"off, by {text}"} for title, one in offs.items()]
+        return [{**values, **one} for one in (*with_uses, *alone)]
 
     def is_on(self, title: str, values: dict[str, Any], near: Scope | None = None) -> bool | None:
         """True where Apex is set up in this world, or a script casts to half by itself; in a plain one, in any case.

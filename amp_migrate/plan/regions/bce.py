@@ -21,6 +21,7 @@ from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.dataflow import Path, overlaps, reads, writes
+from amp_migrate.facts.lookups import pattern_meant, text_looked_up
 from amp_migrate.facts.running import Running
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.findings import Inseparable, Refusal
@@ -33,6 +34,8 @@ from amp_migrate.models.queries import in_half, is_refused, only_moves, refused
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.sigmoids import Sigmoids
+from amp_migrate.plan.safety.namespaces import table_of
+from amp_migrate.plan.safety.run_time_names import is_by_name
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.rules.regions import INSEPARABLE
 
@@ -138,6 +141,8 @@ class _Finder:
         if not isinstance(call.func, (cst.Name, cst.Attribute)):
             return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
+        if any(isinstance(one, cst.Call) and self._is_looked_up(one) for one in origins):
+            return bool(call.args) and self.sigmoids.may_be_behind(call.args[0].value)
         place = self.facts.tree.statement_of(call)
         return self._is_other_name(call.func) or any(
             isinstance(origin, cst.Call)
@@ -146,6 +151,20 @@ class _Finder:
             and not is_excluded(self.facts, origin, place)
             for origin in origins
         )
+
+    def _is_looked_up(self, made: cst.Call) -> bool:
+        """True for `getattr(nn, name)()` and `eval("F." + name)` of a name of run time that may be such a criterion."""
+        looked_up = made.func if isinstance(made.func, (cst.Call, cst.Subscript)) else made
+        text, table = text_looked_up(looked_up), table_of(looked_up)
+        known = pattern_meant(self.facts.objects.values_of(text) or [text]) if text is not None else None
+        if table is not None and (self.facts.names.dotted(table) or "").startswith("torch.nn"):
+            return known is None or any(map(known.fullmatch, refused()))
+        written = [
+            f"{module}.{name}" for module in ("nn", "F", "torch.nn", "torch.nn.functional") for name in refused()
+        ]
+        if known is None or not isinstance(looked_up, cst.Call) or not is_by_name(looked_up):
+            return False
+        return any(re.fullmatch(known.pattern.replace(r"\w*", r"[\w.]*"), one) for one in written)
 
     def _is_other_name(self, func: cst.BaseExpression) -> bool:
         """True after `bce = F.binary_cross_entropy`, and `bce = partial(F.binary_cross_entropy, reduction="sum")`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.backwards import differentiated
 from amp_migrate.facts.dataflow import overlaps, reads, writes
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, lowest_block, walk
 from amp_migrate.findings import Inseparable, Refusal
@@ -104,8 +105,15 @@ class Runs:
         for call in self.facts.tree.calls(statement):
             if self.forwards.is_forward(call) and not self.barriers.call_blocks(call):
                 message = f"{self.facts.text(call.func)} runs in the same statement as what must stay out of autocast"
-                apart = _differentiated(statement) or self._loss_around(call)
+                apart = self._differentiated(statement) or self._loss_around(call)
                 raise Inseparable(call, message, apart, _NAMES_OF_LOSSES)
+
+    def _differentiated(self, statement: Statement) -> cst.BaseExpression | None:
+        """X of the statement `X.backward()`."""
+        call = statement.node.value if isinstance(statement.node, cst.Expr) else None
+        if not isinstance(call, cst.Call) or called_name(call) != "backward":
+            return None
+        return next(iter(differentiated(self.facts, call)), None)
 
     def _loss_around(self, forward: cst.Call) -> cst.BaseExpression | None:
         """X of `update(optimizer, X)`, in which a forward runs, for a function that takes it as its loss."""
@@ -123,7 +131,7 @@ class Runs:
         """What a plain loop computes in the statement of its backward would be read, and repaired, by nobody."""
         if self.found.form == PLAIN:
             message = f"{self.facts.text(backward.loss)} is computed in the statement of its backward"
-            raise Inseparable(backward.loss, message, _differentiated(backward.statement), _NAMES_OF_LOSSES)
+            raise Inseparable(backward.loss, message, backward.loss, _NAMES_OF_LOSSES)
 
     def _must_stay_out(self, statement: Statement, block: Block, needed: set[Statement]) -> bool:
         if isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)):
@@ -228,14 +236,6 @@ class Runs:
                     region.hoisted = backward
                     return
         yield Region(anchor.block, anchor, anchor, hoisted=backward, only_hoisted=True)
-
-
-def _differentiated(statement: Statement) -> cst.BaseExpression | None:
-    """X of the statement `X.backward()`."""
-    call = statement.node.value if isinstance(statement.node, cst.Expr) else None
-    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
-        return None
-    return call.func.value if called_name(call) == "backward" else None
 
 
 def _before_guard(backward: Backward) -> Statement:

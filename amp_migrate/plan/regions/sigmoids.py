@@ -61,6 +61,11 @@ class Sigmoids:
                 found.products.append(made.node)
         return found or None
 
+    def may_be_behind(self, value: cst.BaseExpression) -> bool:
+        """False where all that makes a value is seen, and no probability is among it."""
+        ways = trace(self._steps, Place(value), _passes, _may_be_cast_to_half)
+        return bool(ways.open) or any(self._add(Probabilities(), end) for end in ways.ends)
+
     def _fills_half(self, ways: Trace) -> bool:
         """True where probabilities are written into a tensor that has the dtype of something else."""
         is_written = any(self._steps.of(place).written for place in ways.places)

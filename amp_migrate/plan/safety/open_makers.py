@@ -64,7 +64,9 @@ def calls_open(facts: Facts, call: cst.Call, *, is_of_data: bool) -> bool:
     `holder.criterion` count: tensors have methods, too, by whose names something that is kept in an attribute may go.
     """
     func = call.func
-    if not isinstance(func, _NAMES) or (isinstance(func, cst.Name) and facts.names.variable_at(func) is None):
+    if not isinstance(func, (*_NAMES, cst.Call)) or (
+        isinstance(func, cst.Name) and facts.names.variable_at(func) is None
+    ):
         return False  # a builtin, or what a star import brings along
     if any(_is_array(arg.value) for arg in call.args):
         return False  # no network takes arrays of NumPy

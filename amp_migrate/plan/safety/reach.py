@@ -16,6 +16,7 @@ import libcst as cst
 from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.autograd import is_autograd_function
+from amp_migrate.facts.lookups import looks_up_global
 from amp_migrate.facts.names import dotted_text
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
@@ -139,13 +140,14 @@ class Reach:
     def _call(self, call: cst.Call) -> None:
         self._note_callees(call)
         candidates = self.facts.objects.candidates(call)
-        for function in candidates:
-            if function.name != "__init__":
+        made = (self.facts.objects.method_of(owner, "__init__") for owner in self._classes_of(call))
+        for function in (*candidates, *made):
+            if function is not None:
                 self._enter(function)
         models = [arg.value for arg in call.args] if self.forwards.is_forward(call) else []
         is_of_data = isinstance(call.func, cst.Attribute) and _is_of_data(called_name(call))
         for node in (call.func, *self._receiver(call)):
-            if isinstance(node, _NAMES):
+            if isinstance(node, (*_NAMES, cst.Call)):  # `eval(name)(args)(output, labels)`
                 for one in self.facts.objects.objects(node):
                     self._object(one if is_of_data else _whole(one), call)
                     for method in self._looked_up(one):
@@ -360,13 +362,14 @@ class Reach:
         if is_out_of_sight(self.facts, call.func):
             self.hidden.append(call)
 
-    def _looked_up(self, field: Object) -> Iterator[Function]:
-        """The methods that `getattr(nets, name)().loss` may mean."""
-        made = field.source.origin if field.kind == "field" else None
-        held = self._held(made.func) if isinstance(made, cst.Call) else []
-        for node in held:
+    def _looked_up(self, one: Object) -> Iterator[Function]:
+        """The methods that `getattr(nets, name)().loss` may mean, and what runs where an instance is called itself."""
+        made = one.source.origin if one.kind in ("field", "call") else None
+        name = str(one.origin) if one.kind == "field" else "__call__"
+        callee = made.func if isinstance(made, cst.Call) and not is_by_name(made) else made
+        for node in self._held(callee) if isinstance(callee, cst.BaseExpression) else ():
             owner = self.facts.tree.class_at[node] if isinstance(node, cst.ClassDef) else None
-            method = self.facts.objects.method_of(owner, str(field.origin)) if owner is not None else None
+            method = self.facts.objects.method_of(owner, name) if owner is not None else None
             if method is not None:
                 yield method
 
@@ -389,16 +392,28 @@ class Reach:
 
     def _held(self, callee: cst.BaseExpression) -> list[object]:
         """The definitions that a variable or table may hold: `ZOO[name]`, `getattr(models, name)`."""
-        held: list[object] = [node for module in self._tables(callee) for node in self._meant_by(module).definitions]
+        named = possibly_meant(self.facts, callee) if isinstance(callee, cst.Call) and is_by_name(callee) else []
+        meant = [self._meant_by(name) for name in (*self._tables(callee), *(named or ()))]
+        own = self.facts.tree.function_of(callee)
+        functions = self.facts.tree.function_at
+        held: list[object] = [
+            node
+            for one in meant
+            for node in one.definitions
+            if node not in functions or not functions[node].encloses(own)
+        ]
         if isinstance(callee, (cst.Name, cst.Attribute, cst.Subscript)):
             held += [one.origin for one in self.facts.objects.objects(callee) if one.kind == "definition"]
         return list(dict.fromkeys(held))
 
     def _tables(self, callee: cst.BaseExpression) -> list[str]:
         """The full names of the modules that a callee, or what a variable holds that is called, is looked up in."""
-        values = self.facts.objects.values_of(callee) if isinstance(callee, cst.Name) else []
-        tables = [table for value in (callee, *values) if (table := table_of(value)) is not None]
-        return [name for table in tables for name in self._modules_meant(table)]
+        values = [callee, *(self.facts.objects.values_of(callee) if isinstance(callee, cst.Name) else ())]
+        tables = [table for value in values if (table := table_of(value)) is not None]
+        own = [
+            self.facts.file_of(one).name for one in values if isinstance(one, cst.Subscript) and looks_up_global(one)
+        ]
+        return [*own, *(name for table in tables for name in self._modules_meant(table))]
 
     def _modules_meant(self, table: cst.BaseExpression) -> list[str]:
         """The module that a name means, and those that a parameter is given: `config.make("arch", models)`."""

@@ -16,6 +16,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object
+from amp_migrate.facts.targets import targets_given
 from amp_migrate.facts.tree import Class, Function, Statement, walk
 from amp_migrate.plan.roles import Roles
 
@@ -61,7 +62,8 @@ class AskedModels:
         yield from (param.name for param in function.parameters)
         for statement in function.body.statements:
             if isinstance(statement.node, cst.Assign) and until.has_run(statement):
-                yield from (target.target for target in statement.node.targets)
+                for target in statement.node.targets:
+                    yield from (one for one, _, _ in targets_given(target.target, None))
 
     def _is_model(self, node: cst.BaseExpression) -> bool:
         """True for what means a model that is trained, and nothing else, nor what has no `parameters()`."""

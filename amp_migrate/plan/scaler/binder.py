@@ -68,7 +68,16 @@ class Binder:
         found = attribute or self._constructed() or self._with_helpers()
         if found is not None and not self._can_be_created(found):
             return self._from_above() or found
-        return found or self._threaded()
+        return found or self._in_what_calls() or self._threaded()
+
+    def _in_what_calls(self) -> Binding | None:
+        """On what calls the users, where siblings set mixed precision up and no function leads to all of it."""
+        try:
+            self._threaded()
+        except Refusal:
+            found = self.instances.attribute(self.instances.owner(self.instances.calling(self.users)))
+            return found if found is not None and self._can_be_created(found) else None
+        return None
 
     def _attribute(self) -> Binding | None:
         """On what sets mixed precision up, or what the users are methods of, as far as the settings are known there; a

@@ -53,6 +53,17 @@ class Instances:
             default=None,
         )
 
+    def calling(self, users: Iterable[Function]) -> set[Function]:
+        """The methods that use it, those that lead to other functions which do, and functions that nobody calls."""
+        found, waiting = set[Function](), list(users)
+        while waiting:
+            user = waiting.pop()
+            if user not in found:
+                found.add(user)
+                sites = self.facts.calls.callers(self.passing.threadable(user)) if user.method is None else ()
+                waiting.extend(site.caller for site in sites)
+        return {one for one in found if one.method is not None or not self.facts.calls.callers(one)}
+
     def attribute(self, owner: Class | None, *, with_helpers: bool = False) -> Binding | None:
         """An attribute of the class's instances; functions that know no instance get a parameter, and `with_helpers`
         methods of other classes that only this one calls.

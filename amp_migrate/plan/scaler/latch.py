@@ -52,7 +52,7 @@ def find_latch(facts: Facts, found: Recognition, guard: Guard | None) -> Latch |
     if None in owners or len(roots) != 1:
         return None
     root, field = roots.pop(), flag.attr.value
-    stores = _stores_of(facts, root, field)
+    stores = stores_on(facts, root, field)
     first = [store for store in stores if _is_in_constructor(store)]
     raising = [store for store in stores if store not in first and not _says(store, False)]
     beside = {store: setup for store in raising for setup in found.setups if _goes_with(store, setup)}
@@ -108,14 +108,14 @@ def _goes_with(store: Store, setup: Setup) -> bool:
 def is_changed_later(facts: Facts, init: Function, field: str) -> bool:
     """True for a flag that a constructor gives a constant, and something that it does not call gives another value."""
     assert init.owner is not None
-    stores = _stores_of(facts, facts.objects.root_class(init.owner), field)
+    stores = stores_on(facts, facts.objects.root_class(init.owner), field)
     first = {literal_value(store.value) for store in stores if store.statement.function is init and not store.selector}
     others = {store.statement.function for store in stores if literal_value(store.value) not in first} - {init}
     is_constant = len(first) == 1 and UNKNOWN not in first
     return is_constant and any(not facts.calls.reaches(init, {other}.__contains__) for other in others)
 
 
-def _stores_of(facts: Facts, root: Class, field: str) -> list[Store]:
+def stores_on(facts: Facts, root: Class, field: str) -> list[Store]:
     """What is stored in a field of the instances of a class hierarchy."""
     return [
         store

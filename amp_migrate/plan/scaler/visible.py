@@ -11,8 +11,9 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.identity import Key
 from amp_migrate.facts.reaching import is_certain
 from amp_migrate.facts.tree import Class, Function, Statement, atom, children, is_atom
+from amp_migrate.facts.values import literal_value
 from amp_migrate.facts.variables import Variable
-from amp_migrate.plan.scaler.latch import is_changed_later
+from amp_migrate.plan.scaler.latch import is_changed_later, stores_on
 
 
 class Visible:
@@ -67,6 +68,7 @@ class Visible:
             or self._with_the_same_value(node, function, at)
             or self._as_given(node, function, at)
             or self._as_tested(node, function, at)
+            or self._as_made(node, function, at)
         )
 
     def _as_tested(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
@@ -79,6 +81,17 @@ class Visible:
             return None  # another program's, or one that is bound here, later
         test = self.facts.conditions.test_behind(node)
         return self._through(test, function, at) if test is not None else None
+
+    def _as_made(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
+        """For the device that a function below makes of what it is given, the same made here: `torch.device(name)`."""
+        variable = self.facts.names.definition(node)
+        binding = variable.bindings[0] if variable is not None and len(variable.bindings) == 1 else None
+        owner = variable.scope.owner if variable is not None else None
+        made = binding.value if binding is not None else None
+        if not isinstance(made, cst.Call) or self.facts.names.dotted(made.func) != "torch.device":
+            return None
+        is_below = isinstance(owner, Function) and owner is not function and self.facts.calls.leads_to(function, owner)
+        return self._through(made, function, at) if is_below else None
 
     def _as_given(self, node: cst.BaseExpression, function: Function, at: Statement | None) -> str | None:
         """For a parameter of another function what this one gives it, itself or through what it calls: of several
@@ -153,7 +166,8 @@ class Visible:
             current = current.parent
         if function.instance is not None and function.name != "__init__":
             for name, attribute in self._attributes:
-                if self.facts.identity.key(attribute) == key and self._same_class(attribute, function):
+                is_same = self.facts.identity.key(attribute) == key and self._same_class(attribute, function)
+                if is_same and self._is_lasting(function.owner, name, function):
                     yield f"{function.instance}.{name}"
 
     def _from_key(self, key: Key, function: Function, at: Statement | None) -> str | None:
@@ -186,17 +200,33 @@ class Visible:
         own = [store.statement for store in self.facts.objects.stores_of(name) if store.statement.function is function]
         is_early = at is None or not own or any(store.order < at.order for store in own)
         if function.name != "__init__" or function.owner is None:
-            return is_early
+            return is_early and (bool(own) or self._is_lasting(function.owner, name, function))
         if own:
             return is_early and not is_changed_later(self.facts, function, name)
         from_elsewhere = len(self.facts.objects.bases(function.owner)) < len(function.owner.node.bases)
         return from_elsewhere and not self.facts.objects.stores_of(name)
 
-    def _is_lasting(self, owner: Class, field: str, function: Function) -> bool:
-        """False outside of a class for a field that is a placeholder until one of its methods is called."""
-        init = owner.methods.get("__init__")
-        is_outside = function.owner is None or self.facts.objects.root_class(function.owner) is not owner
-        return not is_outside or init is None or not is_changed_later(self.facts, init, field)
+    def _is_lasting(self, owner: Class | None, field: str, function: Function) -> bool:
+        """False for what has no value before a caller has run a method for it, but where that is read anyway; and
+        outside of the class for a placeholder that a method replaces.
+        """
+        init = owner.methods.get("__init__") if owner is not None else None
+        if owner is None or init is None:
+            return True
+        root, scope = self.facts.objects.root_class(owner), self.facts.names.scopes[owner]
+        is_outside = function.owner is None or self.facts.objects.root_class(function.owner) is not root
+        if is_outside and is_changed_later(self.facts, init, field):
+            return False
+        stores = stores_on(self.facts, root, field)
+        setting = {store.statement.function for store in stores}
+        first = [literal_value(store.value) for store in stores if store.statement.function is init]
+        is_replaced = None in first and is_changed_later(self.facts, init, field)
+        is_set = self.facts.calls.reaches(init, setting.__contains__) or field in scope.variables
+        if not stores or (is_set and not is_replaced) or any(not one.is_method for one in setting):
+            return True
+        run = self.facts.calls.reachable(function) if not is_outside else ()
+        loads = (part for part, _ in self.facts.tree.every(cst.Attribute) if part.attr.value == field)
+        return any(self.facts.tree.function_of(part) in run for part in loads)
 
     def _same_class(self, attribute: cst.Attribute, function: Function) -> bool:
         assert function.owner is not None

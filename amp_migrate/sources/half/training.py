@@ -19,6 +19,7 @@ from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.rules.half import RAISED_EPS, UNKNOWN_HALF_USER, UNKNOWN_TRAINER
 from amp_migrate.rules.scaler import GUARDS_DIFFER, TWO_LOSS_SCALES
 from amp_migrate.sources.optimizers import find_optimizers, parameters_of
+from amp_migrate.sources.plain.losses import check_given, find_losses
 from amp_migrate.sources.states import add_states
 
 _DEFAULT_EPS = 1e-8
@@ -147,15 +148,10 @@ class Training:
         return any(len(found) == 2 for found in arms.values())
 
     def _backwards(self) -> Iterator[Backward]:
-        for part, statement in self.facts.tree.every(cst.Call):
-            if isinstance(part.func, cst.Attribute) and self._is_backward(part):
-                optimizers = self._optimizers_beside(statement.function)
-                yield Backward(statement, part, part.func.value, optimizers, arguments=list(part.args))
-
-    def _is_backward(self, call: cst.Call) -> bool:
-        if called_name(call) != "backward":
-            return False
-        return not self.facts.objects.candidates(call) and self.facts.names.dotted(call.func) is None
+        for one in find_losses(self.facts):
+            check_given(self.facts, one)
+            optimizers = self._optimizers_beside(one.statement.function)
+            yield Backward(one.statement, one.call, one.loss, optimizers, arguments=one.arguments)
 
     def _optimizers_beside(self, function: Function) -> list[cst.BaseExpression]:
         """Those stepped in the function of a backward; all of them, where they are stepped elsewhere."""

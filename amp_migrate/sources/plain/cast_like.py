@@ -75,7 +75,9 @@ def _type_of_another(facts: Facts, call: cst.Call) -> cst.BaseExpression | None:
     """`backbone` of `.to(backbone.dtype)`, or of `dtype=dtype` where that is its name."""
     for arg in call.args:
         for value in (arg.value, *facts.objects.values_of(arg.value)):
-            if isinstance(value, cst.Attribute) and value.attr.value == "dtype":
+            if not isinstance(value, cst.Attribute) or facts.objects.values_of(value):
+                continue
+            if value.attr.value == "dtype":
                 return None if _is_in_float32(facts, value.value) else value.value
         if any(one.kind == "field" and one.origin == "dtype" for one in facts.objects.objects(arg.value)):
             return arg.value  # what a function is given

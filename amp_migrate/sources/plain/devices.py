@@ -77,6 +77,7 @@ class Devices:
         self.losses = losses
         self._open: set[cst.CSTNode] = set()
         self._led_to: dict[Function, list[list[Guard]]] = {}
+        self._elsewhere: set[Function] = set()  # what only other programs run
         self._unread: dict[str, cst.Call] = {}  # functions of local modules not at hand that give a device
         self._homes = [facts.tree.statement_of(call) for call in optimizers.built]
         self._all = moves = list(self._moves())
@@ -143,20 +144,40 @@ class Devices:
         shared, visible = self.conditions(), Visible(self.facts)
         if shared and all(visible.express(one.node, home.function, home) is not None for one in shared):
             return shared
-        others = self.facts.calls.of_other_programs({home.function})
-        own = copy(self)
+        own = self._of_program(home.function)
         own._homes = [home]
-        own.moves = [move for move in self.moves if move.statement.function not in others]
-        return own.conditions() if others and own.moves else shared
+        return own.conditions() if own._elsewhere and own.moves else shared
 
     def conditions(self) -> list[Condition]:
         """The parts of `enabled`; none where the loop runs on a GPU in any case. Raises Refusal."""
-        return [dataclasses.replace(condition, moves=self._of_models) for condition in self._decided()]
+        decided = self._decided()
+        for root in self.facts.tree.roots if not decided else ():
+            own = self._of_program(root)
+            if own._elsewhere and own.moves and own._decided():
+                message = "one script moves the models to a GPU in any case, and another does not"
+                raise Refusal(UNKNOWN_DEVICE, own.moves[0].call, message)
+        return [dataclasses.replace(condition, moves=self._of_models) for condition in decided]
+
+    def _of_program(self, home: Function) -> Devices:
+        """The same, of the programs that run a function."""
+        own = copy(self)
+        own._elsewhere = self.facts.calls.of_other_programs({home})
+        own._led_to = {}
+        own.moves = [move for move in self.moves if move.statement.function not in own._elsewhere]
+        return own
 
     def _decided(self) -> list[Condition]:
         certain = [move for move in self.moves if move.decision is None]
+        chosen_from = next(filter(None, map(self._call_of_several, certain)), None)
+        if chosen_from is not None:
+            text = self.facts.text(chosen_from)
+            return self._told_by_models(chosen_from, f"{text} may run a function that moves nothing to a GPU")
         guards = [guards for move in certain for guards in self._ways(move.statement)]
         if any(not found for found in guards) or self.facts.conditions.constant(_on_one(guards)) is True:
+            if all(map(self._is_asked_for, certain)) and not self._goes_anyway:
+                name = certain[0].statement.function.name
+                message = f"what calls {name} decides about the GPU, and is not in sight"
+                raise Refusal(UNKNOWN_DEVICE, certain[0].call, message)
             return []
         chosen = [(move.decision, move) for move in self.moves if move.decision is not None]
         if chosen:
@@ -168,15 +189,37 @@ class Devices:
         together = conjunction([condition.formula for condition in conditions or ()])
         is_for_all = len(paths) == len(guards) or self.facts.conditions.implies(_on_one(guards), together)
         if conditions is None or (conditions and not is_for_all):
-            call = certain[0].call
-            raise Refusal(UNKNOWN_DEVICE, call, "the conditions under which the models are on a GPU are not one")
+            message = "the conditions under which the models are on a GPU are not one"
+            return self._told_by_models(certain[0].call, message)
         return conditions
+
+    def _told_by_models(self, call: cst.Call, message: str) -> list[Condition]:
+        """A condition that only the model itself tells, once it has been moved. Raises Refusal for several models."""
+        refusal = Refusal(UNKNOWN_DEVICE, call, message)
+        if len(self.optimizers.models) != 1:
+            raise refusal
+        return [Condition(call, unknown(("device", call)), unread=refusal)]
+
+    def _call_of_several(self, move: Move) -> cst.Call | None:
+        """`move(net)`, where `move` is one of several functions, and one of them moves nothing anywhere."""
+        moving = {one.statement.function for one in self._all}
+        for call, _ in self.facts.objects.possible_callers(move.statement.function):
+            if any(one not in moving for one in self.facts.objects.candidates(call)):
+                return call
+        return None
+
+    def _is_asked_for(self, move: Move) -> bool:
+        """True in a `def cuda(self)` that nothing in sight calls, and that does not train itself."""
+        function = move.statement.function
+        trains = any(self.facts.calls.leads_to(function, loss.statement.function) for loss in self.losses)
+        is_implicit = function.is_module or function.name.startswith("__")
+        return not (trains or is_implicit or self.facts.objects.possible_callers(function))
 
     @property
     def _goes_anyway(self) -> bool:
         """True where something goes to the GPU with no condition beside a loss: there is one on all ways."""
         certain = (one for one in self._all if one.decision is None and self._is_near_a_loss(one))
-        return any([] in self._ways(one.statement) for one in certain)
+        return any([] in self._ways(one.statement) and not self._is_asked_for(one) for one in certain)
 
     def _is_said_of_the_rest(
         self, guards: list[list[Guard]], of_device: list[list[Guard]], certain: list[Move]
@@ -411,16 +454,13 @@ class Devices:
         if dotted.startswith("torch.cuda.") and dotted.endswith("Tensor"):
             yield Move(call, statement, None, None)
             return
-        device = argument_value(call, "device", 0 if name == "to" else None)
-        if (
-            device is None
-            or (name == "to" and not isinstance(func, cst.Attribute))
-            or name in ("load", "memory_allocated")
-        ):
+        is_of_tensor = name in ("to", "type") and isinstance(func, cst.Attribute)
+        device = argument_value(call, "device", 0 if is_of_tensor else None)
+        if device is None or (name == "to" and not is_of_tensor) or name in ("load", "memory_allocated"):
             return
         place = self._place(device)
         if place == "cuda" or isinstance(place, Decision):
-            what = func.value if name == "to" and isinstance(func, cst.Attribute) else None
+            what = func.value if is_of_tensor and isinstance(func, cst.Attribute) else None
             yield Move(call, statement, what, place if isinstance(place, Decision) else self._chosen_around(call))
 
     def _chosen_around(self, call: cst.Call) -> Decision | None:
@@ -491,9 +531,16 @@ class Devices:
             return places.pop() if len(places) == 1 else Decision(None, False, node, True)
         if isinstance(node, cst.Call):
             return self._made(node)
+        if self._is_type(node):
+            return "cuda" if (self.facts.names.dotted(node) or "").startswith("torch.cuda.") else "elsewhere"
         if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
             return self._named(node)
         return "unknown"
+
+    def _is_type(self, node: cst.BaseExpression) -> bool:
+        """True for `torch.FloatTensor` and `torch.cuda.FloatTensor`."""
+        dotted = self.facts.names.dotted(node) or ""
+        return dotted.startswith("torch.") and dotted.endswith("Tensor")
 
     def _either(self, node: cst.IfExp) -> Place | Decision:
         body, orelse = self._place(node.body), self._place(node.orelse)
@@ -541,6 +588,9 @@ class Devices:
             return "cuda"
         given = self._set_before(node)
         given = given or [*self.facts.objects.values_of(node), *self.facts.objects.parts_held(node)]
+        if isinstance(node, cst.Subscript) and not given:
+            shown = [node.value, *self.facts.objects.values_of(node.value)]
+            given = [value for one in shown for value in _values_shown(one)]
         values = [value for value in given if literal_value(value) is not None]
         places = [self._place(value) for value in values]
         if option is not None:
@@ -554,9 +604,15 @@ class Devices:
         if isinstance(found, Decision) and not isinstance(node, cst.Subscript):
             is_string = any(self._is_string(value) for value in values) or (option is not None and not values)
             return dataclasses.replace(found, device=node, is_string=is_string or found.is_string)
-        if found == "unknown" and self._is_of_settings(node):
+        is_open = found == "unknown" or (found == "elsewhere" and self._is_set_in_arms(values))
+        if is_open and self._is_of_settings(node):
             return Decision(None, False, node, True)  # torch.device() takes a torch.device as well
         return found
+
+    def _is_set_in_arms(self, values: list[cst.BaseExpression]) -> bool:
+        """True for what has another value where no test holds: `if not has_gpu: config.device = "cpu"`."""
+        around = [self.facts.tree.statement_of(value).block.owner for value in values]
+        return bool(around) and all(one is not None and isinstance(one.node, cst.If) for one in around)
 
     def _set_before(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What a constructor itself has given an attribute of its instance before: other methods run later."""
@@ -610,7 +666,7 @@ class Devices:
                 )
             finally:
                 self._open.discard(node)
-        return isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.BaseString))
+        return isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.Subscript, cst.BaseString))
 
     # -- the condition ----------------------------------------------------------------------------------
 
@@ -703,6 +759,9 @@ class Devices:
     def _device_test(self, device: cst.BaseExpression, *, is_string: bool) -> Condition:
         quote = self.facts.quote(device)
         formula = unknown(("device", self.facts.identity.key(device) or device))
+        values = [device, *self.facts.objects.values_of(device)]
+        if any(isinstance(part, cst.Attribute) and self._is_type(part) for one in values for part in walk(one)):
+            return Condition(device, formula, suffix=".is_cuda")
         test = f".type == {quote}cuda{quote}"
         is_name = is_string or self._is_string_by_default(device)
         return Condition(device, formula, suffix=test, is_device_name=is_name)
@@ -729,7 +788,8 @@ class Devices:
     def _ways_to(self, function: Function) -> list[list[Guard]]:
         if function not in self._led_to:
             self._led_to[function] = [[]]  # for functions that call each other
-            callers = [statement for _, statement in self.facts.objects.possible_callers(function)]
+            callers = [one for _, one in self.facts.objects.possible_callers(function)]
+            callers = [one for one in callers if one.function not in self._elsewhere]
             callers = [one for one in callers if not any(map(one.inside, self.facts.self_tests))]
             ways = [way for statement in callers for way in self._ways(statement)]
             self._led_to[function] = [way for at, way in enumerate(ways) if way not in ways[:at]] or [[]]
@@ -812,6 +872,12 @@ def _asked_for_device(node: cst.BaseExpression) -> cst.BaseExpression | None:
         key = literal_value(node.args[0].value) if node.args else None
         return node.func.value if isinstance(key, str) and key.lower() == "device" else None
     return None
+
+
+def _values_shown(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """`"cuda"` and `"cpu"` of `["cpu", "cuda"]` and of `{False: "cpu", True: "cuda"}`."""
+    elements = node.elements if isinstance(node, (cst.List, cst.Tuple, cst.Dict)) else ()
+    return [one.value for one in elements]
 
 
 def _on_one(ways: list[list[Guard]]) -> Formula:

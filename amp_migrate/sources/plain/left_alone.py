@@ -364,6 +364,10 @@ class _Finder:
         return None
 
     def _is_only_kept(self, call: cst.Call) -> bool:
+        """True, too, for `x.retain_grad()` of a variable, where nothing reads a gradient."""
+        if called_name(call) == "retain_grad" and isinstance(call.func, cst.Attribute):
+            read = (one for one, _ in self.facts.tree.every(cst.Attribute) if one.attr.value == "grad")
+            return isinstance(call.func.value, cst.Name) and all(map(self.facts.names.dotted, read))
         hooks = hooks_given(self.facts, call.args[0].value) if call.args else []
         return bool(hooks) and all(is_only_kept(self.facts, hook) for hook in hooks)
 

@@ -14,6 +14,7 @@ import dataclasses
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.backwards import differentiated, is_backward_of_torch
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.findings import Refusal
@@ -23,6 +24,7 @@ from amp_migrate.sources.plain.behind import Behind
 from amp_migrate.sources.plain.containment import Containment, whole
 from amp_migrate.sources.plain.optimizers import Optimizers
 
+_LISTS = (cst.List, cst.Tuple, cst.ListComp)
 _MOST_ARGUMENTS = 4  # gradient, retain_graph, create_graph, inputs
 
 
@@ -37,14 +39,14 @@ class Loss:
 
 
 def find_losses(facts: Facts) -> list[Loss]:
-    """Every `loss.backward(...)` and `torch.autograd.backward(loss, ...)` of the unit."""
-    found = []
-    for part, statement in facts.tree.every(cst.Call):
-        if called_name(part) == "backward" and isinstance(part.func, cst.Attribute):
-            loss = _read(facts, part, part.func, statement)
-            if loss is not None:
-                found.append(loss)
-    return found
+    """Every loss that a backward of the unit differentiates."""
+    return [
+        Loss(part, statement, loss, list(part.args[is_backward_of_torch(facts, part) :]))
+        for part, statement in facts.tree.every(cst.Call)
+        if called_name(part) == "backward" and isinstance(part.func, cst.Attribute)
+        if _is_of_loss(facts, part, part.func, statement)
+        for loss in differentiated(facts, part)
+    ]
 
 
 def gradients_given(facts: Facts) -> cst.Attribute | None:
@@ -60,17 +62,14 @@ def gradients_given(facts: Facts) -> cst.Attribute | None:
     return None
 
 
-def _read(facts: Facts, call: cst.Call, func: cst.Attribute, statement: Statement) -> Loss | None:
-    dotted = facts.names.dotted(func)
-    if dotted == "torch.autograd.backward" and call.args:
-        return Loss(call, statement, call.args[0].value, list(call.args[1:]))
-    if dotted is not None and not _is_value(facts, func.value):
-        return None
+def _is_of_loss(facts: Facts, call: cst.Call, func: cst.Attribute, statement: Statement) -> bool:
+    if is_backward_of_torch(facts, call):
+        return True
+    if facts.names.dotted(func) is not None and not _is_value(facts, func.value):
+        return False
     if len(call.args) > _MOST_ARGUMENTS:
-        return None  # the kernel of an autograd function
-    if facts.objects.candidates(call) or _is_super_or_self(func.value, statement.function):
-        return None
-    return Loss(call, statement, func.value, list(call.args))
+        return False  # the kernel of an autograd function
+    return not facts.objects.candidates(call) and not _is_super_or_self(func.value, statement.function)
 
 
 def _is_value(facts: Facts, node: cst.BaseExpression) -> bool:
@@ -85,12 +84,14 @@ def _is_super_or_self(node: cst.BaseExpression, function: Function) -> bool:
 
 
 def read_backwards(facts: Facts, optimizers: Optimizers, losses: list[Loss]) -> list[Backward]:
-    """The backwards with the optimizers that they make gradients for. Raises Refusal for one of several losses."""
+    """The backwards with the optimizers that they make gradients for. Raises Refusal for a list out of sight."""
+    for one in losses:
+        check_given(facts, one)
     found = [
         Backward(
             statement=one.statement,
             call=one.call,
-            loss=_single(facts, one),
+            loss=one.loss,
             optimizers=_fed(facts, optimizers, one),
             arguments=one.arguments,
         )
@@ -115,14 +116,14 @@ def _feed_the_rest(optimizers: Optimizers, backwards: list[Backward]) -> None:
                     each.optimizers.append(call.func.value)
 
 
-def _single(facts: Facts, one: Loss) -> cst.BaseExpression:
-    """The loss of `torch.autograd.backward`, which takes lists and tensors for the gradients as well."""
-    if one.call.func is not None and (facts.names.dotted(one.call.func) or "") == "torch.autograd.backward":
+def check_given(facts: Facts, one: Loss) -> None:
+    """Raises Refusal for `torch.autograd.backward` of a list that is made elsewhere, or with gradients of its own."""
+    if is_backward_of_torch(facts, one.call):
         plain = all(arg.keyword is not None and arg.keyword.value == "retain_graph" for arg in one.arguments)
-        if isinstance(one.loss, (cst.List, cst.Tuple)) or not plain:
+        values = [facts.tree.parents.get(one.loss), *facts.objects.values_of(one.loss)]
+        if not plain or any(isinstance(value, (*_LISTS, cst.StarredElement)) for value in values):
             text = facts.text(one.call)
-            raise Refusal(SEVERAL_LOSSES, one.call, f"{text} is given more than one loss, or gradients of its own")
-    return one.loss
+            raise Refusal(SEVERAL_LOSSES, one.call, f"{text} is given a list by its name, or gradients of its own")
 
 
 def _fed(facts: Facts, optimizers: Optimizers, one: Loss) -> list[cst.BaseExpression]:
