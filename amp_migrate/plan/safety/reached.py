@@ -174,7 +174,7 @@ class Reached:
     def _keep_gradients(self) -> None:
         """What Apex made of gradients in float32."""
         if self.found.form == APEX_AMP:
-            for node in half_gradients(self.facts, self.forwards, self.regions):
+            for node in half_gradients(self.facts, self._values(), self.regions):
                 self.plan.safety.keep_float32(node)
 
     def _check_casts_are_read(self) -> None:
