@@ -107,6 +107,14 @@ def called_name(call: cst.Call) -> str:
     return func.value if isinstance(func, cst.Name) else ""
 
 
+def wholes(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """`net.layers[0]`, `net.layers` and `net` of `net.layers[0]`."""
+    yield node
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+        yield node
+
+
 def argument_value(call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | None:
     """What a call gives under a keyword, or at a position; None where it gives nothing there, or hides it in a star."""
     for arg in call.args:
@@ -175,6 +183,19 @@ class Function:
         return current
 
     @property
+    def around(self) -> list[Function]:
+        """Itself, and the functions that it stands in, up to the module."""
+        found: list[Function] = [self]
+        while found[-1].parent is not None:
+            found.append(found[-1].parent)
+        return found
+
+    @property
+    def whole(self) -> Function:
+        """The method or the function of a module that it stands in: local functions see its parameters."""
+        return next(one for one in self.around if one.owner is not None or one.parent is None or one.parent.is_module)
+
+    @property
     def outermost(self) -> Function:
         """The function or method around it that stands in no other one; of a module itself."""
         current = self
@@ -214,10 +235,7 @@ class Function:
     @property
     def method(self) -> Function | None:
         """The method with an instance that it is, or is defined in."""
-        current: Function | None = self
-        while current is not None and current.instance is None:
-            current = current.parent
-        return current
+        return next((one for one in self.around if one.instance is not None), None)
 
     @property
     def receiver(self) -> str | None:

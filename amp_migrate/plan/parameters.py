@@ -92,12 +92,10 @@ class Parameters:
         return f"{best}.parameters()" if best is not None else None
 
     def _visible_variables(self, function: Function) -> Iterator[Variable]:
-        current: Function | None = function
-        while current is not None:
+        for current in function.around:
             for variable in self.facts.names.scope_of(current).variables.values():
                 if current is function or not current.is_module or self._is_certain(variable, function):
                     yield variable
-            current = current.parent
 
     def _is_certain(self, variable: Variable, function: Function) -> bool:
         """False for what a module binds in a block such as `if __name__ == "__main__":`, unless read there anyway."""

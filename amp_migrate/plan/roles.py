@@ -9,7 +9,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet, overlap
-from amp_migrate.facts.tree import Class, Function, argument_value, called_name
+from amp_migrate.facts.tree import Class, Function, argument_value, called_name, wholes
 from amp_migrate.facts.values import literal_value
 from amp_migrate.models import names
 from amp_migrate.models.queries import makes_leaf
@@ -43,7 +43,8 @@ class Roles:
         models = [node for setup in found.setups for node in setup.models]
         trained = list(self._trained())
         self.trained = self._contents(models) | self._namesakes(models) | self._contents(trained)
-        around = [above for node in trained for above in _around(node)]
+        # `model` where an optimizer has the parameters of `model.head`: the script runs the whole network.
+        around = [above for node in trained for above in [*wholes(node)][1:]]
         self._holding = self.trained | self._contents(around)
         self.models = self.trained | self._contents(filter(self._may_be_network, around))
 
@@ -107,7 +108,7 @@ class Roles:
         """True for any method of what is trained, or of what holds that, network or not: `model.get_loss(x)` beside
         `Adam(model.critic.parameters())`.
         """
-        return any(self.facts.objects.may_be(node, self._holding) for node in _around(call.func))
+        return any(self.facts.objects.may_be(node, self._holding) for node in [*wholes(call.func)][1:])
 
     def _knows_no_instance(self, call: cst.Call) -> bool:
         """True for `model.collate(samples)` of a static method that gets no model: it has no weights."""
@@ -200,13 +201,6 @@ class Roles:
 
     def _known(self, one: Object, candidates: ObjectSet) -> bool:
         return one in candidates or any(overlap(one, other) for other in candidates)
-
-
-def _around(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """`model` where an optimizer has the parameters of `model.head`: the script runs the whole network."""
-    while isinstance(node, (cst.Attribute, cst.Subscript)):
-        node = node.value
-        yield node
 
 
 def _is_forward(function: Function) -> bool:

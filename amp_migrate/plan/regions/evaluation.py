@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Iterator
+from itertools import takewhile
 
 import libcst as cst
 
@@ -188,14 +189,8 @@ class Evaluation:
         """True under no_grad, in a function decorated with it, or in one that only evaluates."""
         if any(is_no_grad(self.facts, outer) for outer in statement.path()[:-1]):
             return True
-        function: Function | None = statement.function
-        while function is not None and isinstance(function.node, cst.FunctionDef):
-            if has_no_gradients(self.facts, function):
-                return True
-            if self._only_evaluates(function):
-                return True
-            function = function.parent
-        return False
+        functions = takewhile(lambda one: isinstance(one.node, cst.FunctionDef), statement.function.around)
+        return any(has_no_gradients(self.facts, one) or self._only_evaluates(one) for one in functions)
 
     def _only_evaluates(self, function: Function) -> bool:
         calls = {called_name(call) for inner in function.descendants() for call in self.facts.tree.calls(inner)}

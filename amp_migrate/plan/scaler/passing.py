@@ -55,7 +55,7 @@ class Passing:
         needing: list[Function] = []
         waiting = [user for user in users if not sees(user)]
         while waiting:
-            function = self.threadable(waiting.pop())
+            function = waiting.pop().whole
             if function in needing or sees(function):
                 continue
             needing.append(function)
@@ -68,16 +68,10 @@ class Passing:
         return sorted(needing, key=self.facts.tree.functions.index)
 
     def _check_has_callers(self, function: Function, site: CallSite) -> None:
-        caller = self.threadable(site.caller)
+        caller = site.caller.whole
         if caller.is_module or not self.facts.calls.callers(caller):
             message = f"{function.name} needs the scaler, and is called here (in {caller.name}) where there is none"
             raise Refusal(UNKNOWN_SCALER, site.call, message)
-
-    def threadable(self, function: Function) -> Function:
-        """The outermost function around a nested one: its own local functions see its parameters."""
-        while function.parent is not None and not function.parent.is_module and function.owner is None:
-            function = function.parent
-        return function
 
     def check_callers(self, function: Function) -> None:
         """Raises Refusal for a function that somebody may call in a way that is not known."""

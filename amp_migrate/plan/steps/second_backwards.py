@@ -141,8 +141,7 @@ def _is_harmless(facts: Facts, roles: Roles, call: cst.Call) -> bool:
 
 def _is_handed_in(facts: Facts, receiver: cst.BaseExpression | None) -> bool:
     """True for a parameter: what a caller gave may be anything."""
-    variable = facts.names.variable_at(receiver)
-    return variable is not None and any(binding.kind == "param" for binding in variable.bindings)
+    return any(binding.kind == "param" for binding in facts.names.bindings_at(receiver))
 
 
 def reads_directions(facts: Facts, name: str) -> bool:

@@ -168,13 +168,11 @@ def _code_of(source: bytes, name: bytes) -> bytes:
 
 def is_inside_copy(function: Function) -> bool:
     """True for the methods of such a class and for copies of the functions: what they do is the form's business."""
-    current: Function | None = function
-    while current is not None:
+    for current in function.around:
         if current.owner is not None and (is_wrapper(current.owner) or current.owner.name in MODEL_CASTS | SCALERS):
             return True
         if current.owner is None and current.name in MODEL_CASTS | HAND_LOOPS | SCALERS:
             return True
-        current = current.parent
     return False
 
 

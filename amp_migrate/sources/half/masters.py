@@ -153,9 +153,7 @@ class Masters:
             for receiver in parameters_of(self.facts, copy.for_in.iter):
                 wanted |= self.facts.objects.objects(receiver)
         texts = {}
-        scopes: list[Function] = [function]
-        while scopes[-1].parent is not None:
-            scopes.append(scopes[-1].parent)
+        scopes = function.around
         for statement in self.facts.tree.all_statements():
             if statement.function not in scopes:
                 continue

@@ -16,7 +16,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
-from amp_migrate.facts.tree import argument_value, called_name
+from amp_migrate.facts.tree import argument_value, called_name, wholes
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import contributing
@@ -126,8 +126,7 @@ class Behind:
     def _meant(self, place: Place) -> list[cst.BaseExpression]:
         """What a parameter that is called was given by the calls that led there."""
         node = place.node
-        variable = self.facts.names.variable_at(node)
-        is_parameter = variable is not None and any(one.kind == "param" for one in variable.bindings)
+        is_parameter = any(one.kind == "param" for one in self.facts.names.bindings_at(node))
         step = self._steps.of(place) if is_parameter and place.frames else None
         if step is None or step.is_lost or not step.same:
             return [node] if isinstance(node, _CALLEES) else []
@@ -135,10 +134,7 @@ class Behind:
 
     def _is_up_to_a_caller(self, node: cst.BaseExpression) -> bool:
         """True for a parameter whose function nobody is seen to call, and for what is read of one."""
-        while isinstance(node, (cst.Attribute, cst.Subscript)):
-            node = node.value
-        variable = self.facts.names.variable_at(node)
-        return variable is not None and any(one.kind == "param" for one in variable.bindings)
+        return any(one.kind == "param" for one in self.facts.names.bindings_at([*wholes(node)][-1]))
 
     def _has_no_graph(self, node: cst.BaseExpression) -> bool:
         """True for what is detached, and for what runs without gradients."""
