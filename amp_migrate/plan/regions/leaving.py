@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import writes
+from amp_migrate.facts.dataflow import rebound, rebound_before
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.calls import Calls
@@ -109,23 +109,10 @@ def loads_after(facts: Facts, name: str, region: Region) -> Iterator[cst.Name]:
     for statement in what_follows(region.last):
         for load in loads:
             at = facts.tree.statement_of(load)
-            if at.inside(statement) and not _is_rebound(name, statement, at):
+            if at.inside(statement) and name not in rebound_before(at, statement):
                 yield load
-        if _rebinds(statement, name):
+        if name in rebound(statement):
             return
-
-
-def _is_rebound(name: str, outer: Statement, at: Statement) -> bool:
-    """True where the blocks between a statement and one inside of it certainly give the name another value before."""
-    inner = at.path()[len(outer.path()) :]
-    return any(_rebinds(earlier, name) for place in inner for earlier in place.block.statements[: place.index])
-
-
-def _rebinds(statement: Statement, name: str) -> bool:
-    """True for an assignment to the name, also in the body of a `with`, which always runs."""
-    if isinstance(statement.node, cst.With):
-        return any(_rebinds(inner, name) for block in statement.blocks for inner in block.statements)
-    return (name,) in writes(statement) and isinstance(statement.node, cst.Assign)
 
 
 def what_follows(statement: Statement) -> Iterator[Statement]:

@@ -24,7 +24,7 @@ from amp_migrate.interp.step import Step
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models import method, names
 from amp_migrate.models.queries import cuts_gradient, has_parameters
-from amp_migrate.plan.regions.forwards import has_no_gradients, is_no_grad
+from amp_migrate.plan.regions.forwards import runs_without_gradients
 from amp_migrate.sources.plain.containment import whole
 
 _MOST = 3000  # places behind one loss
@@ -144,9 +144,7 @@ class Behind:
                 return True
         if isinstance(node, cst.Attribute) and node.attr.value == "data":
             return True
-        statement = self.facts.tree.statement_of(node)
-        is_inside = any(is_no_grad(self.facts, one) for one in statement.path())
-        return is_inside or has_no_gradients(self.facts, statement.function)
+        return runs_without_gradients(self.facts, self.facts.tree.statement_of(node))
 
     def _parts(self, place: Place) -> list[Place]:
         """What a call out of sight may make its result of: its arguments, and the tensor whose method it is."""
