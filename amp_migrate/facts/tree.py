@@ -309,6 +309,11 @@ class Statement:
         return isinstance(self.node, (cst.For, cst.While))
 
     @property
+    def chooses(self) -> bool:
+        """True where one arm at most runs."""
+        return isinstance(self.node, (cst.If, cst.Match))
+
+    @property
     def leaves(self) -> bool:
         """True where nothing of its block runs after it: a jump, `sys.exit()` and `exit()`."""
         value = self.node.value if isinstance(self.node, cst.Expr) else None
@@ -365,6 +370,11 @@ class Statement:
                 return current.block.arm
             current = owner
         return None
+
+    def excludes(self, other: Statement) -> bool:
+        """True where the two stand in different arms of one `if` or `match`."""
+        arms = ((self.arm_of(one.node), other.arm_of(one.node)) for one in self.path()[:-1] if one.chooses)
+        return any(None not in (mine, its) and mine != its for mine, its in arms)
 
     def next_siblings(self) -> list[Statement]:
         return self.block.statements[self.index + 1 :]
