@@ -114,22 +114,6 @@ class Slice:
     open_paths: set[Path] = dataclasses.field(default_factory=set)
 
 
-def rebound_before(inner: Statement, outer: Statement) -> set[str]:
-    """The names that the blocks between a statement and one inside of it certainly give another value before it."""
-    between = inner.path()[len(outer.path()) :]
-    earlier = (one for place in between for one in place.block.statements[: place.index])
-    return {name for one in earlier for name in rebound(one)}
-
-
-def rebound(statement: Statement) -> set[str]:
-    """The names that a statement certainly gives another value, in the body of a `with` as well."""
-    if isinstance(statement.node, cst.With):
-        return {name for block in statement.blocks for inner in block.statements for name in rebound(inner)}
-    return (
-        {path[0] for path in writes(statement) if len(path) == 1} if isinstance(statement.node, cst.Assign) else set()
-    )
-
-
 def backward_slice(
     at: Statement,
     wanted: Iterable[Path],

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import rebound, rebound_before
+from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.calls import Calls
@@ -105,14 +105,13 @@ def _uses_after(facts: Facts, name: str, region: Region, seen: set[tuple[str, St
 
 def loads_after(facts: Facts, name: str, region: Region) -> Iterator[cst.Name]:
     """The loads after the region, up to the statement that certainly gives the name another value."""
-    loads = facts.names.loads_visible(name, region.function)
-    for statement in what_follows(region.last):
-        for load in loads:
-            at = facts.tree.statement_of(load)
-            if at.inside(statement) and name not in rebound_before(at, statement):
+    variable = facts.names.visible(name, region.function)
+    for load in variable.loads if variable is not None else ():
+        at = facts.tree.statement_of(load)
+        if at.function is region.function and at.order > region.last.order and not region.covers(at):
+            bound = [one.statement for one in reaching(variable, at)] if variable is not None else []
+            if any(one is not None and region.covers(one) for one in bound):
                 yield load
-        if name in rebound(statement):
-            return
 
 
 def what_follows(statement: Statement) -> Iterator[Statement]:
