@@ -14,8 +14,6 @@ model = ApexDDP(Net())                                        the same, where la
 
 from __future__ import annotations
 
-import ast
-import textwrap
 from collections.abc import Iterator
 
 import libcst as cst
@@ -25,7 +23,7 @@ from amp_migrate.companions.table import COMPANIONS, DDP
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, names_in
 from amp_migrate.files.freezes import freezes, freezes_given
-from amp_migrate.files.syntax import tree_of
+from amp_migrate.module_text import as_ast
 from amp_migrate.plan.scaler.visible import Visible
 
 
@@ -56,7 +54,7 @@ def leaves_parameters_out(facts: Facts, call: cst.Call) -> bool:
     model = names_in(call.args[0].value) | _targets(wrapping)
     below = [one for outer in wrapping.path() for later in outer.next_siblings() for one in later.descendants()]
     following = (later for outer in wrapping.path() for later in outer.next_siblings())
-    if any(freezes(_as_ast(one.node), model) for one in following):
+    if any(freezes(as_ast(one.node), model) for one in following):
         return True
     if any(_freezes_then(facts, statement, model) for statement in below):
         return True
@@ -104,7 +102,7 @@ def _freezes_then(facts: Facts, statement: Statement, model: set[str]) -> bool:
             for name, arg in zip(_parameters(site.callee), site.call.args, strict=False)
             if names_in(arg.value) & model
         }
-        if freezes(_as_ast(site.callee.node), given or model & {"self"}):
+        if freezes(as_ast(site.callee.node), given or model & {"self"}):
             return True
     return False
 
@@ -117,10 +115,6 @@ def _targets(statement: Statement) -> set[str]:
     node = statement.node
     targets = node.targets if isinstance(node, cst.Assign) else ()
     return {name for target in targets for name in names_in(target.target)}
-
-
-def _as_ast(node: cst.CSTNode) -> ast.AST:
-    return tree_of(textwrap.dedent(cst.Module([]).code_for_node(node)))
 
 
 def _in_other_arms(facts: Facts, call: cst.Call) -> Iterator[cst.Call]:

@@ -13,7 +13,6 @@ must not care for their size (`files/scale_free.py`).
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Collection
 from functools import lru_cache
 
@@ -26,7 +25,7 @@ from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.files.scale_free import is_scale_free
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.findings import Refusal
-from amp_migrate.module_text import module_text
+from amp_migrate.module_text import as_ast, module_text
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.inputs import is_input
@@ -68,7 +67,7 @@ class ScaleFree:
     def _never_asks_for_sizes(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Module) or ".grad" not in module_text(self.facts.file_of(node).module).lines(node):
             return False
-        return is_scale_free(ast.parse(textwrap.dedent(cst.Module([]).code_for_node(node))))
+        return is_scale_free(as_ast(node))
 
 
 def scale_second_backward(facts: Facts, found: Recognition, roles: Roles, refusal: AddsGradients) -> None:
