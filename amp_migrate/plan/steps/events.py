@@ -21,6 +21,7 @@ from amp_migrate.facts.presence import asks_whether_there_is
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.files.averaging import averages_gradients
 from amp_migrate.files.gradients import spares_gradients, uses_gradients
+from amp_migrate.files.scale_free import reads_directions
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.calls import Calls
 from amp_migrate.models.traits import named
@@ -34,7 +35,7 @@ from amp_migrate.plan.steps.hidden import refuse_hidden_training
 from amp_migrate.plan.steps.inputs import is_input
 from amp_migrate.plan.steps.norms import gives_norm
 from amp_migrate.plan.steps.own_steps import is_own_step
-from amp_migrate.plan.steps.second_backwards import ScaleFree, reads_directions
+from amp_migrate.plan.steps.second_backwards import ScaleFree
 from amp_migrate.rules.steps import CLOSURE, GRADIENTS_IN_USE, STEP_NOT_JOINED, STEP_ON_SCALED, UPDATE_PLACE
 
 _GRADIENT_WORDS = frozenset(
@@ -408,7 +409,7 @@ class _Collector:
         class that reads gradients, and nothing of their size.
         """
         owners = [one for made in self._made_by(call) for one in self.facts.names.imported_as(made.func)]
-        sized = [one for one in owners if not reads_directions(self.facts, one)]
+        sized = [one for one in owners if not reads_directions(one)]
         return [self.facts.elsewhere.member(one, called_name(call)) for one in sized]
 
     def _made_by(self, call: cst.Call) -> list[cst.Call]:
