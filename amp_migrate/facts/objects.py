@@ -37,6 +37,12 @@ class Objects(PointsTo):
         makers = [call.func for call in self.calls_behind(node)]
         return [path for one in (node, *makers) for path in self.import_paths(one)]
 
+    def contents(self, node: cst.BaseExpression) -> frozenset[Object]:
+        """The objects that an expression may mean; its elements for a list."""
+        objects = self.objects(node)
+        meant = frozenset(one for one in objects if one.kind != "display")
+        return meant | self.elements(node) if len(meant) < len(objects) else meant
+
     def methods_of_instances(self, node: cst.BaseExpression, name: str) -> list[Function]:
         """The methods of a name that instances of the unit's classes have which `node` may mean."""
         roots = (one.origin for one in self.objects(node) if isinstance(one.origin, Class))

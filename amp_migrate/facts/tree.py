@@ -107,6 +107,11 @@ def called_name(call: cst.Call) -> str:
     return func.value if isinstance(func, cst.Name) else ""
 
 
+def is_super(node: cst.BaseExpression) -> bool:
+    """True for `super()` and `super(Net, self)`."""
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
+
+
 def wholes(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """`net.layers[0]`, `net.layers` and `net` of `net.layers[0]`."""
     yield node

@@ -158,9 +158,8 @@ class Roles:
         """The objects of expressions; a list stands for its elements as well."""
         found: set[Object] = set()
         for node in nodes:
-            objects = self.facts.objects.objects(node)
-            found |= {one for one in objects if one.kind != "display"}
-            if any(one.kind == "display" for one in objects) or (_is_plural(node) and not self._are_single(objects)):
+            found |= self.facts.objects.contents(node)
+            if _is_plural(node) and not self._are_single(self.facts.objects.objects(node)):
                 found |= self.facts.objects.elements(node)
         return frozenset(found)
 

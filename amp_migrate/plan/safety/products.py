@@ -122,4 +122,4 @@ def _is_buffer(context: Context, operand: cst.BaseExpression) -> bool:
     whole = operand.value if isinstance(operand, cst.Subscript) else operand
     if not isinstance(whole, cst.Attribute) or context.facts.objects.values_of(whole):
         return False
-    return whole.attr.value in context.precisions.buffers
+    return whole.attr.value in context.steps.buffers

@@ -80,10 +80,7 @@ class Optimizers:
 
     def optimizers_at(self, node: cst.BaseExpression) -> ObjectSet:
         """The optimizers that an expression may mean; elements, for a list of them."""
-        objects = self.facts.objects.objects(node)
-        if any(one.kind == "display" for one in objects):
-            objects |= self.facts.objects.elements(node)
-        return frozenset(one for one in objects if self._is_optimizer(one))
+        return frozenset(filter(self._is_optimizer, self.facts.objects.contents(node)))
 
     def not_for_a_scaler(self, node: cst.BaseExpression) -> Class | None:
         """A class whose instance may stand where an optimizer does, and that a GradScaler cannot step."""
