@@ -66,7 +66,6 @@ class _Planner:
     def __init__(self, facts: Facts, criterion: cst.Call) -> None:
         self.facts = facts
         self.criterion = criterion
-        self.endings = Endings(facts)
 
     def plan(self, statement: Statement) -> Logits | None:
         """None where a loss of this criterion takes anything but the outputs of such models, or those go astray."""
@@ -74,7 +73,7 @@ class _Planner:
         sigmoids: list[cst.Call] = []
         models: ObjectSet = frozenset()
         for call in losses:
-            found = self.endings.behind(call.args[0].value) if call.args else None
+            found = _endings_behind(self.facts, call.args[0].value) if call.args else None
             if found is None:
                 return None
             sigmoids += [one for one in found if one not in sigmoids]
@@ -191,33 +190,27 @@ class _Planner:
 # Narrower than `sigmoids`: a value that goes on as a logit must be nothing else on any way.
 
 
-class Endings:
-    """Finds the sigmoids at the end of the containers that make a value."""
+def _endings_behind(facts: Facts, value: cst.BaseExpression) -> list[cst.Call] | None:
+    """Those that made a value; None where some of it comes from elsewhere."""
+    steps = facts.analysis(Steps)
+    ways = trace(steps, Place(value), keeps_numbers_or_floats)
+    if any(steps.of(place).is_constant for place in ways.places):
+        return None
+    ends = [*(made.node for made in ways.ends), *(place.node for place in ways.open)]
+    found = [_ending(facts, end) for end in ends]
+    return [one for one in dict.fromkeys(found) if one is not None] if found and None not in found else None
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-        self._steps = facts.analysis(Steps)
 
-    def behind(self, value: cst.BaseExpression) -> list[cst.Call] | None:
-        """What made a value; None where some of it comes from elsewhere."""
-        ways = trace(self._steps, Place(value), keeps_numbers_or_floats)
-        if any(self._steps.of(place).is_constant for place in ways.places):
-            return None
-        ends = [*(made.node for made in ways.ends), *(place.node for place in ways.open)]
-        found = [self._ending(end) for end in ends]
-        return [one for one in dict.fromkeys(found) if one is not None] if found and None not in found else None
-
-    def _ending(self, node: cst.BaseExpression) -> cst.Call | None:
-        """`nn.Sigmoid()` at the end of the one container that a call runs, itself or by `data_parallel(container, x)`.
-
-        None for anything else.
-        """
-        if not isinstance(node, cst.Call) or not isinstance(node.func, (cst.Name, cst.Attribute)):
-            return None
-        run = node.args[0].value if called_name(node) == "data_parallel" and node.args else node.func
-        origins = [one.origin for one in self.facts.objects.objects(run) if not isinstance(one.origin, Class)]
-        if len(origins) != 1 or not isinstance(origins[0], cst.Call) or called_name(origins[0]) != "Sequential":
-            return None
-        args = origins[0].args
-        last = args[-1].value if len(args) > 1 and not args[-1].star else None
-        return last if isinstance(last, cst.Call) and called_name(last) == "Sigmoid" else None
+def _ending(facts: Facts, node: cst.BaseExpression) -> cst.Call | None:
+    """`nn.Sigmoid()` at the end of the one container that a call runs, itself or by `data_parallel(container, x)`; None
+    for anything else.
+    """
+    if not isinstance(node, cst.Call) or not isinstance(node.func, (cst.Name, cst.Attribute)):
+        return None
+    run = node.args[0].value if called_name(node) == "data_parallel" and node.args else node.func
+    origins = [one.origin for one in facts.objects.objects(run) if not isinstance(one.origin, Class)]
+    if len(origins) != 1 or not isinstance(origins[0], cst.Call) or called_name(origins[0]) != "Sequential":
+        return None
+    args = origins[0].args
+    last = args[-1].value if len(args) > 1 and not args[-1].star else None
+    return last if isinstance(last, cst.Call) and called_name(last) == "Sigmoid" else None
