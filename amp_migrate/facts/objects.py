@@ -29,8 +29,14 @@ class Objects(PointsTo):
         return any(overlap(one, other) for one in mine for other in candidates)
 
     def calls_behind(self, node: cst.BaseExpression) -> list[cst.Call]:
-        """The calls that make what `node` may mean: `nn.MSELoss()` for `criterion`."""
-        return [one.origin for one in self.objects(node) if isinstance(one.origin, cst.Call)]
+        """The calls that make what `node` may mean, in their order: `nn.MSELoss()` for `criterion`."""
+        found = [one.origin for one in self.objects(node) if isinstance(one.origin, cst.Call)]
+        return sorted(found, key=self._numbers.__getitem__) if len(found) > 1 else found
+
+    @cached_property
+    def _numbers(self) -> dict[object, int]:
+        """All nodes, in the order of the files."""
+        return {node: number for number, node in enumerate(self.tree.parents)}
 
     def paths_behind(self, node: cst.BaseExpression) -> list[str]:
         """The imported things that `node` may mean, or be made by: `metrics.Result` for `result = Result()`."""
