@@ -536,3 +536,10 @@ def train(loader):
             backward()
 """
     assert path_exists(code, "clip", "backward", avoid="train", root="train") is both
+
+
+def test_what_makes_a_value_comes_in_the_order_of_the_file():
+    choices = "".join(f"if n == {n}:\n    pool = package.pool{n}()\n" for n in range(9))
+    facts = Facts.of_module(parse(f"import package\n{choices}pool(x)\n".encode()))
+    (call,) = (one for one, _ in facts.tree.every(cst.Call) if facts.text(one.func) == "pool")
+    assert facts.objects.paths_behind(call.func) == [f"package.pool{n}" for n in range(9)]

@@ -199,3 +199,22 @@ def test_of_several_parts_an_optimizer_has_its_own():
     (call,) = (one for one, _ in facts.tree.every(cst.Call) if facts.text(one.func) == "torch.optim.Adam")
     found, _ = GivenModels(facts).behind([call.args[0].value])
     assert [facts.text(one) for one in found] == ["d"]
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        "self.weights = list(a.parameters())\n        self.weights += list(b.parameters())",
+        "self.weights = list(a.parameters())\n        self.weights.extend(b.parameters())",
+        "self.weights = []\n        for one in (a, b):\n            self.weights += list(one.parameters())",
+        "self.weights = [*a.parameters(), *b.parameters()]",
+    ],
+)
+def test_a_list_in_an_attribute_has_all_that_is_added_to_it(lists):
+    source = f"import torch\n\n\nclass Trainer:\n    def __init__(self, a, b):\n        {lists}\n"
+    source += "        self.optimizer = torch.optim.Adam(self.weights)\n\n\nTrainer(torch.nn.ReLU(), torch.nn.GELU())\n"
+    facts = Facts.of_module(parse(source.encode()))
+    (call,) = (one for one, _ in facts.tree.every(cst.Call) if facts.text(one.func) == "torch.optim.Adam")
+    found, _ = GivenModels(facts).behind([call.args[0].value])
+    made = {facts.text(value) for one in found for value in facts.objects.calls_behind(one)}
+    assert made == {"torch.nn.ReLU()", "torch.nn.GELU()"}

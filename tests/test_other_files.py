@@ -8,7 +8,9 @@ import pytest
 
 from amp_migrate import migrate_project
 from amp_migrate.files.casting import Casting, casting_of
-from amp_migrate.files.helpers import Helpers
+from amp_migrate.files.definitions import any_named
+from amp_migrate.files.gradients import trains
+from amp_migrate.files.one_dtype import wants_one_dtype
 
 SCRIPT = """import torch
 from apex import amp
@@ -390,7 +392,7 @@ def test_functions_by_another_name_are_looked_into(tmp_path, value, expected):
         "class Marks(dict):\n    def __setattr__(self, name, value):\n        self[name] = value\n\n\n"
         f"_part = {value}\npart = _part\n"
     )
-    assert Helpers().want_one_dtype(f"{tmp_path}/parts.part") is expected
+    assert any_named(wants_one_dtype, f"{tmp_path}/parts.part") is expected
 
 
 @pytest.mark.parametrize(
@@ -409,7 +411,7 @@ def test_a_part_that_only_counts_is_no_optimizer(tmp_path, step, expected):
         "class Cycle:\n    def __init__(self):\n        self.phases = [Phase(), Phase()]\n\n"
         "    def step(self):\n        self.phases[0].step()\n"
     )
-    assert Helpers().train(f"{tmp_path}/schedule.Cycle.step") is expected
+    assert trains(f"{tmp_path}/schedule.Cycle.step") is expected
 
 
 BY_INSTANCE = """import torch

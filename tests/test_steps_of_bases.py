@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amp_migrate.files.helpers import Helpers
+from amp_migrate.files.gradients import trains
+from amp_migrate.files.imports import canonical
 
 HEAD = """\
 import torch
@@ -35,8 +36,7 @@ COUNTER = "class Counter:\n    def step(self):\n        self.done += 1\n"
 def _trains(folder, base, call):
     (folder / "phases.py").write_text(COUNTER)
     (folder / "schedule.py").write_text(f"{HEAD}class One({base}):\n    def step(self, epoch=None):\n        {call}\n")
-    helpers = Helpers()
-    return helpers.train(helpers.resolved(str(folder / "main.py"), "schedule.One.step"))
+    return trains(canonical(folder / "main.py", "schedule.One.step"))
 
 
 @pytest.mark.parametrize(

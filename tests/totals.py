@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from amp_migrate import Result
-from amp_migrate.companions.count import count_uses
+from amp_migrate.companions.stage import count_uses
 from amp_migrate.report.model import Report
 from amp_migrate.rules.catalogue import RULES
 from amp_migrate.rules.source_forms import COMPANIONS, TITLES

@@ -9,9 +9,9 @@ from __future__ import annotations
 from amp_migrate.check.autocast import check_autocast
 from amp_migrate.check.calls import check_calls
 from amp_migrate.check.lifetime import check_checkpoints, check_creations
-from amp_migrate.check.losses import check_losses
 from amp_migrate.check.names import check_names
 from amp_migrate.check.ownership import check_owners
+from amp_migrate.check.regions import check_losses
 from amp_migrate.check.scalers import Scalers
 from amp_migrate.check.states import check_states
 from amp_migrate.check.typestate import check_typestate

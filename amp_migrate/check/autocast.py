@@ -10,6 +10,7 @@ from amp_migrate.check.regions import autocast_items
 from amp_migrate.check.scalers import Scalers
 from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
+from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.interp.values import values_as_written
 from amp_migrate.models import Dtype, function, names
@@ -28,8 +29,7 @@ def check_autocast(facts: Facts, scalers: Scalers, *, whole: bool) -> Iterator[V
                 continue
             made = _made_by_calls(facts, statement)
             for following in statement.next_siblings():
-                yield from _criteria_on(facts, following, made)
-                made -= _rebound(following)
+                yield from _criteria_on(facts, following, statement, made)
 
 
 def _made_by_calls(facts: Facts, region: Statement) -> set[str]:
@@ -56,17 +56,24 @@ def _reshaped(call: cst.Call) -> str | None:
     return receiver.value if isinstance(receiver, cst.Name) and called_name(call) in names(keeps_numbers) else None
 
 
-def _criteria_on(facts: Facts, statement: Statement, made: set[str]) -> Iterator[Violation]:
+def _criteria_on(facts: Facts, statement: Statement, region: Statement, made: set[str]) -> Iterator[Violation]:
     for inner in statement.descendants():
         if any(any(autocast_items(facts, outer)) for outer in inner.path()):
             continue
         for part in facts.tree.expressions(inner):
             if isinstance(part, cst.Call) and part.args and _is_loss(facts, part):
                 given = part.args[0].value
-                is_half = isinstance(given, cst.Name) and given.value in made - _rebound_before(inner, statement)
+                is_half = isinstance(given, cst.Name) and given.value in made and _comes_from(facts, given, region)
                 if is_half and isinstance(given, cst.Name) and not _is_certainly_float32(facts, given):
                     message = f"{facts.text(part.func)} gets {given.value} in half, outside of autocast"
                     yield violation(facts, "criterion on half", part, message)
+
+
+def _comes_from(facts: Facts, name: cst.Name, region: Statement) -> bool:
+    """True for a name that may still have what a statement in a region has given it."""
+    variable = facts.names.variable_at(name)
+    bound = reaching(variable, facts.tree.statement_of(name)) if variable is not None else []
+    return any(one.statement is not None and one.statement.inside(region) for one in bound)
 
 
 def _is_certainly_float32(facts: Facts, name: cst.Name) -> bool:
@@ -96,20 +103,3 @@ def _is_loss(facts: Facts, call: cst.Call) -> bool:
             if made.startswith("torch.nn.") and made.endswith("Loss"):
                 return True
     return False
-
-
-def _rebound_before(inner: Statement, outer: Statement) -> set[str]:
-    """What the blocks between a statement and one inside of it certainly give another value before it."""
-    between = inner.path()[len(outer.path()) :]
-    earlier = (one for place in between for one in place.block.statements[: place.index])
-    return {name for one in earlier for name in _rebound(one)}
-
-
-def _rebound(statement: Statement) -> set[str]:
-    """What a statement certainly gives another value, in the body of a `with` as well."""
-    node = statement.node
-    if isinstance(node, cst.With):
-        return {name for block in statement.blocks for inner in block.statements for name in _rebound(inner)}
-    if not isinstance(node, cst.Assign):
-        return set()
-    return {target.target.value for target in node.targets if isinstance(target.target, cst.Name)}

@@ -100,8 +100,7 @@ def _used_before_bound(facts: Facts) -> Iterator[Violation]:
                 statement = facts.tree.statement_of(load)
                 if statement.function is not binding.function:
                     continue
-                ahead = any(outer.block is binding.block and outer.index > binding.index for outer in statement.path())
-                if not ahead:
+                if not binding.runs_before(statement):
                     message = f"{variable.name} may not be defined yet"
                     yield violation(facts, "unbound name", load, message)
 

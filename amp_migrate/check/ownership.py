@@ -40,17 +40,10 @@ def _foreign(uses: _Uses) -> list[tuple[Event, Event]]:
     for number, (statement, event) in enumerate(uses):
         for earlier, other in uses[:number]:
             is_other = bool(event.scaler and other.scaler) and not event.scaler & other.scaler
-            if is_other and earlier.function is statement.function and not _exclude(earlier, statement):
+            if is_other and earlier.function is statement.function and not earlier.excludes(statement):
                 found.append((event, other))
                 break
     return found
-
-
-def _exclude(one: Statement, other: Statement) -> bool:
-    """True for statements in two arms of one `if`."""
-    inner = {*other.path()[:-1]}
-    ifs = [outer for outer in one.path()[:-1] if outer in inner and isinstance(outer.node, cst.If)]
-    return any(one.arm_of(outer.node) != other.arm_of(outer.node) for outer in ifs)
 
 
 def _name(event: Event) -> str:

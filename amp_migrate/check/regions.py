@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amp_migrate.check.scalers import Scalers
+from amp_migrate.check.violation import Violation, violation
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Statement
@@ -32,3 +34,13 @@ def enabled_of(facts: Facts, call: cst.Call) -> Iterator[cst.BaseExpression]:
             is_enabled = number == 0 and is_first and by_device
         if is_enabled:
             yield arg.value
+
+
+# Losses are scaled once.
+
+
+def check_losses(facts: Facts, scalers: Scalers) -> Iterator[Violation]:
+    """`scaler.scale` of what is scaled already: the scaler divides only once."""
+    for call, _ in facts.tree.every(cst.Call):
+        if scalers.is_scaled(call) and any(scalers.is_scaled(arg.value) for arg in call.args):
+            yield violation(facts, "scaled twice", call, "this loss is scaled already")

@@ -242,19 +242,19 @@ class _Decider:
             parent = self.facts.tree.parents.get(node)
         if use.path.startswith("apex.optimizers."):
             return False
-        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-        return isinstance(call, cst.Call) and called_name(call) == "isinstance" and parent is call.args[-1]
+        call = self.facts.tree.taker(node)
+        return call is not None and called_name(call) == "isinstance" and call.args[-1].value is node
 
     def _is_only_called(self, use: Use, companion: Companion) -> bool:
         """True for `make = FusedSGD`, where all that is done with `make` are calls that torch's takes unchanged."""
         assign = self.facts.tree.parents.get(use.node)
         target = assign.targets[0].target if isinstance(assign, cst.Assign) and len(assign.targets) == 1 else None
-        variable = self.facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+        variable = self.facts.names.variable_at(target)
         if variable is None or variable.importers or not variable.loads:
             return False
         for load in variable.loads:
-            call = self.facts.tree.parents.get(load)
-            if not isinstance(call, cst.Call) or call.func is not load:
+            call = self.facts.tree.call_of(load)
+            if call is None:
                 return False
             made, arguments = self._call(use.path, call, companion)
             if made is not companion or arguments.changes(call):

@@ -125,9 +125,7 @@ def _is_still_the_same(facts: Facts, device: cst.BaseExpression, setting: Statem
     if isinstance(device, cst.Attribute):
         bound = [store.statement for store in facts.objects.stores_of(device.attr.value)]
     else:
-        variable = facts.names.variable_at(device)
-        bindings = variable.bindings if variable is not None else []
-        bound = [binding.statement for binding in bindings if binding.statement is not None]
+        bound = [binding.statement for binding in facts.names.bindings_at(device) if binding.statement is not None]
     before = [one.order < setting.order for one in bound if one.function is setting.function]
     elsewhere = [one for one in bound if one.function is wrapping.function is not setting.function]
     return all(before) and not elsewhere

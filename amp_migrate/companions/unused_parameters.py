@@ -21,7 +21,9 @@ import libcst as cst
 from amp_migrate.companions.spelling import torch_path
 from amp_migrate.companions.table import COMPANIONS, DDP
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Class, Function, Statement, argument_value, called_name, names_in
+from amp_migrate.facts.tree import Class, Function, Statement, argument_value, names_in
+from amp_migrate.files.freezes import freezes, freezes_given
+from amp_migrate.module_text import as_ast
 from amp_migrate.plan.scaler.visible import Visible
 
 
@@ -51,6 +53,9 @@ def leaves_parameters_out(facts: Facts, call: cst.Call) -> bool:
     wrapping = facts.tree.statement_of(call)
     model = names_in(call.args[0].value) | _targets(wrapping)
     below = [one for outer in wrapping.path() for later in outer.next_siblings() for one in later.descendants()]
+    following = (later for outer in wrapping.path() for later in outer.next_siblings())
+    if any(freezes(as_ast(one.node), model) for one in following):
+        return True
     if any(_freezes_then(facts, statement, model) for statement in below):
         return True
     called = frozenset(name for one in below for name in _called_on(facts, one, model))
@@ -65,8 +70,7 @@ def _makers(facts: Facts, model: cst.BaseExpression, seen: frozenset[cst.Call] =
         for owner in facts.objects.classes_made(made):
             yield f"{facts.file_of(owner.node).name}.{owner.node.name.value}"
     for call in facts.objects.calls_behind(model):
-        variable = facts.names.variable_at(call.func)
-        bindings = variable.bindings if variable is not None else []
+        bindings = facts.names.bindings_at(call.func)
         yield from facts.names.imported_as(call.func) if not bindings else (one.path for one in bindings if one.path)
         if any(one.kind in ("class", "def") for one in bindings):
             yield f"{facts.file_of(call).name}.{facts.text(call.func)}"
@@ -82,9 +86,7 @@ def _called_on(facts: Facts, statement: Statement, model: set[str]) -> Iterator[
 
 
 def _freezes_then(facts: Facts, statement: Statement, model: set[str]) -> bool:
-    """True where parameters of the model stop asking for gradients in a statement, or in what it calls."""
-    if _freezes(facts, statement, model):
-        return True
+    """True where parameters of the model stop asking for gradients in what a statement calls."""
     for call in facts.tree.calls(statement):
         places = [
             one.keyword.value if one.keyword else index
@@ -92,7 +94,7 @@ def _freezes_then(facts: Facts, statement: Statement, model: set[str]) -> bool:
             if names_in(one.value) & model
         ]
         names = facts.names.imported_as(call.func) if places else []
-        if any(facts.elsewhere.freeze(name, place) for name in names for place in places):
+        if any(freezes_given(name, place) for name in names for place in places):
             return True
     for site in facts.calls.in_statement(statement):
         given = {
@@ -100,8 +102,7 @@ def _freezes_then(facts: Facts, statement: Statement, model: set[str]) -> bool:
             for name, arg in zip(_parameters(site.callee), site.call.args, strict=False)
             if names_in(arg.value) & model
         }
-        inner = (one for top in site.callee.body.statements for one in top.descendants())
-        if any(_freezes(facts, one, given or model & {"self"}) for one in inner):
+        if freezes(as_ast(site.callee.node), given or model & {"self"}):
             return True
     return False
 
@@ -114,34 +115,6 @@ def _targets(statement: Statement) -> set[str]:
     node = statement.node
     targets = node.targets if isinstance(node, cst.Assign) else ()
     return {name for target in targets for name in names_in(target.target)}
-
-
-def _freezes(facts: Facts, statement: Statement, model: set[str]) -> bool:
-    """True for `p.requires_grad = False` and `p.requires_grad_(False)` of what is made of some names."""
-    frozen: cst.CSTNode | None = None
-    node = statement.node
-    if isinstance(node, cst.Assign) and isinstance(target := node.targets[0].target, cst.Attribute):
-        if target.attr.value == "requires_grad" and _is_false(node.value):
-            frozen = target.value
-    for part in facts.tree.expressions(statement):
-        if (
-            isinstance(part, cst.Call)
-            and called_name(part) == "requires_grad_"
-            and isinstance(part.func, cst.Attribute)
-        ):
-            if part.args and _is_false(part.args[0].value):
-                frozen = part.func.value
-    if frozen is None:
-        return False
-    names = set(names_in(frozen))
-    for outer in statement.path():  # `for p in model.parameters():`
-        if isinstance(outer.node, cst.For) and names & names_in(outer.node.target):
-            names |= names_in(outer.node.iter)
-    return bool(names & model)
-
-
-def _is_false(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "False"
 
 
 def _in_other_arms(facts: Facts, call: cst.Call) -> Iterator[cst.Call]:

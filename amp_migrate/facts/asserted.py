@@ -22,7 +22,7 @@ _READS = frozenset("keys values items get index count copy".split())
 
 def pattern_asserted(tree: Tree, names: Names, text: cst.BaseExpression) -> re.Pattern[str] | None:
     """The names that a variable may hold where its function asserts that it is one of a list; else None."""
-    variable = names.variable_at(text) if isinstance(text, cst.Name) else None
+    variable = names.variable_at(text)
     if variable is None or len(variable.bindings) != 1:
         return None  # what it is when it is asserted need not be what it is later
     for statement in tree.function_of(text).descendants():

@@ -23,7 +23,7 @@ from amp_migrate.facts.hierarchy import Hierarchy
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.only_bases import only_bases
-from amp_migrate.facts.tree import Class, Function, Statement, Tree
+from amp_migrate.facts.tree import Class, Function, Statement, Tree, is_super
 from amp_migrate.facts.variables import Variable
 
 _LOOKUPS = (cst.Subscript, cst.Call)  # TABLE[name](x), getattr(module, name)(x)
@@ -69,7 +69,7 @@ class Callables(Hierarchy, ABC):
             meant = self._function_meant(func)
             return meant or _only(self._called_instances(call)) or _only(self._constructors(call))
         if isinstance(func, cst.Attribute):
-            if _is_super(func.value):
+            if is_super(func.value):
                 return self._inherited(call, func.attr.value)
             named = self.function_named(func)
             if named is not None:
@@ -158,7 +158,7 @@ class Callables(Hierarchy, ABC):
         if isinstance(func, (cst.Name, *_LOOKUPS)):
             functions = {function for function in self._held(call) if function is not None}
             return functions | self._constructors_among(call) | self._called_instances(call)
-        if not isinstance(func, cst.Attribute) or _is_super(func.value):
+        if not isinstance(func, cst.Attribute) or is_super(func.value):
             return set()
         if mine := self._of_self(call):
             return mine
@@ -314,7 +314,7 @@ class Callables(Hierarchy, ABC):
         """True where the stars of a call are those of the function around it, as it was given them."""
         own = {"*": around.signature.star_arg, "**": around.signature.star_kwarg}
         for arg in (given for given in call.args if given.star):
-            variable = self.names.variable_at(arg.value) if isinstance(arg.value, cst.Name) else None
+            variable = self.names.variable_at(arg.value)
             if variable is None or [binding.node for binding in variable.bindings] != [own[arg.star]]:
                 return False
         return True
@@ -489,10 +489,6 @@ def _sole(origins: set[object]) -> object:
 
 def _is_backward(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
-
-
-def _is_super(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
 
 
 def _is_abstract(method: Function) -> bool:

@@ -1,5 +1,7 @@
 """What is asked about the code of other modules; who reads the disk answers.
 
+What their functions and classes do is asked of `files/`: `uses_gradients("/project/logs.log_norms")`.
+
 Modules on disk have resolved names: the path of the file without `.py`, or that of the package's folder, and after it
 the names in it, as in `/project/pkg/utils.log_norms`. Installed packages keep their dotted names.
 """
@@ -51,66 +53,6 @@ class Elsewhere:
         """The dotted name in another package (`torch.nn`) that `from module import *` gives `name`, None for others."""
         return None
 
-    def use_gradients(self, resolved: str) -> bool:
-        """True where it certainly reads gradients that somebody else computed."""
-        return False
-
-    def train(self, resolved: str) -> bool:
-        """True where it certainly makes a backward or an optimizer step, itself or in what it calls."""
-        return False
-
-    def spare_gradients(self, resolved: str) -> bool:
-        """True where it certainly does not look at gradients."""
-        return False
-
-    def average_gradients(self, resolved: str) -> bool:
-        """True where it certainly averages gradients over processes, and does nothing else with them."""
-        return False
-
-    def compute_bce(self, resolved: str) -> bool:
-        """True where it certainly computes a binary cross entropy outside of any autocast of its own."""
-        return False
-
-    def want_one_dtype(self, resolved: str) -> bool:
-        """True where it certainly writes by index or in place, which raises for half beside float32."""
-        return False
-
-    def multiply_in_place(self, resolved: str) -> bool:
-        """True where it certainly multiplies matrices in place, which raises for half beside float32."""
-        return False
-
-    def multiply(self, resolved: str, *, casts: bool) -> bool:
-        """True where it certainly multiplies tensors, and `casts` something to float32 by hand."""
-        return False
-
-    def multiply_in_backward(self, resolved: str) -> bool:
-        """True where it certainly multiplies matrices in the backward of an autograd function of its own."""
-        return False
-
-    def run_models(self, resolved: str) -> bool:
-        """True where it certainly runs a model that it is given, for inference."""
-        return False
-
-    def only_read(self, resolved: str, position: int | str) -> bool:
-        """True where it certainly neither runs nor keeps the argument at a position, or under a name."""
-        return False
-
-    def save_state(self, resolved: str, position: int | str) -> bool:
-        """True where it certainly saves or loads the state of the argument at a position, or under a name."""
-        return False
-
-    def take_of(self, resolved: str, position: int | str) -> frozenset[str]:
-        """The attributes and methods that it certainly takes of the argument at a position, or under a name."""
-        return frozenset()
-
-    def hand_back(self, resolved: str) -> bool:
-        """True where it certainly returns its first argument, with no other parameters than before."""
-        return False
-
-    def freeze(self, resolved: str, position: int | str) -> bool:
-        """True where it certainly stops gradients of the argument at a position, or under a name."""
-        return False
-
     def leave_parameters_out(self, resolved: str, called: frozenset[str]) -> bool:
         """True where the model that it makes leaves parameters without a gradient in some iterations, given the names
         of the methods that are called on the model once it is made.
@@ -136,10 +78,6 @@ class Elsewhere:
     def is_there(self, resolved: str) -> bool:
         """True for a local module, and for what one of them defines."""
         return False
-
-    def inherited(self, resolved: str) -> list[str]:
-        """The resolved names of the local classes that a class inherits from, and its own: where each is defined."""
-        return []
 
     def is_bool(self, resolved: str) -> bool:
         """True for a variable of a module that its own code sets to nothing but True and False."""

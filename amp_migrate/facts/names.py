@@ -35,7 +35,7 @@ class Names:
         self._from_packages: dict[tuple[Function, str], Variable | None] = {}
         self._dotted: dict[cst.CSTNode, str | None] = {}  # what everybody asks, of the same nodes again and again
         self._stores: set[cst.CSTNode] = set()
-        self._variable_at: dict[cst.CSTNode, Variable] = {}
+        self._variable_at: dict[cst.CSTNode | None, Variable] = {}
         self._pending: list[tuple[cst.Name, Scope]] = []
         self._meant_at_first: list[Variable] = []
         for function in tree.functions:
@@ -53,14 +53,29 @@ class Names:
             self._split(variable)
         self._link_imports()
 
-    def variable_at(self, name: cst.CSTNode) -> Variable | None:
-        """The variable that a name node reads or binds; None for builtins and unresolved names."""
+    def variable_at(self, name: cst.CSTNode | None) -> Variable | None:
+        """The variable that a name node reads or binds; None for builtins, unresolved names and other nodes."""
         return self._variable_at.get(name)
 
     def used_elsewhere(self, variable: Variable) -> bool:
         """True for a global that files outside of the unit refer to."""
         path = self._paths.get(variable.scope.owner) if isinstance(variable.scope.owner, Function) else None
         return path is not None and self.elsewhere.use_function(path, variable.name)
+
+    def bindings_at(self, name: cst.CSTNode | None) -> list[Binding]:
+        """What binds the variable that a name node means."""
+        variable = self.variable_at(name)
+        return variable.bindings if variable is not None else []
+
+    def loads_at(self, name: cst.CSTNode | None) -> list[cst.Name]:
+        """What reads the variable that a name node means."""
+        variable = self.variable_at(name)
+        return variable.loads if variable is not None else []
+
+    def loads_visible(self, name: str, function: Function) -> list[cst.Name]:
+        """What reads the variable that `name` would mean if it were read in `function`."""
+        variable = self.visible(name, function)
+        return variable.loads if variable is not None else []
 
     def scope_of(self, function: Function) -> Scope:
         return self.scopes[function]

@@ -29,13 +29,25 @@ class Objects(PointsTo):
         return any(overlap(one, other) for one in mine for other in candidates)
 
     def calls_behind(self, node: cst.BaseExpression) -> list[cst.Call]:
-        """The calls that make what `node` may mean: `nn.MSELoss()` for `criterion`."""
-        return [one.origin for one in self.objects(node) if isinstance(one.origin, cst.Call)]
+        """The calls that make what `node` may mean, in their order: `nn.MSELoss()` for `criterion`."""
+        found = [one.origin for one in self.objects(node) if isinstance(one.origin, cst.Call)]
+        return sorted(found, key=self._numbers.__getitem__) if len(found) > 1 else found
+
+    @cached_property
+    def _numbers(self) -> dict[object, int]:
+        """All nodes, in the order of the files."""
+        return {node: number for number, node in enumerate(self.tree.parents)}
 
     def paths_behind(self, node: cst.BaseExpression) -> list[str]:
         """The imported things that `node` may mean, or be made by: `metrics.Result` for `result = Result()`."""
         makers = [call.func for call in self.calls_behind(node)]
         return [path for one in (node, *makers) for path in self.import_paths(one)]
+
+    def contents(self, node: cst.BaseExpression) -> frozenset[Object]:
+        """The objects that an expression may mean; its elements for a list."""
+        objects = self.objects(node)
+        meant = frozenset(one for one in objects if one.kind != "display")
+        return meant | self.elements(node) if len(meant) < len(objects) else meant
 
     def methods_of_instances(self, node: cst.BaseExpression, name: str) -> list[Function]:
         """The methods of a name that instances of the unit's classes have which `node` may mean."""

@@ -312,7 +312,7 @@ class Graph:
         if not isinstance(node, cst.Assign) or len(node.targets) != 1 or point.statement is None:
             return frozenset()
         target, value = node.targets[0].target, literal_value(node.value)
-        variable = self.facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+        variable = self.facts.names.variable_at(target)
         if variable is None or not isinstance(target, cst.Name) or value is UNKNOWN or len(variable.bindings) == 1:
             return frozenset()  # what is set once is a switch, which somebody may turn by hand
         begin = self._key_begin(point.statement, point.frames)
@@ -430,7 +430,7 @@ class Graph:
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             opposite = self._given(test.expression, site)
             return None if opposite is None else not opposite
-        variable = self.facts.names.variable_at(test) if isinstance(test, cst.Name) else None
+        variable = self.facts.names.variable_at(test)
         if variable is None or len(variable.bindings) != 1:
             return None
         param = variable.bindings[0].node

@@ -68,8 +68,8 @@ class PointsTo(Callables):
         return self._answers.to(node, partial(self._of_expression, node))
 
     def import_paths(self, node: cst.BaseExpression) -> list[str]:
-        """The dotted names of the imported things that `node` may mean."""
-        return [str(found.origin) for found in self.objects(node) if found.kind == "import"]
+        """The dotted names of the imported things that `node` may mean, in their order."""
+        return sorted(str(found.origin) for found in self.objects(node) if found.kind == "import")
 
     def origins(self, node: cst.BaseExpression) -> set[object]:
         return {one.origin for one in self.objects(node)}

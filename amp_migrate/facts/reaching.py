@@ -34,7 +34,7 @@ def assignment(variable: Variable, at: Statement) -> Binding | None:
 
 def stands_for(names: Names, node: cst.BaseExpression, at: Statement) -> cst.BaseExpression:
     """The expression that certainly gave a local name its value by a statement; any other expression is what it is."""
-    variable = names.variable_at(node) if isinstance(node, cst.Name) else None
+    variable = names.variable_at(node)
     only = assignment(variable, at) if variable is not None else None
     return only.value if only is not None and only.value is not None and not only.selector else node
 

@@ -68,7 +68,7 @@ def _is_late(tree: Tree, function: Function, turn: Statement, seen: frozenset[Fu
     seen |= {function}
     mentions = [statement for name, statement in tree.every(cst.Name) if name.value == function.name]
     return all(
-        _is_before(turn, one) if one.function is turn.function else _is_late(tree, one.function, turn, seen)
+        turn.runs_before(one) if one.function is turn.function else _is_late(tree, one.function, turn, seen)
         for one in mentions
         if one.function.root is turn.function.root and one.node is not function.node and one.function not in seen
     )
@@ -97,9 +97,4 @@ def _is_early(tree: Tree, load: cst.Name, turn: Statement, bound: Sequence[State
         return None
     if beside is not turn:
         return beside.index < turn.index if inner is statement or beside.index > turn.index else None
-    return inner is statement and not any(_is_before(one, statement) for one in bound)
-
-
-def _is_before(one: Statement, other: Statement) -> bool:
-    """True where a statement has certainly run before another one does."""
-    return any(outer.block is one.block and outer.index > one.index for outer in other.path())
+    return inner is statement and not any(one.runs_before(statement) for one in bound)

@@ -95,8 +95,8 @@ class Running:
             if part in makers or owner.node not in self.facts.objects.origins(part):
                 continue
             parent = self.facts.tree.parents.get(part)
-            call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-            is_asked = isinstance(call, cst.Call) and called_name(call) in ("super", "isinstance")
+            call = self.facts.tree.taker(part)
+            is_asked = call is not None and called_name(call) in ("super", "isinstance")
             is_named = isinstance(statement.node, (cst.ClassDef, cst.Import, cst.ImportFrom))
             if not is_asked and not is_named and not isinstance(parent, (cst.Attribute, cst.Annotation)):
                 return True

@@ -107,6 +107,19 @@ def called_name(call: cst.Call) -> str:
     return func.value if isinstance(func, cst.Name) else ""
 
 
+def is_super(node: cst.BaseExpression) -> bool:
+    """True for `super()` and `super(Net, self)`."""
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
+
+
+def wholes(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """`net.layers[0]`, `net.layers` and `net` of `net.layers[0]`."""
+    yield node
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+        yield node
+
+
 def argument_value(call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | None:
     """What a call gives under a keyword, or at a position; None where it gives nothing there, or hides it in a star."""
     for arg in call.args:
@@ -175,6 +188,19 @@ class Function:
         return current
 
     @property
+    def around(self) -> list[Function]:
+        """Itself, and the functions that it stands in, up to the module."""
+        found: list[Function] = [self]
+        while found[-1].parent is not None:
+            found.append(found[-1].parent)
+        return found
+
+    @property
+    def whole(self) -> Function:
+        """The method or the function of a module that it stands in: local functions see its parameters."""
+        return next(one for one in self.around if one.owner is not None or one.parent is None or one.parent.is_module)
+
+    @property
     def outermost(self) -> Function:
         """The function or method around it that stands in no other one; of a module itself."""
         current = self
@@ -214,10 +240,7 @@ class Function:
     @property
     def method(self) -> Function | None:
         """The method with an instance that it is, or is defined in."""
-        current: Function | None = self
-        while current is not None and current.instance is None:
-            current = current.parent
-        return current
+        return next((one for one in self.around if one.instance is not None), None)
 
     @property
     def receiver(self) -> str | None:
@@ -291,6 +314,11 @@ class Statement:
         return isinstance(self.node, (cst.For, cst.While))
 
     @property
+    def chooses(self) -> bool:
+        """True where one arm at most runs."""
+        return isinstance(self.node, (cst.If, cst.Match))
+
+    @property
     def leaves(self) -> bool:
         """True where nothing of its block runs after it: a jump, `sys.exit()` and `exit()`."""
         value = self.node.value if isinstance(self.node, cst.Expr) else None
@@ -334,6 +362,10 @@ class Statement:
             current = current.block.owner
         return False
 
+    def runs_before(self, other: Statement) -> bool:
+        """True where it has certainly run before another statement does, in each round."""
+        return any(outer.block is self.block and outer.index > self.index for outer in other.path())
+
     def arm_of(self, node: cst.CSTNode) -> str | None:
         """Which arm of the compound statement `node` this statement lies in, if any."""
         current: Statement | None = self
@@ -343,6 +375,11 @@ class Statement:
                 return current.block.arm
             current = owner
         return None
+
+    def excludes(self, other: Statement) -> bool:
+        """True where the two stand in different arms of one `if` or `match`."""
+        arms = ((self.arm_of(one.node), other.arm_of(one.node)) for one in self.path()[:-1] if one.chooses)
+        return any(None not in (mine, its) and mine != its for mine, its in arms)
 
     def next_siblings(self) -> list[Statement]:
         return self.block.statements[self.index + 1 :]
@@ -418,6 +455,17 @@ class Tree:
         if type(parent) is cst.Attribute:  # faster than isinstance, which asks LibCST's abstract classes
             return parent.attr is node
         return type(parent) is cst.Arg and parent.keyword is node
+
+    def call_of(self, func: cst.CSTNode) -> cst.Call | None:
+        """The call in which an expression is what is called."""
+        parent = self.parents.get(func)
+        return parent if isinstance(parent, cst.Call) and parent.func is func else None
+
+    def taker(self, given: cst.CSTNode) -> cst.Call | None:
+        """The call that an expression is an argument of."""
+        arg = self.parents.get(given)
+        call = self.parents.get(arg) if isinstance(arg, cst.Arg) else None
+        return call if isinstance(call, cst.Call) else None
 
     def owner_of(self, block: Block) -> Statement | None:
         """The statement that a block belongs to: the `def` for the body of a function, None for the module."""

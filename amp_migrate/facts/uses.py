@@ -60,8 +60,8 @@ class Uses:
         if isinstance(parent, cst.Assign):
             target = parent.targets[0].target
             return len(parent.targets) == 1 and self._is_called_as(target, function, seen)
-        call = self.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-        if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
+        call = self.tree.taker(value)
+        if call is None:
             return False
         if self.objects.is_partial(call):
             return parent is call.args[0] and self._is_called(call, function, seen)

@@ -16,6 +16,8 @@ import re
 from collections.abc import Mapping
 
 from amp_migrate.files.bindings import called_name
+from amp_migrate.files.contents import definitions_in
+from amp_migrate.files.definitions import definitions
 from amp_migrate.models import names
 from amp_migrate.models.queries import carries, describes, scales
 from amp_migrate.models.traits import named
@@ -42,6 +44,12 @@ _SCALINGS = (ast.Div, ast.Mult, ast.FloorDiv)
 def sums_over_processes(code: ast.AST) -> bool:
     """True where something is summed over processes."""
     return any(called_name(node) in SUMS for node in ast.walk(code) if isinstance(node, ast.Call))
+
+
+def averages_gradients(resolved: str) -> bool:
+    """True where a function is found, and averages gradients over processes and does nothing else with them."""
+    found = list(definitions(resolved))
+    return bool(found) and all(only_averages(one, definitions_in(file)) for file, one in found)
 
 
 def only_averages(code: ast.AST, functions: Mapping[str, ast.AST]) -> bool:

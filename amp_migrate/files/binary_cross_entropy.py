@@ -8,13 +8,20 @@ from pathlib import Path
 
 from amp_migrate.files.bindings import called_name
 from amp_migrate.files.contents import Definition
-from amp_migrate.files.definitions import values_of
+from amp_migrate.files.definitions import definitions, values_of
 from amp_migrate.files.syntax import names_in
 from amp_migrate.models.queries import refused
 
 
+def computes_bce(resolved: str) -> bool:
+    """True where a function or class is found and computes a binary cross entropy, itself or by another one that it
+    names, outside of any autocast of its own.
+    """
+    return any(computes(*found) for found in definitions(resolved, and_what_they_name=True))
+
+
 @cache
-def computes_bce(file: Path, definition: Definition) -> bool:
+def computes(file: Path, definition: Definition) -> bool:
     """True for a binary cross entropy, and for the name of one that stands at the top of a file."""
     if "autocast" in _names_called(definition):
         return False

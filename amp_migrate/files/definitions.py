@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from amp_migrate.files.contents import (
     imported_from,
     imported_member,
     imported_names,
+    parsed,
 )
 from amp_migrate.files.imports import member, module_name, split
 from amp_migrate.files.read import read_if_there
@@ -46,6 +47,11 @@ def definitions(resolved: str, *, and_what_they_name: bool = False) -> Iterator[
             waiting += _held_by(file)
         for value in values if and_what_they_name else ():
             waiting += named_in(file, value)
+
+
+def any_named(does: Callable[[Definition], bool], resolved: str) -> bool:
+    """True where a function or class is found, and it, or another one that it names, does something."""
+    return any(does(one) for _, one in definitions(resolved, and_what_they_name=True))
 
 
 @cache
@@ -204,3 +210,57 @@ def target_of(file: Path, caller: str, function: ast.expr) -> str | None:
             return f"{module_name(file)}.{function.value.id}.{function.attr}"
         return imported_member(file, function)
     return None
+
+
+# Variables of modules that hold nothing but True and False (`MIXED_PRECISION = True`).
+
+
+def holds_bool(file: Path, name: str, seen: set[tuple[Path, str]] | None = None) -> bool:
+    """True where the file, or the one that it has the variable from, gives it nothing but True and False.
+
+    A local variable of the same name counts as well.
+    """
+    seen = set() if seen is None else seen
+    if (file, name) in seen:
+        return False
+    seen.add((file, name))
+    known = _booleans(file).get(name)
+    return any(holds_bool(*place, seen) for place in imported_from(file, name)) if known is None else known
+
+
+@cache
+def _booleans(file: Path) -> dict[str, bool]:
+    """Of the names that a file binds or deletes, in functions as well, whether they get nothing but True and False."""
+    nodes = list(ast.walk(parsed(file)))
+    given = {
+        id(target)
+        for node in nodes
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_literal_bool(node.value)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    }
+    found: dict[str, bool] = {}
+    for node in nodes:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found[node.id] = found.get(node.id, True) and id(node) in given
+    return found
+
+
+def _is_literal_bool(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+# What stands under a decorator in a project, by its text: nobody else need name what is in a registry.
+
+# @zoo.register("small")
+# class Small(nn.Module):
+_DECORATED = rb"^@((?:\w+\.)*)(%s)\b[^\n]*\n(?:[@#)\s][^\n]*\n)*(?:class|def) +(\w+)"
+
+
+def decorations(
+    decorator: bytes, holding: Callable[[re.Pattern[bytes]], list[Path]]
+) -> Iterator[tuple[Path, str, str]]:
+    """Each file with the decorator as it is written there (`zoo.register`), and the name of the class or function."""
+    words = re.compile(_DECORATED % re.escape(decorator), re.MULTILINE)
+    for file in holding(words):
+        for before, last, name in words.findall(read_if_there(file)):
+            yield file, (before + last).decode(), name.decode()

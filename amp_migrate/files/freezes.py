@@ -10,8 +10,12 @@ from amp_migrate.files.saving import parameter_at
 from amp_migrate.files.syntax import names_in
 
 
-def freezes_given(definition: ast.AST, position: int | str) -> bool:
-    """True for a function that stops gradients of the argument at a position, or under a name."""
+def freezes_given(resolved: str, position: int | str) -> bool:
+    """True where a function is found, and stops gradients of the argument at a position, or under a name."""
+    return any(_freezes_given(definition, position) for _, definition in definitions(resolved))
+
+
+def _freezes_given(definition: ast.AST, position: int | str) -> bool:
     if not isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     name = parameter_at(definition, position)
@@ -38,8 +42,7 @@ def _is_given_away(node: ast.Call, known: set[str], resolve: Callable[[ast.AST],
     """True for a call of a function that freezes what it is given."""
     places = [index for index, arg in enumerate(node.args) if names_in(arg) & known]
     name = resolve(node.func) if places else None
-    found = [definition for _, definition in definitions(name)] if name is not None else []
-    return any(freezes_given(one, index) for one in found for index in places)
+    return name is not None and any(freezes_given(name, index) for index in places)
 
 
 def _frozen_by(node: ast.Assign | ast.Call) -> set[str]:

@@ -1,4 +1,7 @@
-"""Code on disk that trains, looks at gradients, or speaks of them."""
+"""Code on disk that trains, looks at gradients, or speaks of them.
+
+`update_logs(model)` between backward and step does not say by its name whether it looks at gradients. Its body does.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from amp_migrate.files.contents import definitions_in, imported_names
-from amp_migrate.files.definitions import definitions
+from amp_migrate.files.definitions import called_from, definitions
 from amp_migrate.files.imports import member, module_name, split
 from amp_migrate.files.syntax import names_in
 from amp_migrate.models import traits
@@ -17,7 +20,28 @@ from amp_migrate.vocabulary import GRADIENT_CLIPS
 _NO_OPTIMIZER = ("sched", "prof", "env")
 
 
-def trains(file: Path, function: ast.AST, within: frozenset[ast.AST] = frozenset()) -> bool:
+def uses_gradients(resolved: str) -> bool:
+    """True where a function is found and reads gradients, itself or in a function that it calls.
+
+    A function that also makes a backward or a step of its own on the way is a training step, not a use.
+    """
+    return any(_reads_gradients(*one) for one in called_from(resolved)) and not trains(resolved)
+
+
+def trains(resolved: str) -> bool:
+    """True where a function is found and makes a backward or a step, itself or in a function that it calls."""
+    return any(_trains(*one) for one in called_from(resolved))
+
+
+def spares_gradients(resolved: str) -> bool:
+    """True where a function is found, and neither it nor what it names says a word of gradients, and no function that
+    it calls reads them.
+    """
+    found = [definition for _, definition in definitions(resolved, and_what_they_name=True)]
+    return bool(found) and not any(map(_speaks_of_gradients, found)) and not uses_gradients(resolved)
+
+
+def _trains(file: Path, function: ast.AST, within: frozenset[ast.AST] = frozenset()) -> bool:
     """True for a function of a file with a backward, or a step of something that is no scheduler, profiler or
     environment, nor a part of its own object that only counts; `within` are the functions that step it as a part.
     """
@@ -49,7 +73,7 @@ def _class_only_counts(name: str, within: frozenset[ast.AST]) -> bool:
     """True for a scheduler of torch, and for a class on disk whose own step, or that of its bases, trains nothing."""
     steps = list(definitions(f"{name}.step"))
     if steps:
-        return all(one not in within and not trains(file, one, within) for file, one in steps)
+        return all(one not in within and not _trains(file, one, within) for file, one in steps)
     bases = [base for file, one in definitions(name) if isinstance(one, ast.ClassDef) for base in _bases(file, one)]
     if bases or split(name) is not None:
         return bool(bases) and all(base is not None and _class_only_counts(base, within) for base in bases)
@@ -93,10 +117,10 @@ def _steps_a_part(file: Path, owner: ast.ClassDef, method: ast.Attribute, within
     parts = [part for value in given for part in (value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value])]
     made = [ast.unparse(part.func) if isinstance(part, ast.Call) else "" for part in parts]
     steps = [definitions_in(file).get(f"{name}.step") for name in made]
-    return bool(steps) and all(one is not None and one not in within and not trains(file, one, within) for one in steps)
+    return bool(steps) and all(one and one not in within and not _trains(file, one, within) for one in steps)
 
 
-def reads_gradients(file: Path, function: ast.AST) -> bool:
+def _reads_gradients(file: Path, function: ast.AST) -> bool:
     """True for a function of a file that clips gradients, or reads them for anything else than to clear them."""
     nodes = list(ast.walk(function))
     named = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
@@ -115,7 +139,7 @@ def reads_gradients(file: Path, function: ast.AST) -> bool:
     )
 
 
-def speaks_of_gradients(definition: ast.AST) -> bool:
+def _speaks_of_gradients(definition: ast.AST) -> bool:
     """True where a name in the code may be about gradients."""
     attributes = {node.attr for node in ast.walk(definition) if isinstance(node, ast.Attribute)}
     names = attributes | names_in(definition)

@@ -1,8 +1,4 @@
-"""What the project's other modules do with what a script hands them, where they can be found on disk.
-
-`update_logs(model)` between backward and step does not say by its name whether it looks at gradients, nor does
-`criterion = DiceLoss()` that it computes a binary cross entropy. Their bodies do.
-"""
+"""What is known of the project's other modules, where they can be found on disk."""
 
 from __future__ import annotations
 
@@ -12,23 +8,12 @@ from functools import cached_property
 from pathlib import Path
 
 from amp_migrate.facts.elsewhere import Elsewhere
-from amp_migrate.files.averaging import only_averages
-from amp_migrate.files.binary_cross_entropy import computes_bce
-from amp_migrate.files.booleans import holds_bool
-from amp_migrate.files.contents import definitions_in, forget_contents, imported_names
-from amp_migrate.files.decorations import decorations
-from amp_migrate.files.definitions import called_from, definitions, file_of, leads_to, lineage, named_in
-from amp_migrate.files.freezes import freezes_given
-from amp_migrate.files.gradients import reads_gradients, speaks_of_gradients, trains
-from amp_migrate.files.handed_back import hands_back_its_first
+from amp_migrate.files.binary_cross_entropy import computes
+from amp_migrate.files.contents import forget_contents, imported_names
+from amp_migrate.files.definitions import called_from, decorations, file_of, holds_bool, leads_to, named_in
 from amp_migrate.files.imports import canonical, importable, member, module_name, modules_in, package_of_names, split
-from amp_migrate.files.inference import runs_what_it_is_given
 from amp_migrate.files.left_out import leaves_parameters_out
-from amp_migrate.files.one_dtype import casts_to_float32, multiplies, multiplies_in_place, wants_one_dtype
-from amp_migrate.files.only_reading import only_reads
-from amp_migrate.files.own_backward import multiplies_in_backward
 from amp_migrate.files.read import read_if_there
-from amp_migrate.files.saving import saves_given, taken_of_given
 from amp_migrate.files.star_imports import handed_on
 from amp_migrate.vocabulary import IMPORTERS
 
@@ -101,89 +86,6 @@ class Helpers(Elsewhere):
         path = handed_on(place[0], name) if place is not None and not place[1] else None
         return path if path is not None and split(path) is None else None
 
-    def use_gradients(self, resolved: str) -> bool:
-        """True where the function is found and reads gradients, itself or in a function that it calls.
-
-        A function that also makes a backward or a step of its own on the way is a training step, not a use.
-        """
-        called = called_from(resolved)
-        return any(reads_gradients(*one) for one in called) and not any(trains(*one) for one in called)
-
-    def train(self, resolved: str) -> bool:
-        """True where the function is found and makes a backward or a step, itself or in a function that it calls."""
-        return any(trains(*one) for one in called_from(resolved))
-
-    def spare_gradients(self, resolved: str) -> bool:
-        """True where the function is found, and neither it nor what it names says a word of gradients, and no function
-        that it calls reads them.
-        """
-        found = [definition for _, definition in definitions(resolved, and_what_they_name=True)]
-        speaks = any(speaks_of_gradients(definition) for definition in found)
-        return bool(found) and not speaks and not self.use_gradients(resolved)
-
-    def average_gradients(self, resolved: str) -> bool:
-        """True where the function is found, and averages gradients over processes and does nothing else with them."""
-        found = list(definitions(resolved))
-        return bool(found) and all(only_averages(one, definitions_in(file)) for file, one in found)
-
-    def compute_bce(self, resolved: str) -> bool:
-        """True where the function or class is found and computes a binary cross entropy, itself or by another
-        one that it names, outside of any autocast of its own.
-        """
-        return any(computes_bce(*found) for found in definitions(resolved, and_what_they_name=True))
-
-    def want_one_dtype(self, resolved: str) -> bool:
-        """True where the function or class is found, and it, or another one that it names, writes by index or in
-        place.
-        """
-        return any(wants_one_dtype(definition) for _, definition in definitions(resolved, and_what_they_name=True))
-
-    def multiply_in_place(self, resolved: str) -> bool:
-        """True where the function or class is found, and it, or another one that it names, multiplies in place."""
-        named = definitions(resolved, and_what_they_name=True)
-        return any(multiplies_in_place(definition) for _, definition in named)
-
-    def multiply(self, resolved: str, *, casts: bool) -> bool:
-        """True where the function or class is found, and it, or another one that it names, multiplies tensors; and
-        `casts` something to float32.
-        """
-        named = [definition for _, definition in definitions(resolved, and_what_they_name=True)]
-        return any(map(multiplies, named)) and (not casts or any(map(casts_to_float32, named)))
-
-    def multiply_in_backward(self, resolved: str) -> bool:
-        """True where the function or class is found, and it, or another one that it names, is an autograd function with
-        a product in its backward.
-        """
-        named = definitions(resolved, and_what_they_name=True)
-        return any(multiplies_in_backward(definition) for _, definition in named)
-
-    def run_models(self, resolved: str) -> bool:
-        """True where the function is found and runs a model that it is given, itself or in a function that it calls."""
-        return any(runs_what_it_is_given(definition) for _, definition in called_from(resolved))
-
-    def only_read(self, resolved: str, position: int | str) -> bool:
-        """True where the function is found, and neither runs nor keeps the argument at a position, or under a name."""
-        return only_reads(resolved, position)
-
-    def save_state(self, resolved: str, position: int | str) -> bool:
-        """True where the function or class is found, and saves or loads the state of the argument at a position, or
-        under a name.
-        """
-        return any(saves_given(definition, position) for _, definition in definitions(resolved))
-
-    def take_of(self, resolved: str, position: int | str) -> frozenset[str]:
-        """What the function or class, where it is found, takes of the argument at a position, or under a name."""
-        return frozenset(one for _, found in definitions(resolved) for one in taken_of_given(found, position))
-
-    def hand_back(self, resolved: str) -> bool:
-        """True where the function is found, and always returns its first argument without new layers."""
-        found = [definition for _, definition in definitions(resolved)]
-        return bool(found) and all(map(hands_back_its_first, found))
-
-    def freeze(self, resolved: str, position: int | str) -> bool:
-        """True where the function is found, and stops gradients of the argument at a position, or under a name."""
-        return any(freezes_given(definition, position) for _, definition in definitions(resolved))
-
     def leave_parameters_out(self, resolved: str, called: frozenset[str]) -> bool:
         """True where a class of the model that is made by that name leaves parameters of its own without a gradient."""
         return leaves_parameters_out(resolved, called, self._holding)
@@ -211,9 +113,6 @@ class Helpers(Elsewhere):
         place = split(resolved)
         return place is not None and (not place[1] or self.source_of(resolved) is not None)
 
-    def inherited(self, resolved: str) -> list[str]:
-        return [f"{module_name(file)}.{definition.name}" for file, definition in lineage(resolved)]
-
     def is_bool(self, resolved: str) -> bool:
         """True for a variable of a module (`MIXED_PRECISION = True`) that its file gives nothing but True and False."""
         place = split(resolved)
@@ -222,5 +121,5 @@ class Helpers(Elsewhere):
 
 def forget_parsed(most: int) -> None:
     """Frees the syntax trees that are kept of files, where they are more than so many."""
-    for answers in (called_from, named_in, computes_bce) if forget_contents(most) else ():
+    for answers in (called_from, named_in, computes) if forget_contents(most) else ():
         answers.cache_clear()  # these hold trees, too

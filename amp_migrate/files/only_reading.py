@@ -12,8 +12,9 @@ import builtins
 from collections.abc import Iterator
 from pathlib import Path
 
+from amp_migrate.files.bindings import called_name
 from amp_migrate.files.contents import Definition
-from amp_migrate.files.definitions import base_classes, definitions, target_of
+from amp_migrate.files.definitions import base_classes, called_from, definitions, target_of
 from amp_migrate.files.imports import member, module_name
 from amp_migrate.files.syntax import names_in
 from amp_migrate.vocabulary import is_no_forward
@@ -122,3 +123,37 @@ def _lacks(file: Path, definition: Definition, name: str) -> bool:
         _is_lacking(member(module_name(one), base), name) for one, base in local
     )
     return is_known and name not in stored | named
+
+
+# Which functions run a model that they are given: a vocoder that makes sound of what has been predicted.
+#
+# def listen(mel, vocoder):
+#     with torch.no_grad():
+#         wave = vocoder(mel)
+
+_WITHOUT_GRADIENTS = frozenset(("no_grad", "inference_mode"))
+
+
+def runs_models(resolved: str) -> bool:
+    """True where a function is found and runs a model that it is given, itself or in a function that it calls."""
+    return any(_runs_what_it_is_given(definition) for _, definition in called_from(resolved))
+
+
+def _runs_what_it_is_given(definition: ast.AST) -> bool:
+    """True for a function that calls one of its parameters without gradients: whatever that is, it is a model."""
+    if not isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    arguments = definition.args
+    given = {one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    is_decorated = any(_is_without_gradients(one) for one in definition.decorator_list)
+    places = [definition] if is_decorated else [node for node in ast.walk(definition) if _opens_without_gradients(node)]
+    calls = (node.func for place in places for node in ast.walk(place) if isinstance(node, ast.Call))
+    return any(isinstance(called, ast.Name) and called.id in given for called in calls)
+
+
+def _opens_without_gradients(node: ast.AST) -> bool:
+    return isinstance(node, ast.With) and any(_is_without_gradients(item.context_expr) for item in node.items)
+
+
+def _is_without_gradients(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and called_name(node) in _WITHOUT_GRADIENTS

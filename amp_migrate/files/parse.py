@@ -47,15 +47,8 @@ def parse(source: bytes) -> cst.Module:
         raise Unparsable(finding, is_python=True) from error
     if output != source:
         line = _first_difference(source, output)
-        raise Unparsable(
-            Finding(
-                "",
-                line,
-                NOT_REPRODUCIBLE.code,
-                "parsed and written back, this line would not be the same",
-                case="parser",
-            )
-        )
+        message = "parsed and written back, this line would not be the same"
+        raise Unparsable(Finding("", line, NOT_REPRODUCIBLE.code, message, case="parser"))
     return module
 
 
@@ -114,9 +107,8 @@ def _check_characters(source: bytes) -> None:
     alone = _ALONE.search(source)
     if alone is not None:
         line = source.count(b"\n", 0, alone.start()) + 1
-        raise Unparsable(
-            Finding("", line, NOT_REPRODUCIBLE.code, "a carriage return without a line feed ends this line")
-        )
+        message = "a carriage return without a line feed ends this line"
+        raise Unparsable(Finding("", line, NOT_REPRODUCIBLE.code, message))
 
 
 def _check_syntax(source: bytes, text: str) -> None:

@@ -8,8 +8,22 @@ from __future__ import annotations
 
 import ast
 
+from amp_migrate.files.definitions import definitions
+
 _STATES = frozenset(("state_dict", "load_state_dict"))
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def saves_state(resolved: str, position: int | str) -> bool:
+    """True where a function or class is found, and saves or loads the state of the argument at a position, or under a
+    name.
+    """
+    return any(saves_given(definition, position) for _, definition in definitions(resolved))
+
+
+def taken_of(resolved: str, position: int | str) -> frozenset[str]:
+    """What a function or class, where found, takes of such an argument: `loss_scale` of `optimizer.loss_scale`."""
+    return frozenset(one for _, found in definitions(resolved) for one in _taken_of_given(found, position))
 
 
 def saves_given(definition: ast.AST, position: int | str) -> bool:
@@ -33,8 +47,7 @@ def _handed_on(method: ast.AST) -> ast.Call | None:
     return None
 
 
-def taken_of_given(definition: ast.AST, position: int | str) -> set[str]:
-    """The attributes and methods that are taken of such an argument: `loss_scale` of `optimizer.loss_scale`."""
+def _taken_of_given(definition: ast.AST, position: int | str) -> set[str]:
     names = _names_of_given(definition, position)
     attributes = [node for node in ast.walk(definition) if isinstance(node, ast.Attribute)]
     return {node.attr for node in attributes if ast.unparse(node.value) in names}

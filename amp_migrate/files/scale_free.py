@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from amp_migrate import models
 from amp_migrate.files.bindings import called_name
+from amp_migrate.files.definitions import definitions
 from amp_migrate.models.queries import keeps_numbers
 from amp_migrate.models.traits import named
 
@@ -24,6 +26,13 @@ _SMALLEST = 1e-6  # added to a norm, this only keeps it from zero
 _TRAINS = frozenset("backward step update".split())
 
 
+def reads_directions(resolved: str) -> bool:
+    """True for a class or function that is found on disk, and is free of the scale."""
+    found = [definition for _, definition in definitions(resolved)]
+    return len(found) == 1 and not getattr(found[0], "bases", ()) and is_scale_free(found[0])
+
+
+@lru_cache(maxsize=1024)  # a unit is tried several times, and many of its calls are of one name
 def is_scale_free(code: ast.AST) -> bool:
     """True for a class or function that reads gradients, and nothing of their size."""
     functions = [node for node in ast.walk(code) if isinstance(node, ast.FunctionDef)]

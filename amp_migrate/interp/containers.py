@@ -105,7 +105,7 @@ class Containers:
 
     def _ends(self, node: cst.BaseExpression, at: Statement) -> Iterator[cst.Call | None]:
         """From the last statement back that puts something into what a name means, to one that certainly does."""
-        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+        variable = self.facts.names.variable_at(node)
         if variable is None:
             yield from self._makers(_last(node))
             return

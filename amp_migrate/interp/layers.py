@@ -7,7 +7,7 @@ import libcst as cst
 from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.module_lists import taken_out
-from amp_migrate.facts.tree import Class
+from amp_migrate.facts.tree import Class, is_super
 from amp_migrate.interp.containers import Containers
 from amp_migrate.models import Operation, traits
 
@@ -31,7 +31,7 @@ class Layers:
             layers = [self._of_class(one) for one in classes] or [self._of_maker(func)]
             return [one for one in layers if one is not None] if None not in layers else []
         if isinstance(func, cst.Attribute) and func.attr.value in ("forward", "__call__"):
-            return self._inherited(func.value) if _is_super(func.value) else self.called(func.value)
+            return self._inherited(func.value) if is_super(func.value) else self.called(func.value)
         found = self.possible(func)
         return [one for one in found if one is not None] if None not in found else []
 
@@ -118,10 +118,6 @@ class Layers:
         chosen = [(one.body, one.orelse) if isinstance(one, cst.IfExp) else (one,) for one in meant or [func]]
         names = [self.facts.names.dotted(one) or "" for ones in chosen for one in ones]
         return all(_is_reparameterization(name) for name in names)
-
-
-def _is_super(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
 
 
 def _is_reparameterization(name: str) -> bool:

@@ -141,7 +141,7 @@ class Steps:
         """What is written in place into a tensor, by the variable that holds it: `p[mask] = q`."""
         found: dict[Variable, list[Put]] = {}
         for put in self._containers.puts:
-            variable = self.facts.names.variable_at(put.base) if isinstance(put.base, cst.Name) else None
+            variable = self.facts.names.variable_at(put.base)
             if variable is not None and not put.merges:
                 found.setdefault(variable, []).append(put)
         return found

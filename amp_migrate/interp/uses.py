@@ -20,12 +20,11 @@ def shows_tensor(facts: Facts, load: cst.BaseExpression) -> bool:
     if isinstance(parent, cst.Attribute) and parent.value is load:
         name = parent.attr.value
         row = models.method(name)
-        call = facts.tree.parents.get(parent)
-        is_called = isinstance(call, cst.Call) and call.func is parent
+        is_called = facts.tree.call_of(parent) is not None
         is_of_others = any(hasattr(one, name) for one in _CONTAINERS)  # `split`, `values`
         return row is not None and (row.kind == "property") != is_called and not is_of_others
-    call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-    if not isinstance(call, cst.Call) or not isinstance(parent, cst.Arg):
+    call = facts.tree.taker(load)
+    if call is None or not isinstance(parent, cst.Arg):
         return False
     operation = models.function(facts.names.dotted(call.func) or "")
     place = call.args.index(parent)

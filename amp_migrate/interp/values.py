@@ -239,8 +239,7 @@ class Values:
 
     def _is_setting(self, place: Place) -> bool:
         """True for a parameter that is a number unless another one is given: `margin=0.3`, configured."""
-        variable = self.facts.names.variable_at(place.node) if isinstance(place.node, cst.Name) else None
-        params = [one.node for one in variable.bindings if one.kind == "param"] if variable is not None else []
+        params = [one.node for one in self.facts.names.bindings_at(place.node) if one.kind == "param"]
         defaults = [one.default for one in params if isinstance(one, cst.Param) and one.default is not None]
         return any(_constant(one).dtypes == _NUMBER and literal_value(one) is not UNKNOWN for one in defaults)
 
@@ -256,7 +255,7 @@ class Values:
         """What may be anything, but for its use: a setting is a number, and what is treated as a tensor is one."""
         if self._is_setting(place):
             return Value(_NUMBER)
-        variable = self.facts.names.variable_at(place.node) if isinstance(place.node, cst.Name) else None
+        variable = self.facts.names.variable_at(place.node)
         owner = variable.scope.owner if variable is not None else None
         if variable is None or place.keys or found.is_instance or not isinstance(owner, Function):
             return found

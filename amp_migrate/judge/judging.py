@@ -6,16 +6,17 @@ import ast
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from amp_migrate.check.proof import Assumption, Breach, Prover
 from amp_migrate.check.proof.gone import resolution
+from amp_migrate.files.notebook import Notebook, NotebookError, Place
 from amp_migrate.files.pragmas import Pragma, pragmas
 from amp_migrate.findings import Finding
 from amp_migrate.judge.judgement import Judgement, Line, Objection
 from amp_migrate.judge.made_up import made_up
+from amp_migrate.judge.mixed_precision import speaks_of_it
 from amp_migrate.judge.programs import groups
-from amp_migrate.judge.scripts import Scripts
 from amp_migrate.judge.steps import mistakes
 from amp_migrate.judge.trees import Trees
 from amp_migrate.line_matcher import LineMatcher
@@ -317,3 +318,35 @@ def _in_words(worlds: Sequence[str]) -> str:
     off = [one for one in worlds if one != "on"]
     rest = ["off"] if "off" in off or len(off) > 1 else off
     return " and ".join([*(["on"] if "on" in worlds else []), *rest])
+
+
+# The files of one side as programs: of a notebook the script of its cells.
+
+
+class Scripts:
+    """`sources` are the programs by path; `broken` says of notebooks why they cannot be read. Of notebooks that neither
+    speak of mixed precision nor of one of the `words`, nothing is read.
+    """
+
+    def __init__(self, files: Mapping[str, bytes], words: Collection[bytes]) -> None:
+        self.sources: dict[str, bytes] = {}
+        self.broken: dict[str, str] = {}
+        self._notebooks: dict[str, Notebook] = {}
+        for path, raw in files.items():
+            is_notebook = path.endswith(".ipynb")
+            self.sources[path] = b"" if is_notebook else raw
+            if is_notebook and (speaks_of_it(raw) or any(word in raw for word in words)):
+                self._read(path, raw)
+
+    def _read(self, path: str, raw: bytes) -> None:
+        try:
+            self._notebooks[path] = Notebook(raw)
+        except NotebookError as error:
+            self.broken[path] = str(error)
+        else:
+            self.sources[path] = self._notebooks[path].script
+
+    def place(self, path: str, line: int) -> Place | None:
+        """Where a line of the script of a notebook stands; None for other files."""
+        notebook = self._notebooks.get(path)
+        return notebook.place(line) if notebook is not None else None

@@ -223,7 +223,7 @@ class _Finder:
         parent = self.facts.tree.parents.get(node)
         if isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
             target = parent.targets[0].target
-            variable = self.facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+            variable = self.facts.names.variable_at(target)
             if variable is not None and isinstance(variable.scope.owner, Function):
                 return variable
         return None

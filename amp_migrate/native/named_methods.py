@@ -78,20 +78,15 @@ def _named(facts: Facts) -> Iterator[tuple[Variable, Statement, cst.Attribute]]:
 
 def _is_called_with_the_same(facts: Facts, load: cst.Name, binding: Binding, method: cst.Attribute) -> bool:
     """True for a call in the same function, where nothing was assigned to what the method is of since it was named."""
-    call, named, path = facts.tree.parents.get(load), binding.statement, path_of(method.value)
-    if named is None or not isinstance(call, cst.Call) or call.func is not load:
+    call, named, path = facts.tree.call_of(load), binding.statement, path_of(method.value)
+    if named is None or call is None:
         return False
     called = facts.tree.statement_of(load)
     if path is None:  # what `criterion(out).backward` is of, is made where it stands
         return called.block is named.block and called.index == named.index + 1 and not called.blocks
-    if called.function is not named.function or not _comes_after(called, named):
+    if called.function is not named.function or not named.runs_before(called):
         return False
     loops = [one for one in called.path() if one.is_loop and not named.inside(one)]
     between = [one for one in called.function.descendants() if named.order < one.order < called.order]
     run = [*between, *(inner for one in loops for inner in (one, *one.descendants()))]
     return not any(overlaps(path, written) for one in run for written in writes(one))
-
-
-def _comes_after(called: Statement, named: Statement) -> bool:
-    """True where a statement certainly runs before another one."""
-    return any(one.block is named.block and one.index > named.index for one in called.path())

@@ -138,8 +138,8 @@ class _Cleaner:
     def _replace_to_python_float(self, names: list[cst.Name]) -> bool:
         """`to_python_float(x)` is `x.item()` ([A:apex/fp16_utils/fp16util.py])."""
         for name in names:
-            call = self.facts.tree.parents.get(name)
-            if not isinstance(call, cst.Call) or call.func is not name or len(call.args) != 1:
+            call = self.facts.tree.call_of(name)
+            if call is None or len(call.args) != 1:
                 return False
             text = self.facts.text(call.args[0].value)
             simple = isinstance(call.args[0].value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))

@@ -7,11 +7,11 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, argument_value, called_name, walk
 from amp_migrate.findings import Refusal
+from amp_migrate.plan.free_names import not_bound
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.training_plan import Scaler
-from amp_migrate.plan.unbound import not_bound
 from amp_migrate.rules.apex import CAST_FUNCTION, REJECTED_ARGUMENT, UNKNOWN_AMP_USE
 from amp_migrate.rules.plain import UNKNOWN_OPTIMIZER
 from amp_migrate.rules.regions import MODEL_IN_THREAD
@@ -118,6 +118,5 @@ def _check_optimizers(facts: Facts, found: Recognition, roles: Roles) -> None:
                 text = facts.text(node)
                 if found.form != APEX_AMP:
                     raise Refusal(UNKNOWN_OPTIMIZER, node, f"no call was recognised that makes {text} from parameters")
-                raise Refusal(
-                    REJECTED_ARGUMENT, node, f"amp.scale_loss is given {text}, which amp.initialize never was"
-                )
+                message = f"amp.scale_loss is given {text}, which amp.initialize never was"
+                raise Refusal(REJECTED_ARGUMENT, node, message)

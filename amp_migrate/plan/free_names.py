@@ -5,6 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.findings import Refusal
+from amp_migrate.rules.regions import UNKNOWN_FORWARD
 
 
 def free_name(facts: Facts, *candidates: str) -> str:
@@ -22,3 +24,15 @@ def _is_taken(facts: Facts, name: cst.Name) -> bool:
     if isinstance(parent, cst.Attribute) and parent.attr is name:
         return isinstance(parent.value, cst.Name) and parent.value.value == "self"
     return not facts.tree.is_label(name)
+
+
+# Names that certainly nothing binds: the script stops there with a NameError.
+
+
+def not_bound(facts: Facts, call: cst.Call, place: cst.CSTNode) -> Refusal | None:
+    """The refusal of a call by such a name, `amp.scale_loss(...)` without an import, to be shown at a place."""
+    name = facts.names.unbound_root(call.func)
+    if name is None:
+        return None
+    message = f"nothing in this file binds `{name}` of {facts.text(call)}"
+    return Refusal(UNKNOWN_FORWARD, place, message, case="unbound")

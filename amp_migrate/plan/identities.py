@@ -12,8 +12,8 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
+from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Statement
-from amp_migrate.facts.variables import Variable
 from amp_migrate.plan.model import Recognition, Setup
 
 
@@ -37,24 +37,9 @@ def _puts_back(statement: Statement, setup: Setup) -> bool:
 
 def _is_dead(facts: Facts, target: cst.BaseExpression, setup: Setup, put_back: list[Statement]) -> bool:
     """True where every other read of the alias comes after another binding of the name."""
-    variable = facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+    variable = facts.names.variable_at(target)
     if variable is None:
         return False
-    for load in variable.loads:
-        statement = facts.tree.statement_of(load)
-        if statement not in put_back and not _is_bound_again(variable, statement, setup):
-            return False
-    return True
-
-
-def _is_bound_again(variable: Variable, read: Statement, setup: Setup) -> bool:
-    for binding in variable.bindings:
-        other = binding.statement
-        if other is None or other is setup.statement or other is read:
-            continue
-        for outer in read.path():
-            if outer.block is other.block and other.index < outer.index and other.order > setup.statement.order:
-                return True
-            if outer is other and isinstance(other.node, cst.For):
-                return True
-    return False
+    reads = (facts.tree.statement_of(load) for load in variable.loads)
+    bound = (binding for one in reads if one not in put_back for binding in reaching(variable, one))
+    return all(binding.statement is not setup.statement for binding in bound)

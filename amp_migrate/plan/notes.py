@@ -11,10 +11,10 @@ from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.findings import Finding
 from amp_migrate.options import Options
 from amp_migrate.plan.flags import availability_flags, reads_of
+from amp_migrate.plan.hooks import calls_that_log_gradients
 from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.plan.steps.caught import caught_while_unscaled
 from amp_migrate.plan.training_plan import TrainingPlan
-from amp_migrate.plan.watched import calls_that_log_gradients
 from amp_migrate.rules.apex import APEX_NOT_REQUIRED, LEVEL_AT_RUN_TIME, UNTESTED_CHECKPOINT
 from amp_migrate.rules.regions import (
     BCE_IN_FLOAT32,

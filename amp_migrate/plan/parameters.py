@@ -21,6 +21,7 @@ from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Function, argument_value, names_in
 from amp_migrate.facts.values import literal_value
 from amp_migrate.facts.variables import Variable
+from amp_migrate.files.returned import hands_back
 
 Models = frozenset[Object]
 
@@ -49,19 +50,30 @@ class Parameters:
 
     def models_of_parameters(self, node: cst.BaseExpression) -> Models | None:
         """The models whose parameters an expression lists completely; None if that cannot be shown."""
-        if isinstance(node, cst.Call):
-            return self._of_call(node)
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if node.func.attr.value == "parameters" and not node.args:
+                return self._single(node.func.value)
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
             return self._comprehension_source(node)
+        parts = self._joined_in(node)
+        known = [self.models_of_parameters(part) if part is not None else None for part in parts]
+        if known and None not in known:
+            return frozenset().union(*(models for models in known if models is not None))
+        return self._of_split(*parts) if len(parts) == 2 and isinstance(node, cst.List) else None
+
+    def _joined_in(self, node: cst.BaseExpression) -> list[cst.BaseExpression | None]:
+        """What a list, an iterator or a list of parameter groups is made of; None for a group that is not in sight."""
+        if isinstance(node, cst.Call):
+            name = node.func.attr.value if isinstance(node.func, cst.Attribute) else source_key(node.func)
+            plain = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+            if name == "filter" and len(plain) == 2 and "requires_grad" in self.facts.text(plain[0]):
+                return [plain[1]]
+            return [*plain] if name == "chain" or (name in ("list", "tuple", "iter") and len(plain) == 1) else []
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
-            left, right = self.models_of_parameters(node.left), self.models_of_parameters(node.right)
-            return left | right if left is not None and right is not None else None
+            return [node.left, node.right]
         if isinstance(node, cst.List):
-            return self._of_groups([element.value for element in node.elements])
-        if isinstance(node, cst.Name):
-            value = self._only_value(node)
-            return self.models_of_parameters(value) if value is not None else None
-        return None
+            return [self._group_parameters(element.value) for element in node.elements]
+        return [self._only_value(node)] if isinstance(node, cst.Name) else []
 
     def _only_value(self, node: cst.Name) -> cst.BaseExpression | None:
         """What a name was bound to, once and for all: None for lists that grow (`group += [p]`)."""
@@ -91,12 +103,10 @@ class Parameters:
         return f"{best}.parameters()" if best is not None else None
 
     def _visible_variables(self, function: Function) -> Iterator[Variable]:
-        current: Function | None = function
-        while current is not None:
+        for current in function.around:
             for variable in self.facts.names.scope_of(current).variables.values():
                 if current is function or not current.is_module or self._is_certain(variable, function):
                     yield variable
-            current = current.parent
 
     def _is_certain(self, variable: Variable, function: Function) -> bool:
         """False for what a module binds in a block such as `if __name__ == "__main__":`, unless read there anyway."""
@@ -121,28 +131,12 @@ class Parameters:
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else source_key(call.func)
         return name[:1].isupper()
 
-    def _of_call(self, node: cst.Call) -> Models | None:
-        func = node.func
-        if isinstance(func, cst.Attribute) and func.attr.value == "parameters" and not node.args:
-            return self._single(func.value)
-        name = func.attr.value if isinstance(func, cst.Attribute) else source_key(func)
-        plain = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
-        if name in ("list", "tuple", "iter") and len(plain) == 1:
-            return self.models_of_parameters(plain[0])
-        if name == "filter" and len(plain) == 2 and "requires_grad" in self.facts.text(plain[0]):
-            return self.models_of_parameters(plain[1])
-        if name == "chain" and plain:
-            parts = [self.models_of_parameters(part) for part in plain]
-            known = [part for part in parts if part is not None]
-            return frozenset().union(*known) if len(known) == len(parts) else None
-        return None
-
     def _single(self, node: cst.BaseExpression) -> Models | None:
         """The one model that an expression means; a parameter means one in each call, whatever callers give."""
         objects = self._as_given(self.facts.objects.objects(node))
         if len(objects) == 1:
             return objects
-        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+        variable = self.facts.names.variable_at(node)
         if variable is None or not self._is_one_in_each_call(variable):
             return None
         return frozenset({Object("parameter", variable)})
@@ -168,7 +162,7 @@ class Parameters:
     def _handed_back(self, call: cst.Call) -> cst.BaseExpression | None:
         paths = self.facts.objects.import_paths(call.func)
         given = call.args[0].value if call.args and not call.args[0].star else None
-        return given if any(map(self.facts.elsewhere.hand_back, paths)) else None
+        return given if any(map(hands_back, paths)) else None
 
     def _is_one_in_each_call(self, variable: Variable) -> bool:
         """True for a parameter that is bound to nothing else but itself in a wrapper."""
@@ -218,19 +212,6 @@ class Parameters:
                 return node
             node = values[0]
 
-    def _of_groups(self, elements: list[cst.BaseExpression]) -> Models | None:
-        """Parameter groups: whole models, or two groups that a name test splits without a rest."""
-        lists = [self._group_parameters(element) for element in elements]
-        if not lists or any(group is None for group in lists):
-            return None
-        groups = [group for group in lists if group is not None]
-        whole = [self.models_of_parameters(group) for group in groups]
-        if all(models is not None for models in whole):
-            return frozenset().union(*(models for models in whole if models is not None))
-        if len(groups) == 2:
-            return self._of_split(groups[0], groups[1])
-        return None
-
     def _group_parameters(self, element: cst.BaseExpression) -> cst.BaseExpression | None:
         if isinstance(element, cst.Dict):
             for item in element.elements:
@@ -241,7 +222,8 @@ class Parameters:
             return argument_value(element, "params")
         return None
 
-    def _of_split(self, one: cst.BaseExpression, other: cst.BaseExpression) -> Models | None:
+    def _of_split(self, one: cst.BaseExpression | None, other: cst.BaseExpression | None) -> Models | None:
+        """The model whose parameters two groups share by a test of their names, without a rest."""
         if not isinstance(one, cst.ListComp) or not isinstance(other, cst.ListComp):
             return None
         first = self._named_source(one.for_in, one.elt)

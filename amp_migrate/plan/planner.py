@@ -249,12 +249,8 @@ class _Planner:
         does nothing with it that needs a scaler, or keeps it for others in a way that is not followed.
         """
         for one in self.found.handed if self.options.dtype != "float16" else ():
-            raise Refusal(
-                UNKNOWN_AMP_USE,
-                one.node,
-                f"{self.facts.text(one.node)} is saved by code that has no scaler to save",
-                case="scaler",
-            )
+            message = f"{self.facts.text(one.node)} is saved by code that has no scaler to save"
+            raise Refusal(UNKNOWN_AMP_USE, one.node, message, case="scaler")
         replaced = [argument.replaces for scaler in scalers for argument in scaler.binding.arguments]
         for carrier in self.found.carriers:
             argument = self.facts.tree.parents.get(carrier)

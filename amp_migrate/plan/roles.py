@@ -9,9 +9,11 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object, ObjectSet, overlap
-from amp_migrate.facts.tree import Class, Function
+from amp_migrate.facts.tree import Class, Function, argument_value, called_name, wholes
+from amp_migrate.facts.values import literal_value
+from amp_migrate.models import names
+from amp_migrate.models.queries import makes_leaf
 from amp_migrate.plan.given_models import GivenModels
-from amp_migrate.plan.loose_tensors import loose_tensors
 from amp_migrate.plan.model import Recognition
 from amp_migrate.vocabulary import is_no_forward
 
@@ -41,7 +43,8 @@ class Roles:
         models = [node for setup in found.setups for node in setup.models]
         trained = list(self._trained())
         self.trained = self._contents(models) | self._namesakes(models) | self._contents(trained)
-        around = [above for node in trained for above in _around(node)]
+        # `model` where an optimizer has the parameters of `model.head`: the script runs the whole network.
+        around = [above for node in trained for above in [*wholes(node)][1:]]
         self._holding = self.trained | self._contents(around)
         self.models = self.trained | self._contents(filter(self._may_be_network, around))
 
@@ -105,7 +108,7 @@ class Roles:
         """True for any method of what is trained, or of what holds that, network or not: `model.get_loss(x)` beside
         `Adam(model.critic.parameters())`.
         """
-        return any(self.facts.objects.may_be(node, self._holding) for node in _around(call.func))
+        return any(self.facts.objects.may_be(node, self._holding) for node in [*wholes(call.func)][1:])
 
     def _knows_no_instance(self, call: cst.Call) -> bool:
         """True for `model.collate(samples)` of a static method that gets no model: it has no weights."""
@@ -155,9 +158,8 @@ class Roles:
         """The objects of expressions; a list stands for its elements as well."""
         found: set[Object] = set()
         for node in nodes:
-            objects = self.facts.objects.objects(node)
-            found |= {one for one in objects if one.kind != "display"}
-            if any(one.kind == "display" for one in objects) or (_is_plural(node) and not self._are_single(objects)):
+            found |= self.facts.objects.contents(node)
+            if _is_plural(node) and not self._are_single(self.facts.objects.objects(node)):
                 found |= self.facts.objects.elements(node)
         return frozenset(found)
 
@@ -200,13 +202,6 @@ class Roles:
         return one in candidates or any(overlap(one, other) for other in candidates)
 
 
-def _around(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """`model` where an optimizer has the parameters of `model.head`: the script runs the whole network."""
-    while isinstance(node, (cst.Attribute, cst.Subscript)):
-        node = node.value
-        yield node
-
-
 def _is_forward(function: Function) -> bool:
     return function.name == "forward" and function.is_method
 
@@ -215,3 +210,26 @@ def _is_plural(node: cst.BaseExpression) -> bool:
     """A name such as `optimizers` or `models`: a container whose elements cannot be seen."""
     name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
     return name.endswith("s")
+
+
+# Tensors that are trained, and that no module has among its parameters.
+#
+# self.alphas = Variable(1e-3 * torch.randn(k, n), requires_grad=True)
+# def arch_parameters(self): return [self.alphas, self.betas]
+#
+# Adam(model.arch_parameters())                           has these alone
+# clip_grad_norm_(model.parameters(), 5.0)                has none of them
+
+
+def loose_tensors(facts: Facts, node: cst.BaseExpression) -> ObjectSet:
+    """The elements of a list, where all of them are such tensors; nothing where one may be anything else."""
+    found = facts.objects.elements(node)
+    return found if all(map(_is_loose, found)) else frozenset()
+
+
+def _is_loose(tensor: Object) -> bool:
+    call = tensor.origin
+    if not isinstance(call, cst.Call) or called_name(call) not in names(makes_leaf):
+        return False
+    wanted = argument_value(call, "requires_grad")
+    return wanted is not None and literal_value(wanted) is True

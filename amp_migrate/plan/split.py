@@ -18,7 +18,7 @@ Area = set[Function]
 
 def split_recognition(facts: Facts, found: Recognition) -> list[Recognition]:
     """The independent parts of what was found, in the order of their setups; the whole where anything is shared."""
-    areas = _connected(facts, {_outermost(place.function) for place in _places(facts, found)})
+    areas = _connected(facts, {place.function.whole for place in _places(facts, found)})
     recognitions = [_part(facts, found, area) for area in _completed(facts, found, areas)]
     if not recognitions or not all(_is_whole(one) for one in recognitions) or _share_optimizers(facts, recognitions):
         return [found]
@@ -46,20 +46,13 @@ def _places(facts: Facts, found: Recognition) -> Iterator[Statement]:
     yield from (facts.tree.statement_of(carrier) for carrier in found.carriers)
 
 
-def _outermost(function: Function) -> Function:
-    """The method or the module's function that a nested function belongs to."""
-    while function.owner is None and function.parent is not None and not function.parent.is_module:
-        function = function.parent
-    return function
-
-
 def _connected(facts: Facts, functions: set[Function]) -> list[Area]:
     """Functions with a call from one to another, at any depth, belong together."""
     reached = {function: {function} for function in functions}
     for function in facts.tree.functions:
-        outer = _outermost(function)
+        outer = function.whole
         if outer in reached:
-            reached[outer] |= {_outermost(callee) for callee in facts.calls.reachable(function)} & functions
+            reached[outer] |= {callee.whole for callee in facts.calls.reachable(function)} & functions
     return _united(reached.values())
 
 
@@ -106,7 +99,7 @@ def _part(facts: Facts, found: Recognition, area: Area) -> Recognition:
     """What lies in some functions; things of the whole file are left out."""
 
     def own(statement: Statement) -> bool:
-        return _outermost(statement.function) in area
+        return statement.function.whole in area
 
     return dataclasses.replace(
         found,

@@ -318,12 +318,10 @@ class _Reader:
             for inner in statement.descendants()
             for part in self.facts.tree.expressions(inner)
         ):
-            raise Refusal(
-                UNKNOWN_AMP_USE, call, "the scaled loss is handed out by yield, so its backward cannot be found"
-            )
+            message = "the scaled loss is handed out by yield, so its backward cannot be found"
+            raise Refusal(UNKNOWN_AMP_USE, call, message)
         name = item.asname.name
-        variable = self.facts.names.variable_at(name)
-        loads = variable.loads if variable is not None else []
+        loads = self.facts.names.loads_at(name)
         uses = [
             load for load in loads if self.facts.tree.is_within(self.facts.tree.statement_of(load), {statement.node})
         ]
@@ -434,9 +432,8 @@ class _Reader:
             raise Refusal(GRADIENTS_IN_USE, node, "the loss scale is written away from amp.initialize", case="state")
         setup = before[-1]
         if setup.loss_scale.static is not None or setup.loss_scale.runtime is not None:
-            raise Refusal(
-                GRADIENTS_IN_USE, node, "the loss scale is written after initialize was given one", case="state"
-            )
+            message = "the loss scale is written after initialize was given one"
+            raise Refusal(GRADIENTS_IN_USE, node, message, case="state")
         setup.loss_scale = type(setup.loss_scale)(
             initial=node.value, minimum=setup.loss_scale.minimum, maximum=setup.loss_scale.maximum
         )

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.autograd import is_autograd_function
+from amp_migrate.facts.autograd import applied_function, is_autograd_function
 from amp_migrate.facts.tree import Class, Function, Statement
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Refusal
@@ -77,10 +77,7 @@ class CastReader:
 
     def _autograd(self, node: cst.BaseExpression, name: str, function: Function, owner: Class) -> None:
         """Both directions of an autograd function: what the backward gets has the dtype of what the forward gave."""
-        forward, backward = owner.methods.get("forward"), owner.methods.get("backward")
-        if forward is None or backward is None or not (forward.is_static and backward.is_static):
-            message = f"{owner.name} has no static forward and backward of its own that custom_fwd could be put on"
-            raise Refusal(AUTOGRAD_FUNCTION, node, message)
+        forward, backward = _directions(owner, node)
         if function is forward:
             self.found.casts.append(CastFunction(node, _dtype(name)))
             if not self._casting_decorators(backward):
@@ -100,12 +97,9 @@ class CastReader:
     def _wrapped(self, call: cst.Call, name: str) -> None:
         """`amp.float_function(f)`: of `Scale.apply` the autograd function is decorated, as is usual."""
         given = call.args[0].value
-        owner = self._applied(given)
+        owner = applied_function(self.facts, given)
         if owner is not None:
-            forward, backward = owner.methods.get("forward"), owner.methods.get("backward")
-            if forward is None or backward is None or not (forward.is_static and backward.is_static):
-                message = f"{owner.name} has no static forward and backward of its own that custom_fwd could be put on"
-                raise Refusal(AUTOGRAD_FUNCTION, call, message)
+            forward, backward = _directions(owner, call)
             self.found.replaced[call] = self.facts.text(given)
             self.found.casts.append(CastFunction(call, _dtype(name), adds=forward))
             self.found.casts.append(CastFunction(call, "backward", adds=backward))
@@ -117,22 +111,12 @@ class CastReader:
             self.found.replaced[call] = text
             return
         if function is None and not self._is_compiled(given):
-            raise Refusal(
-                CAST_FUNCTION, call, f"{text}, which is cast here, is in no file that is known", case="elsewhere"
-            )
+            message = f"{text}, which is cast here, is in no file that is known"
+            raise Refusal(CAST_FUNCTION, call, message, case="elsewhere")
         if function is not None:
             self._require_first_argument(call, function, self._calls_of_name(call))
         self.found.casts.append(CastFunction(call, _dtype(name), around=given))
         self._say(call, text)
-
-    def _applied(self, node: cst.BaseExpression) -> Class | None:
-        """The autograd function of the unit in `Scale.apply`."""
-        if not isinstance(node, cst.Attribute) or node.attr.value != "apply":
-            return None
-        made_of = [one.origin for one in self.facts.objects.objects(node.value) if one.kind == "definition"]
-        owners = [self.facts.tree.class_at.get(one) for one in made_of if isinstance(one, cst.ClassDef)]
-        owner = owners[0] if len(owners) == 1 else None
-        return owner if owner is not None and is_autograd_function(self.facts, owner) else None
 
     def _is_compiled(self, node: cst.BaseExpression) -> bool:
         """True for a function of an extension: imported, and in no Python file (`_C.nms`)."""
@@ -152,9 +136,8 @@ class CastReader:
         if calls is None and not self.facts.calls.value_uses(function):
             calls = [site.call for site in self.facts.calls.callers(function)]
         if not calls:
-            raise Refusal(
-                CAST_FUNCTION, node, f"not all calls of {function.name} are known, which is cast here", case="elsewhere"
-            )
+            message = f"not all calls of {function.name} are known, which is cast here"
+            raise Refusal(CAST_FUNCTION, node, message, case="elsewhere")
         for call in calls:
             first = call.args[0] if call.args else None
             if first is None or first.star or first.keyword is not None or _takes_no_attributes(first.value):
@@ -165,7 +148,7 @@ class CastReader:
         """The calls of `f` in `f = amp.float_function(g)`; nothing where it is used in another way."""
         assign = self.facts.tree.parents.get(wrapping)
         target = assign.targets[0].target if isinstance(assign, cst.Assign) and len(assign.targets) == 1 else None
-        variable = self.facts.names.variable_at(target) if target is not None else None
+        variable = self.facts.names.variable_at(target)
         if variable is None or variable.importers or len(variable.bindings) != 1:
             return []
         calls = [self.facts.tree.parents.get(load) for load in variable.loads]
@@ -183,6 +166,15 @@ class CastReader:
     def _say(self, node: cst.CSTNode, name: str) -> None:
         message = f"{name} runs in float32 as a whole, the products in it as well"
         self.found.findings.append(self.facts.finding(node, FLOAT_FUNCTION, message))
+
+
+def _directions(owner: Class, node: cst.CSTNode) -> tuple[Function, Function]:
+    """The forward and the backward of an autograd function. Raises Refusal where they are not static."""
+    forward, backward = owner.methods.get("forward"), owner.methods.get("backward")
+    if forward is None or backward is None or not (forward.is_static and backward.is_static):
+        message = f"{owner.name} has no static forward and backward of its own that custom_fwd could be put on"
+        raise Refusal(AUTOGRAD_FUNCTION, node, message)
+    return forward, backward
 
 
 def _dtype(name: str) -> str:

@@ -75,8 +75,7 @@ def _is_changed(facts: Facts, node: cst.BaseExpression) -> bool:
     """True for `x.sub_(mean)`, `x /= 255` and `x[mask] = 0`."""
     parent = facts.tree.parents.get(node)
     if isinstance(parent, cst.Attribute):
-        call = facts.tree.parents.get(parent)
-        return parent.attr.value.endswith("_") and isinstance(call, cst.Call) and call.func is parent
+        return parent.attr.value.endswith("_") and facts.tree.call_of(parent) is not None
     if isinstance(parent, cst.Subscript) and parent.value is node:
         node, parent = parent, facts.tree.parents.get(parent)
         if isinstance(parent, cst.AssignTarget):

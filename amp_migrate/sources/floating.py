@@ -44,7 +44,7 @@ def _is_new(made: Made) -> bool:
 
 def _is_given_by_others(facts: Facts, place: Place) -> bool:
     """True for a parameter of a function that somebody out of sight may call: with anything."""
-    variable = facts.names.variable_at(place.node) if isinstance(place.node, cst.Name) else None
+    variable = facts.names.variable_at(place.node)
     if variable is None or all(one.kind != "param" for one in variable.bindings):
         return False
     function = variable.scope.owner

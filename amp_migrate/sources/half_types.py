@@ -12,6 +12,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Statement, called_name, walk
+from amp_migrate.facts.values import literal_value
 from amp_migrate.models import Dtype, names
 from amp_migrate.models.dtype_names import dtype_named
 from amp_migrate.models.queries import takes_dtype
@@ -30,8 +31,23 @@ class HalfTypes:
 
     def is_one(self, node: cst.CSTNode) -> bool:
         """True for an expression that names a half type."""
-        dotted = self.facts.names.dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) else None
-        return dotted in HALF_TYPES
+        return self.facts.names.dotted(node) in HALF_TYPES
+
+    def half_name(self, node: cst.CSTNode) -> str | None:
+        """`torch.half` and the like, by its full name; a string that names a type, too."""
+        if isinstance(node, cst.SimpleString):
+            value = literal_value(node)
+            return value if isinstance(value, str) and value in HALF_TYPES else None
+        return self.facts.names.dotted(node) if self.is_one(node) and not self.facts.tree.is_label(node) else None
+
+    def meanings(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """An expression that says a type, with what it may have been given as."""
+        values = self.facts.objects.values_of(node) if isinstance(node, (cst.Name, cst.Attribute)) else []
+        return [node, *(value for value in values if isinstance(value, (cst.Name, cst.Attribute, cst.IfExp)))]
+
+    def may_be_half(self, node: cst.BaseExpression) -> bool:
+        """True for `torch.half`, and for a name that may mean it (`torch.half if args.fp16 else torch.float`)."""
+        return any(self.half_name(part) for value in self.meanings(node) for part in walk(value))
 
     def makes_nothing_half(self, node: cst.CSTNode) -> bool:
         """True for a type that is asked for, is a part of a longer name, or stands in a table of all types, by the type
@@ -45,10 +61,11 @@ class HalfTypes:
 
     def is_cast(self, node: cst.CSTNode) -> bool:
         """True for `x.half()`, `x.to(torch.half)` and `x.type(torch.cuda.HalfTensor)`."""
-        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-            return False
-        named = called_name(node) in names(takes_dtype) and any(self.is_one(arg.value) for arg in node.args)
-        return named or is_half_call(node)
+        return is_half_call(node) or any(map(self.is_one, _asked_of(node)))
+
+    def may_be_cast(self, node: cst.CSTNode) -> bool:
+        """The same, also for `x.to(...)` and `x.type(...)` of what may be a half type."""
+        return is_half_call(node) or any(map(self.may_be_half, _asked_of(node)))
 
     def is_only_cast(self, call: cst.Call) -> bool:
         """True for `x.to(torch.half)`, which does nothing else; HalfTensor is the name of a device as well."""
@@ -126,6 +143,13 @@ def _is_in(facts: Facts, value: cst.CSTNode, asking: tuple[type[cst.CSTNode], ..
 def _last_name(node: cst.CSTNode) -> str | None:
     named = node.attr if isinstance(node, cst.Attribute) else node
     return named.value if isinstance(named, cst.Name) else None
+
+
+def _asked_of(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    """What `x.to(...)` and `x.type(...)` are given."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return []
+    return [arg.value for arg in node.args] if called_name(node) in names(takes_dtype) else []
 
 
 def is_half_call(node: cst.CSTNode) -> bool:

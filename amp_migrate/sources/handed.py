@@ -48,7 +48,7 @@ def _dict_is_only_saved(facts: Facts, made: cst.BaseExpression) -> bool:
 
 
 def _name_is_only_saved(facts: Facts, target: cst.BaseExpression) -> bool:
-    variable = facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+    variable = facts.names.variable_at(target)
     if variable is None:
         return False
     calls = [_call_of(facts, load) for load in variable.loads]
@@ -62,8 +62,7 @@ def _call_of(facts: Facts, load: cst.Name) -> cst.Call | None:
     if isinstance(parent, cst.Attribute) and parent.attr.value == "update":
         parent = facts.tree.parents.get(parent)
         return parent if isinstance(parent, cst.Call) else None
-    call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-    return call if isinstance(call, cst.Call) else None
+    return facts.tree.taker(load)
 
 
 def _saves_what_it_is_given(facts: Facts, call: cst.Call) -> bool:

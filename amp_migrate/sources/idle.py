@@ -36,7 +36,7 @@ def _is_idle(facts: Facts, optimizer: cst.BaseExpression, setup: Setup) -> bool:
     at = setup.statement
     if not isinstance(at.function.node, cst.FunctionDef):
         return False
-    variable = facts.names.variable_at(optimizer) if isinstance(optimizer, cst.Name) else None
+    variable = facts.names.variable_at(optimizer)
     if variable is None or variable.scope.owner is not at.function or any(one.is_loop for one in at.path()):
         return False
     for load in variable.loads:

@@ -88,9 +88,8 @@ def _arguments(facts: Facts, call: cst.Call) -> Arguments:
     for name in given:
         if name not in _PARAMETERS:
             hint = " (did you mean loss_scale=?)" if name == "scale_loss" else ""
-            raise Refusal(
-                REJECTED_ARGUMENT, call, f"amp.initialize has no argument {name}=: apex raises TypeError here{hint}"
-            )
+            message = f"amp.initialize has no argument {name}=: apex raises TypeError here{hint}"
+            raise Refusal(REJECTED_ARGUMENT, call, message)
     return given
 
 
@@ -129,15 +128,13 @@ def _traps(facts: Facts, call: cst.Call, given: Arguments) -> list[Finding]:
     level = _literal(given, "opt_level") if "opt_level" in given else "O1"
     batchnorm = _literal(given, "keep_batchnorm_fp32")
     if level == "O1" and batchnorm is not None and batchnorm is not UNKNOWN:
-        findings.append(
-            facts.finding(call, KEEP_BATCHNORM_UNDER_O1, "keep_batchnorm_fp32 is given under O1: apex raises here")
-        )
+        message = "keep_batchnorm_fp32 is given under O1: apex raises here"
+        findings.append(facts.finding(call, KEEP_BATCHNORM_UNDER_O1, message))
     for name in ("cast_model_type", "patch_torch_functions", "master_weights", "cast_model_outputs"):
         if _literal(given, name) is not None and (name, level) not in _AS_IN_NATIVE:
             text = facts.text(given[name])
-            findings.append(
-                facts.finding(call, ARGUMENT_OF_INITIALIZE, f"{name}={text} has no native form and is dropped")
-            )
+            message = f"{name}={text} has no native form and is dropped"
+            findings.append(facts.finding(call, ARGUMENT_OF_INITIALIZE, message))
     findings += [
         facts.finding(
             call,
@@ -160,13 +157,8 @@ def _enabled(facts: Facts, given: Arguments, findings: list[Finding], call: cst.
         return []
     literal = literal_value(node)
     if isinstance(literal, str) or ("opt_level" in facts.text(node) and "opt_level" not in given):
-        findings.append(
-            facts.finding(
-                call,
-                LEVEL_AS_ENABLED,
-                f"{facts.text(node)} is given as `enabled`, and not as the level: apex runs O1 here",
-            )
-        )
+        message = f"{facts.text(node)} is given as `enabled`, and not as the level: apex runs O1 here"
+        findings.append(facts.finding(call, LEVEL_AS_ENABLED, message))
     if literal is not UNKNOWN:
         return []
     return [Condition(node, facts.conditions.compile(node))]
@@ -189,9 +181,8 @@ class _Level:
         value = facts.values.constant(node)
         if value is not UNKNOWN:
             if value not in _LEVELS:
-                raise Refusal(
-                    NO_LEVEL, node, f"opt_level={facts.text(node)} is no level: apex raises here{_letter(value)}"
-                )
+                message = f"opt_level={facts.text(node)} is no level: apex raises here{_letter(value)}"
+                raise Refusal(NO_LEVEL, node, message)
             self.literal = str(value)
             self.always_off = value == "O0"
             return
@@ -228,9 +219,8 @@ class _Level:
         found = []
         if self._option is not None:
             option, default = self._option
-            found.append(
-                facts.finding(option, DEFAULT_IS_NO_LEVEL, f"the default {default} is no level of apex: it raises")
-            )
+            message = f"the default {default} is no level of apex: it raises"
+            found.append(facts.finding(option, DEFAULT_IS_NO_LEVEL, message))
         if self.literal in ("O2", "O3") and not trains:
             found.append(facts.finding(call, FLOAT32_WEIGHTS, f"half weights by {self.literal} stay in fp32"))
         elif self.literal == "O2":
@@ -298,9 +288,8 @@ def _loss_scale(facts: Facts, given: Arguments, level: str | None) -> LossScale:
         return LossScale(static=float(value), name=node)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         assert node is not None
-        raise Refusal(
-            REJECTED_ARGUMENT, node, f"loss_scale={facts.text(node)} is no number: apex raises here"
-        ) from None
+        message = f"loss_scale={facts.text(node)} is no number: apex raises here"
+        raise Refusal(REJECTED_ARGUMENT, node, message) from None
 
 
 def _dynamic_or_number(

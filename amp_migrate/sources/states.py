@@ -25,6 +25,7 @@ from amp_migrate.facts.reaching import reaching, stands_for
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.facts.variables import Binding
+from amp_migrate.files.saving import saves_state
 from amp_migrate.plan.model import AddedState, Recognition
 from amp_migrate.rules.native import SCALER_NOT_SAVED
 from amp_migrate.rules.source_forms import PLAIN
@@ -128,7 +129,7 @@ def _note_savers(facts: Facts, found: Recognition, optimizers: ObjectSet) -> Non
         for index in given if imported else ():
             named = call.args[index].keyword
             position = index if named is None else named.value
-            savers = [one for one in imported if facts.elsewhere.save_state(one, position)]
+            savers = [one for one in imported if saves_state(one, position)]
             if savers:
                 found.savers += savers
                 message = f"{facts.text(call.func)} of another file saves or loads the state of "
@@ -200,8 +201,7 @@ def _places_of_name(facts: Facts, state: cst.BaseExpression) -> list[Place]:
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return []
     target = parent.targets[0].target
-    variable = facts.names.variable_at(target)
-    loads = variable.loads if variable is not None else []
+    loads = facts.names.loads_at(target)
     places = [_place_in_dict(facts, load) for load in loads if _has_the_value_of(facts, load, target)]
     return [place for place in places if place is not None]
 

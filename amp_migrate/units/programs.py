@@ -115,9 +115,8 @@ class Programs:
     def _beside(self, unit: Unit, other: Path, attempt: Attempt) -> Finding:
         path = next(result.path for result in attempt.results if result.sites)
         place = f"{in_words(other)} ({unit.reasons[other]})"
-        return Finding(
-            path, 1, BELONGS_TOGETHER.code, f"belongs together with {place}, which has another source form", case="form"
-        )
+        message = f"belongs together with {place}, which has another source form"
+        return Finding(path, 1, BELONGS_TOGETHER.code, message, case="form")
 
     def _shared_with_float32(
         self, programs: Mapping[Path, tuple[Path, ...]], outcomes: Mapping[str, Outcome]

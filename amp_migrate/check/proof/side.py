@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from typing import Any
 
-from amp_migrate.check.proof.about import about_precision
 from amp_migrate.check.proof.by_hand import loss_scales
 from amp_migrate.check.proof.flow import Carriers, Flow, key_of
-from amp_migrate.check.proof.kinds import COPIED
+from amp_migrate.check.proof.kinds import ABOUT_AMP, COPIED
+from amp_migrate.check.proof.nodes import walk
 from amp_migrate.check.proof.program import File, Program, Scope
-from amp_migrate.check.proof.trained import trained_models
 from amp_migrate.check.proof.worlds import Keys
 
 AUTOCASTS = (
@@ -171,3 +171,95 @@ def _is_handle(file: File, node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return file.dotted(node.func) == "apex.amp.init"
     return isinstance(node, (ast.Name, ast.Attribute)) and file.dotted(node) == "apex.amp"
+
+
+# What is trained: models whose parameters an optimizer is made of.
+
+
+def trained_models(flow: Flow) -> Carriers:
+    """What may hold a model whose parameters an optimizer is made of."""
+    found: set[object] = set()
+    for scope, call in (one for file in flow.files for one in file.calls):
+        if _is_optimizer(scope, call):
+            given = [
+                one for arg in [*call.args, *(each.value for each in call.keywords)] for one in _made_of(scope, arg)
+            ]
+            for part in (part for one in given for part in walk(one)):
+                if isinstance(part, ast.Attribute) and part.attr.endswith("parameters"):
+                    if isinstance(part.value, (ast.Name, ast.Attribute)):
+                        found.add(key_of(scope, part.value))
+    return Carriers(flow, lambda file, node: False, found)
+
+
+def _made_of(scope: Scope, node: ast.expr) -> list[ast.expr]:
+    """An expression, and the values of the names in it, and so on; each name once."""
+    found, seen = [node], set[str]()
+    for one in found:
+        for name in dict.fromkeys(part.id for part in walk(one) if isinstance(part, ast.Name) and part.id not in seen):
+            seen.add(name)
+            home = scope.binding(name)
+            found += [value for value in (home.bound[name] if home is not None else ()) if isinstance(value, ast.expr)]
+    return found
+
+
+def _is_optimizer(scope: Scope, call: ast.Call) -> bool:
+    """True for an optimizer of torch or Apex, and for what is called like one: BertAdam, Ranger, LAMB."""
+    full = scope.file.dotted(call.func) or ""
+    last = full.rpartition(".")[2]
+    return full.startswith(("torch.optim.", "apex.optimizers.")) or last.lower().endswith(
+        ("adam", "adamw", "optimizer")
+    )
+
+
+# Which functions have anything to do with precision: erasure finds nothing in all others, and need not look there.
+
+_PACKAGES = re.compile(r"apex\b|torch\.(.+\.)?(amp|half|float16|autocast|HalfTensor)\b|contextlib\.nullcontext$")
+
+
+def about_precision(program: Program, flow: Flow, known: Collection[str]) -> set[Scope]:
+    """The functions with a word of mixed precision in their text, those that are `known` to hold such values among
+    them, what may call these functions, and all modules.
+    """
+    words = {*ABOUT_AMP, *known, *(word for file in _with_imported(program, flow) for word in _aliases(file))}
+    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})\b")
+    found = {one for one in flow.functions if not one.name or _is_open(one.file) or pattern.search(_text(one))}
+    waiting = list(found)
+    while waiting:
+        new = {scope.function for scope, _ in flow.callers.get(waiting.pop(), ())} - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _text(scope: Scope) -> str:
+    node: ast.stmt = scope.node  # type: ignore[assignment]
+    return "\n".join(scope.file.lines[node.lineno - 1 : node.end_lineno])
+
+
+def _is_open(file: File) -> bool:
+    """True for a file that has names of Apex, or of another file, that are not written down in it."""
+    return any(one.startswith("apex") or file.program.module(one, file) is not None for one in file.stars)
+
+
+def _with_imported(program: Program, flow: Flow) -> set[File]:
+    """The files, and those that they import, which may have names of mixed precision for them."""
+    imported = (
+        program.module(path, file)
+        for file in flow.files
+        for scope in file.functions.values()
+        for bound in scope.bound.values()
+        for path in bound
+        if isinstance(path, str)
+    )
+    return {*flow.files, *(file for file in imported if file is not None and file.tree is not None)}
+
+
+def _aliases(file: File) -> Iterator[str]:
+    """The names that a file has for what is of mixed precision."""
+    for scope in (*file.functions.values(), *file.classes):
+        for name, bound in scope.bound.items():
+            if any(isinstance(one, str) and _PACKAGES.match(file.program.full_name(one, file)) for one in bound):
+                yield name
+    for _, target, value in file.assigned:
+        if isinstance(target, (ast.Name, ast.Attribute)) and _PACKAGES.match(file.dotted(value) or ""):
+            yield target.id if isinstance(target, ast.Name) else target.attr

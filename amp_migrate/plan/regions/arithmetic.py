@@ -13,7 +13,7 @@ from amp_migrate.interp.steps import Steps
 from amp_migrate.models import names
 from amp_migrate.models.queries import in_half, is_scalar_arithmetic, is_sum, keeps_numbers_or_floats
 from amp_migrate.plan.regions.forwards import Forwards
-from amp_migrate.plan.regions.targets import may_be_half
+from amp_migrate.plan.regions.half_parts import may_be_half
 
 _OPERATIONS = (cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
 _SAME = ("", "widest")  # of autocast: nothing, and what torch promotes to anyway

@@ -21,8 +21,8 @@ from amp_migrate.facts.tree import called_name
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.values import Values
 from amp_migrate.plan.model import Backward
+from amp_migrate.plan.regions.half_parts import plain_names
 from amp_migrate.plan.regions.moved import after_moves, before_moves
-from amp_migrate.plan.regions.targets import plain_names
 from amp_migrate.plan.regions.tensors import Tensors
 
 
@@ -43,9 +43,8 @@ def halves_before_numpy(facts: Facts, values: Values, backwards: Iterable[Backwa
 
 def _is_for_a_package(facts: Facts, call: cst.Call) -> bool:
     """True for `x.cpu()` in an argument of `make_grid(x.cpu().unsqueeze(1))`, but for torch itself and local code."""
-    given = facts.tree.parents.get(after_moves(facts, call)) if called_name(call) == "cpu" else None
-    taker = facts.tree.parents.get(given) if isinstance(given, cst.Arg) else None
-    paths = facts.objects.import_paths(taker.func) if isinstance(taker, cst.Call) else ()
+    taker = facts.tree.taker(after_moves(facts, call)) if called_name(call) == "cpu" else None
+    paths = facts.objects.import_paths(taker.func) if taker is not None else ()
     return any(not path.startswith("torch.") and facts.elsewhere.source_of(path) is None for path in paths)
 
 

@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import Path, reads
 from amp_migrate.facts.tree import Function, Statement, argument_value, called_name
+from amp_migrate.files.gradients import trains
 from amp_migrate.interp.calls import Calls
 from amp_migrate.plan.steps.events import Events
 
@@ -58,7 +59,7 @@ class Barriers:
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
         if isinstance(receiver, (cst.Name, cst.Attribute)):
             names += [self.facts.elsewhere.member(owner, called_name(call)) for owner in self.facts.made_by(receiver)]
-        training = [name for name in names if self.facts.elsewhere.train(name)]
+        training = [name for name in names if trains(name)]
         self.unread += training
         return bool(training)
 

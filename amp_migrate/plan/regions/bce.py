@@ -19,8 +19,10 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
+from amp_migrate.facts.conditions import conjunction
 from amp_migrate.facts.dataflow import Path, overlaps, reads, writes
 from amp_migrate.facts.lookups import pattern_meant, text_looked_up
+from amp_migrate.facts.running import Running
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
 from amp_migrate.findings import Inseparable, Refusal
 from amp_migrate.interp.place import Place
@@ -30,11 +32,11 @@ from amp_migrate.interp.steps import Steps
 from amp_migrate.models import Operation
 from amp_migrate.models.queries import in_half, is_refused, only_moves, refused
 from amp_migrate.plan.regions.forwards import Forwards
-from amp_migrate.plan.regions.held_here import is_excluded
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.sigmoids import Sigmoids
 from amp_migrate.plan.safety.namespaces import table_of
 from amp_migrate.plan.safety.run_time_names import is_by_name
+from amp_migrate.plan.scaler.enabling import enclosing_guards
 from amp_migrate.rules.regions import INSEPARABLE
 
 _CRITERION = re.compile(r"torch\.nn\.(?:\w+Loss|functional\.(?:\w+_loss|cross_entropy))")
@@ -292,11 +294,10 @@ class _Finder:
         """The first argument of a binary cross entropy that a forward is a part of."""
         node: cst.CSTNode | None = forward
         while node is not None and not isinstance(node, cst.BaseSmallStatement):
-            holder = self.facts.tree.parents.get(node)
-            call = self.facts.tree.parents.get(holder) if isinstance(holder, cst.Arg) else None
-            if isinstance(holder, cst.Arg) and isinstance(call, cst.Call) and self._is_bce(call):
-                return holder.value if call.args[0] is holder else None
-            node = holder
+            call = self.facts.tree.taker(node)
+            if call is not None and self._is_bce(call):
+                return call.args[0].value if call.args[0].value is node else None
+            node = self.facts.tree.parents.get(node)
         return None
 
     def _needs_autocast(self, call: cst.Call) -> bool:
@@ -378,3 +379,38 @@ def _keeps_type(row: Operation) -> bool:
 
 def _has_type_of_another(made: Made) -> bool:
     return made.is_a("like") or isinstance(made.cast, Place)
+
+
+# What a place can be given: nothing that is never made, or was made under a condition which excludes its own.
+#
+# What `self.criterion = nn.BCELoss()` stores under `if kind == "bce":` is not what `self.criterion(1 - output)` calls
+# under `if self.kind == "hinge":`.
+
+
+def is_excluded(facts: Facts, origin: cst.CSTNode, place: Statement) -> bool:
+    """True where what `origin` makes cannot be met at a place: the tests around both never hold together, or no caller
+    in sight lets it be made.
+    """
+    running = facts.analysis(Running)
+    if running.may_run(place.node) and not running.may_run(origin):
+        return True
+    made, met = (enclosing_guards(facts, one) for one in (facts.tree.statement_of(origin), place))
+    guards = [*made, *met]
+    if not made or not met or not all(_keeps_its_value(facts, guard.statement.node) for guard in guards):
+        return False
+    return facts.conditions.constant(conjunction([guard.formula for guard in guards])) is False
+
+
+def _keeps_its_value(facts: Facts, holder: cst.CSTNode) -> bool:
+    """True for a test of names that are bound once, and of attributes that nothing but constructors set."""
+    assert isinstance(holder, cst.If)
+    for part in walk(holder.test):
+        if isinstance(part, cst.Attribute):
+            stores = facts.objects.stores_of(part.attr.value)
+            if any(store.statement.function.name != "__init__" for store in stores):
+                return False
+        elif isinstance(part, cst.Name):
+            variable = facts.names.variable_at(part)
+            if variable is not None and len(variable.bindings) > 1:
+                return False
+    return True

@@ -16,14 +16,13 @@ from amp_migrate.interp.values import values_as_written
 from amp_migrate.models import names, traits
 from amp_migrate.models.dtypes import BOOLEAN, INTEGER
 from amp_migrate.models.queries import makes
+from amp_migrate.plan.free_names import not_bound
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.regions.arithmetic import is_trailing_arithmetic
 from amp_migrate.plan.regions.barriers import Barriers
-from amp_migrate.plan.regions.carried_over import only_hands_on
+from amp_migrate.plan.regions.carried_over import all_reads, only_hands_on
 from amp_migrate.plan.regions.forwards import Forwards, runs_without_gradients
-from amp_migrate.plan.regions.given_before import all_reads
 from amp_migrate.plan.regions.tensors import Tensors
-from amp_migrate.plan.unbound import not_bound
 from amp_migrate.rules.regions import UNKNOWN_FORWARD
 
 
@@ -55,9 +54,7 @@ class BehindLoss:
             raise self._not_found(backward.loss)
 
     def _not_found(self, loss: cst.BaseExpression) -> Refusal:
-        variable = self.facts.names.variable_at(loss) if isinstance(loss, cst.Name) else None
-        bindings = variable.bindings if variable is not None else []
-        for made in (one.value for one in bindings if isinstance(one.value, cst.Call)):
+        for made in (one.value for one in self.facts.names.bindings_at(loss) if isinstance(one.value, cst.Call)):
             refusal = not_bound(self.facts, made, loss)
             if refusal is not None:
                 return refusal

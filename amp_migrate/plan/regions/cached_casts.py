@@ -25,6 +25,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
+from amp_migrate.files.definitions import lineage
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.findings import Finding
 from amp_migrate.models import traits
@@ -143,7 +144,7 @@ def _families(facts: Facts, forwards: Forwards, inside: list[Statement]) -> Iter
     """The classes of other files that each model in the region is made of, with all that they inherit from."""
     for model in forwards.models_run(inside):
         for path in {path for named in _class_names(facts, model.source.origin) for path in named}:
-            yield [found for name in facts.elsewhere.inherited(path) for found in _class_at(facts, name)]
+            yield [definition for _, definition in lineage(path)]
 
 
 def _class_names(facts: Facts, made: object) -> Iterator[list[str]]:
@@ -154,11 +155,6 @@ def _class_names(facts: Facts, made: object) -> Iterator[list[str]]:
     if isinstance(made, Class):
         family = (owner for owner in facts.objects.derived(made))
         yield from (facts.objects.import_paths(base.value) for owner in family for base in owner.node.bases)
-
-
-def _class_at(facts: Facts, resolved: str) -> Iterator[ast.ClassDef]:
-    source, name = facts.elsewhere.source_of(resolved), resolved.rpartition(".")[2]
-    yield from (one for one in tree_of(source or b"").body if isinstance(one, ast.ClassDef) and one.name == name)
 
 
 def _family_runs_both_ways(family: list[ast.ClassDef]) -> bool:

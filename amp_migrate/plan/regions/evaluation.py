@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Iterator
+from itertools import takewhile
 
 import libcst as cst
 
@@ -33,9 +34,9 @@ from amp_migrate.models.queries import in_float32
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.purity import only_looks, only_says
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
+from amp_migrate.plan.regions.half_parts import names_of_halves, plain_names
 from amp_migrate.plan.regions.leaving import loads_after, what_follows
 from amp_migrate.plan.regions.region import Region, has_no_casts
-from amp_migrate.plan.regions.targets import names_of_halves, plain_names
 from amp_migrate.plan.regions.tensors import Tensors
 
 
@@ -188,14 +189,8 @@ class Evaluation:
         """True under no_grad, in a function decorated with it, or in one that only evaluates."""
         if any(is_no_grad(self.facts, outer) for outer in statement.path()[:-1]):
             return True
-        function: Function | None = statement.function
-        while function is not None and isinstance(function.node, cst.FunctionDef):
-            if has_no_gradients(self.facts, function):
-                return True
-            if self._only_evaluates(function):
-                return True
-            function = function.parent
-        return False
+        functions = takewhile(lambda one: isinstance(one.node, cst.FunctionDef), statement.function.around)
+        return any(has_no_gradients(self.facts, one) or self._only_evaluates(one) for one in functions)
 
     def _only_evaluates(self, function: Function) -> bool:
         calls = {called_name(call) for inner in function.descendants() for call in self.facts.tree.calls(inner)}
@@ -310,8 +305,7 @@ class Evaluation:
         """True where a result is compared or indexes something, and for `model(x, None)`: without targets many models
         return predictions.
         """
-        variable = self.facts.names.visible(name, region.function)
-        loads = variable.loads if variable is not None else []
+        loads = self.facts.names.loads_visible(name, region.function)
         forwards = [call for call in self.facts.tree.calls(region.first) if self.forwards.is_forward(call)]
         given = [value for call in forwards for arg in call.args for value in _items(arg.value)]
         return any(self.tensors.shows_ids(load) for load in loads) or any(
@@ -343,11 +337,10 @@ class Evaluation:
 
     def _loads_of_product(self, name: str, region: Region) -> Iterator[cst.Name]:
         """Loads after `x = x * c`: what they show of x holds before the product too."""
-        variable = self.facts.names.visible(name, region.function)
+        loads = self.facts.names.loads_visible(name, region.function)
         rescaled = False
         for statement in what_follows(region.last):
             if rescaled:
-                loads = variable.loads if variable is not None else []
                 yield from (load for load in loads if self.facts.tree.statement_of(load).inside(statement))
             if (name,) in writes(statement) and isinstance(statement.node, cst.Assign):
                 value = statement.node.value
@@ -356,8 +349,7 @@ class Evaluation:
                     return
 
     def _loads_in(self, name: str, region: Region) -> list[cst.Name]:
-        variable = self.facts.names.visible(name, region.function)
-        loads = variable.loads if variable is not None else []
+        loads = self.facts.names.loads_visible(name, region.function)
         return [load for load in loads if region.covers(self.facts.tree.statement_of(load))]
 
 

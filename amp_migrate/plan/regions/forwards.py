@@ -9,6 +9,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.files.only_reading import only_reads
 from amp_migrate.models import Operation, names, traits
 from amp_migrate.models.queries import is_exact, keeps_numbers_or_floats, makes_leaf
 from amp_migrate.plan.roles import Roles
@@ -86,7 +87,7 @@ class Forwards:
         place = arg.keyword.value if arg.keyword is not None else call.args.index(arg)
         paths = self.facts.objects.import_paths(call.func)
         has_star = any(one.star for one in call.args)
-        return bool(paths) and not has_star and all(self.facts.elsewhere.only_read(path, place) for path in paths)
+        return bool(paths) and not has_star and all(only_reads(path, place) for path in paths)
 
     def is_whole_model(self, node: cst.BaseExpression) -> bool:
         """True for a variable or attribute that holds a model."""

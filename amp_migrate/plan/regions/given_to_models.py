@@ -14,6 +14,7 @@ from pathlib import PurePath
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.files.only_reading import runs_models
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.leaving import half_names, loads_after
@@ -28,9 +29,8 @@ def check_given_to_models(facts: Facts, forwards: Forwards, regions: list[Region
             for load in loads_after(facts, name, region):
                 if any(other.covers(facts.tree.statement_of(load)) for other in regions):
                     continue
-                argument = facts.tree.parents.get(load)
-                call = facts.tree.parents.get(argument) if isinstance(argument, cst.Arg) else None
-                if isinstance(call, cst.Call) and any(map(facts.elsewhere.run_models, _resolved(facts, call))):
+                call = facts.tree.taker(load)
+                if call is not None and any(map(runs_models, _resolved(facts, call))):
                     message = f"{name} leaves autocast in half for a model that {facts.text(call.func)} runs"
                     raise Refusal(HALF_OUTSIDE, call, message)
 

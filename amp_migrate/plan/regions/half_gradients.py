@@ -15,17 +15,17 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import backward_slice, own_reads
 from amp_migrate.facts.reaching import reaching
-from amp_migrate.facts.tree import Function, Statement, argument_value, walk
+from amp_migrate.facts.tree import Statement, argument_value, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.facts.variables import Binding, Variable
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.values import Values
 from amp_migrate.plan.regions.barriers import is_autograd_grad
-from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.region import Region
 
 
-def half_gradients(facts: Facts, forwards: Forwards, regions: list[Region]) -> Iterator[cst.BaseExpression]:
+def half_gradients(facts: Facts, values: Values, regions: list[Region]) -> Iterator[cst.BaseExpression]:
     """Each gradient that `autograd.grad(outputs, inputs)` takes outside of the regions for what a model makes in one:
     an element of the call, or the name of one where it is read.
     """
@@ -33,7 +33,7 @@ def half_gradients(facts: Facts, forwards: Forwards, regions: list[Region]) -> I
         if not is_autograd_grad(facts, call) or any(region.covers(statement) for region in regions):
             continue
         for index, tensor in enumerate(_inputs(call)):
-            if isinstance(tensor, cst.Name) and _made_by_models(facts, forwards, regions, tensor):
+            if isinstance(tensor, cst.Name) and values.may_leave_autocast(Place(tensor)):
                 yield from _taken(facts, call, statement, index)
 
 
@@ -50,7 +50,7 @@ def _taken(facts: Facts, call: cst.Call, statement: Statement, index: int) -> It
     if isinstance(element, cst.Subscript) and element.value is call and _is_at(element, index):
         yield element
     for target in walk(statement.node) if isinstance(element, cst.Assign) else ():
-        variable = facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+        variable = facts.names.variable_at(target)
         if variable is None:
             continue
         for binding in variable.bindings:
@@ -77,26 +77,3 @@ def _elements(facts: Facts, loads: list[cst.BaseExpression], index: int) -> Iter
 def _is_at(element: cst.Subscript, place: int) -> bool:
     index = element.slice[0].slice
     return len(element.slice) == 1 and isinstance(index, cst.Index) and literal_value(index.value) == place
-
-
-def _made_by_models(facts: Facts, forwards: Forwards, regions: list[Region], name: cst.Name) -> bool:
-    """True for a name, or what the calls give for a parameter, that a model makes in a region."""
-    variable = facts.names.variable_at(name)
-    for binding in variable.bindings if variable is not None else ():
-        if binding.kind == "assign" and binding.statement is not None:
-            if any(region.covers(binding.statement) for region in regions) and _runs_model(forwards, binding.statement):
-                return True
-        owner = variable.scope.owner if variable is not None else None
-        if binding.kind == "param" and isinstance(binding.node, cst.Param) and isinstance(owner, Function):
-            given = [facts.objects.argument(call, owner, binding.node) for call, _ in facts.objects.callers(owner)]
-            values = [arg.value for arg in given if arg is not None]
-            own = [one for one in values if isinstance(one, cst.Name) and facts.tree.function_of(one) is not owner]
-            if any(_made_by_models(facts, forwards, regions, one) for one in own):
-                return True
-    return False
-
-
-def _runs_model(forwards: Forwards, statement: Statement) -> bool:
-    """True where a model runs in a statement, or makes what it reads."""
-    made = backward_slice(statement, own_reads(statement), lambda path: False).statements
-    return any(forwards.runs_model(one) for one in (statement, *made))

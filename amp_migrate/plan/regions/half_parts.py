@@ -14,8 +14,12 @@ from collections.abc import Callable
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.contents import ANY
+from amp_migrate.facts.targets import targets_given
 from amp_migrate.facts.tree import called_name
-from amp_migrate.plan.regions.targets import plain_names
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.values import values_as_written
+from amp_migrate.models.dtypes import HALF
 
 
 def elements(facts: Facts, load: cst.Name) -> list[cst.BaseExpression]:
@@ -24,10 +28,8 @@ def elements(facts: Facts, load: cst.Name) -> list[cst.BaseExpression]:
     if isinstance(parent, cst.Subscript) and parent.value is load and _is_constant(parent):
         return [parent]
     target = _target(facts, load)
-    variable = facts.names.variable_at(target) if isinstance(target, cst.Name) else None
     statement = facts.tree.statement_of(load)
-    loads = variable.loads if variable is not None else ()
-    return [one for one in loads if facts.tree.statement_of(one).inside(statement)]
+    return [one for one in facts.names.loads_at(target) if facts.tree.statement_of(one).inside(statement)]
 
 
 def _is_constant(node: cst.Subscript) -> bool:
@@ -66,3 +68,29 @@ def aliases(facts: Facts, load: cst.Name, climb: Callable[[cst.CSTNode], cst.CST
     if not isinstance(node, cst.Assign) or len(node.targets) != 1 or climb(load) is not node.value:
         return []
     return plain_names(node.targets[0].target) or []
+
+
+# The names that an assignment sets, and which of them get half values.
+
+
+def plain_names(target: cst.BaseExpression) -> list[str] | None:
+    """The names of an assignment target; None where it sets anything else."""
+    targets = [one for one, _, _ in targets_given(target, None)]
+    names = [one.value for one in targets if isinstance(one, cst.Name)]
+    return names if len(names) == len(targets) else None
+
+
+def names_of_halves(facts: Facts, node: cst.Assign) -> list[str]:
+    """Those that may get half values; none where something other than names is set."""
+    target = node.targets[0].target
+    places = [
+        Place(given, selector) if given is not None else Place(node.value, (ANY,))
+        for _, given, selector in targets_given(target, node.value)
+    ]
+    return [name for name, place in zip(plain_names(target) or (), places, strict=False) if may_be_half(facts, place)]
+
+
+def may_be_half(facts: Facts, place: Place) -> bool:
+    """True for what is half under autocast as far as the code tells."""
+    value = facts.analysis(values_as_written).at(place)
+    return HALF in value.dtypes or not value.dtypes

@@ -20,17 +20,16 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import writes
+from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Class, Function, Statement, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.calls import Calls
 from amp_migrate.interp.place import Frame, Place
 from amp_migrate.interp.values import values_as_written
 from amp_migrate.plan.regions.forwards import Forwards
-from amp_migrate.plan.regions.half_parts import aliases, elements
+from amp_migrate.plan.regions.half_parts import aliases, elements, may_be_half, names_of_halves
 from amp_migrate.plan.regions.moved import after_moves
 from amp_migrate.plan.regions.region import Region
-from amp_migrate.plan.regions.targets import may_be_half, names_of_halves
 from amp_migrate.plan.regions.tensors import Tensors
 from amp_migrate.rules.regions import HALF_OUTSIDE
 
@@ -107,27 +106,12 @@ def _uses_after(facts: Facts, name: str, region: Region, seen: set[tuple[str, St
 def loads_after(facts: Facts, name: str, region: Region) -> Iterator[cst.Name]:
     """The loads after the region, up to the statement that certainly gives the name another value."""
     variable = facts.names.visible(name, region.function)
-    loads = variable.loads if variable is not None else []
-    for statement in what_follows(region.last):
-        for load in loads:
-            at = facts.tree.statement_of(load)
-            if at.inside(statement) and not _is_rebound(name, statement, at):
+    for load in variable.loads if variable is not None else ():
+        at = facts.tree.statement_of(load)
+        if at.function is region.function and at.order > region.last.order and not region.covers(at):
+            bound = [one.statement for one in reaching(variable, at)] if variable is not None else []
+            if any(one is not None and region.covers(one) for one in bound):
                 yield load
-        if _rebinds(statement, name):
-            return
-
-
-def _is_rebound(name: str, outer: Statement, at: Statement) -> bool:
-    """True where the blocks between a statement and one inside of it certainly give the name another value before."""
-    inner = at.path()[len(outer.path()) :]
-    return any(_rebinds(earlier, name) for place in inner for earlier in place.block.statements[: place.index])
-
-
-def _rebinds(statement: Statement, name: str) -> bool:
-    """True for an assignment to the name, also in the body of a `with`, which always runs."""
-    if isinstance(statement.node, cst.With):
-        return any(_rebinds(inner, name) for block in statement.blocks for inner in block.statements)
-    return (name,) in writes(statement) and isinstance(statement.node, cst.Assign)
 
 
 def what_follows(statement: Statement) -> Iterator[Statement]:
@@ -151,11 +135,11 @@ def half_names(facts: Facts, forwards: Forwards, region: Region) -> Iterator[str
 def _taker(forwards: Forwards, tensors: Tensors, use: cst.BaseExpression) -> cst.Call | None:
     """What needs a value in float32: the call of a model, or of a method of one, or of a criterion."""
     facts = forwards.facts
-    parent = facts.tree.parents.get(after_moves(facts, use))
-    call = facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-    if not isinstance(call, cst.Call):
+    given = after_moves(facts, use)
+    call = facts.tree.taker(given)
+    if call is None:
         return None
-    is_compared = call.args[0] is parent and (tensors.is_torch_loss(call) or _is_measure(facts, call))
+    is_compared = call.args[0].value is given and (tensors.is_torch_loss(call) or _is_measure(facts, call))
     is_of_model = _is_module(facts, call) or forwards.roles.is_forward(call)
     return call if is_compared or is_of_model or _leaves_unit(facts, call) else None
 
@@ -167,12 +151,12 @@ def _taken_inside(
     the uses of the value there.
     """
     facts = forwards.facts
-    argument = facts.tree.parents.get(after_moves(facts, use))
-    call = facts.tree.parents.get(argument) if isinstance(argument, cst.Arg) else None
-    for frame in facts.analysis(Calls).entered(call) if isinstance(call, cst.Call) else ():
+    given = after_moves(facts, use)
+    call = facts.tree.taker(given)
+    for frame in facts.analysis(Calls).entered(call) if call is not None else ():
         if frame.function in callers or frame.added or frame.skipped:
             continue
-        loads = [*_loads_given(facts, frame, argument)]
+        loads = [*_loads_given(facts, frame, given)]
         for load in loads:
             if not any(region.covers(facts.tree.statement_of(load)) for region in regions):
                 taker = _taker(forwards, tensors, load)
@@ -183,13 +167,12 @@ def _taken_inside(
     return [], None
 
 
-def _loads_given(facts: Facts, frame: Frame, argument: cst.CSTNode | None) -> Iterator[cst.Name]:
-    """The loads of the parameter that an argument is given for."""
+def _loads_given(facts: Facts, frame: Frame, given: cst.CSTNode) -> Iterator[cst.Name]:
+    """The loads of the parameter that an expression is given for."""
     assert frame.call is not None
     for param, arg in facts.objects.arguments(frame.call, frame.function):
-        variable = facts.names.variable_at(param.name) if arg is argument else None
-        if variable is not None:
-            yield from variable.loads
+        if arg is not None and arg.value is given:
+            yield from facts.names.loads_at(param.name)
 
 
 def _is_measure(facts: Facts, call: cst.Call) -> bool:
@@ -242,9 +225,7 @@ def _is_module(facts: Facts, call: cst.Call) -> bool:
         if one.kind == "instance" and isinstance(origin, Class):
             bases = [facts.text(base.value) for base in origin.node.bases]
             return any("Module" in base for base in bases) and "Loss" not in origin.node.name.value
-    variable = facts.names.variable_at(call.func)
-    loads = variable.loads if variable is not None else []
-    return any(_asks_for_parameters(facts, load) for load in loads)
+    return any(_asks_for_parameters(facts, load) for load in facts.names.loads_at(call.func))
 
 
 def _asks_for_parameters(facts: Facts, load: cst.Name) -> bool:

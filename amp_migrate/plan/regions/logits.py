@@ -19,10 +19,13 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
-from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.tree import Class, Statement, called_name
 from amp_migrate.facts.variables import Variable
+from amp_migrate.interp.place import Place
+from amp_migrate.interp.search import trace
+from amp_migrate.interp.steps import Steps
 from amp_migrate.models import traits
-from amp_migrate.plan.regions.endings import Endings
+from amp_migrate.models.queries import keeps_numbers_or_floats
 from amp_migrate.plan.regions.moved import before_casts
 
 _LOSS = "BCELoss"
@@ -63,7 +66,6 @@ class _Planner:
     def __init__(self, facts: Facts, criterion: cst.Call) -> None:
         self.facts = facts
         self.criterion = criterion
-        self.endings = Endings(facts)
 
     def plan(self, statement: Statement) -> Logits | None:
         """None where a loss of this criterion takes anything but the outputs of such models, or those go astray."""
@@ -71,7 +73,7 @@ class _Planner:
         sigmoids: list[cst.Call] = []
         models: ObjectSet = frozenset()
         for call in losses:
-            found = self.endings.behind(call.args[0].value) if call.args else None
+            found = _endings_behind(self.facts, call.args[0].value) if call.args else None
             if found is None:
                 return None
             sigmoids += [one for one in found if one not in sigmoids]
@@ -130,9 +132,8 @@ class _Planner:
         parent = self.facts.tree.parents.get(load)
         if isinstance(parent, cst.Attribute):
             return not any(parent.attr.value in traits.named(trait) for trait in _SAME_FOR_LOGITS)
-        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-        is_first = isinstance(call, cst.Call) and call.args[0] is parent
-        return not is_first or not isinstance(call, cst.Call) or called_name(call) not in traits.named("like")
+        call = self.facts.tree.taker(load)
+        return call is None or call.args[0].value is not load or called_name(call) not in traits.named("like")
 
     def _takes_output(self, loss: cst.Call, outputs: set[Variable], models: ObjectSet) -> bool:
         """True for `criterion(output.view(-1), label)` and `criterion(netD(real), label)`."""
@@ -158,7 +159,7 @@ class _Planner:
         """The name that `output = netD(real).view(-1)` binds."""
         node: cst.CSTNode = call
         parent = self.facts.tree.parents.get(node)
-        while isinstance(parent, (cst.Attribute, cst.Call)) and not isinstance(parent, cst.Arg):
+        while isinstance(parent, (cst.Attribute, cst.Call)):
             node, parent = parent, self.facts.tree.parents.get(parent)
         if isinstance(parent, cst.Assign) and parent.value is node and len(parent.targets) == 1:
             target = parent.targets[0].target
@@ -170,8 +171,7 @@ class _Planner:
         parent = self.facts.tree.parents.get(node)
         while isinstance(parent, (cst.Attribute, cst.Call)):
             node, parent = parent, self.facts.tree.parents.get(parent)
-        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-        return any(call is loss and parent is loss.args[0] for loss in losses)
+        return any(parent is loss.args[0] for loss in losses if loss.args)
 
     def _stays_in_sight(self, models: ObjectSet) -> bool:
         """False where a model is given to a function of another file, which may run it."""
@@ -183,3 +183,34 @@ class _Planner:
             for arg in call.args
             if isinstance(arg.value, (cst.Name, cst.Attribute))
         )
+
+
+# The sigmoids that end the containers which make a value, where nothing but its shape changes on the way (rule E4).
+#
+# Narrower than `sigmoids`: a value that goes on as a logit must be nothing else on any way.
+
+
+def _endings_behind(facts: Facts, value: cst.BaseExpression) -> list[cst.Call] | None:
+    """Those that made a value; None where some of it comes from elsewhere."""
+    steps = facts.analysis(Steps)
+    ways = trace(steps, Place(value), keeps_numbers_or_floats)
+    if any(steps.of(place).is_constant for place in ways.places):
+        return None
+    ends = [*(made.node for made in ways.ends), *(place.node for place in ways.open)]
+    found = [_ending(facts, end) for end in ends]
+    return [one for one in dict.fromkeys(found) if one is not None] if found and None not in found else None
+
+
+def _ending(facts: Facts, node: cst.BaseExpression) -> cst.Call | None:
+    """`nn.Sigmoid()` at the end of the one container that a call runs, itself or by `data_parallel(container, x)`; None
+    for anything else.
+    """
+    if not isinstance(node, cst.Call) or not isinstance(node.func, (cst.Name, cst.Attribute)):
+        return None
+    run = node.args[0].value if called_name(node) == "data_parallel" and node.args else node.func
+    origins = [one.origin for one in facts.objects.objects(run) if not isinstance(one.origin, Class)]
+    if len(origins) != 1 or not isinstance(origins[0], cst.Call) or called_name(origins[0]) != "Sequential":
+        return None
+    args = origins[0].args
+    last = args[-1].value if len(args) > 1 and not args[-1].star else None
+    return last if isinstance(last, cst.Call) and called_name(last) == "Sigmoid" else None

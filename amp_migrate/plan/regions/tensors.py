@@ -53,9 +53,8 @@ class Tensors:
         """A use that only a tensor allows."""
         if shows_tensor(self.facts, load):
             return True
-        parent = self.facts.tree.parents.get(load)
-        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-        return isinstance(call, cst.Call) and call.args[0] is parent and self.is_torch_loss(call)
+        call = self.facts.tree.taker(load)
+        return call is not None and call.args[0].value is load and self.is_torch_loss(call)
 
     def is_torch_loss(self, call: cst.Call) -> bool:
         """A criterion of torch.nn, called on its input, or its functional form."""
@@ -75,8 +74,8 @@ class Tensors:
         parent = self.facts.tree.parents.get(load)
         if isinstance(parent, cst.Attribute) and parent.value is load:
             return parent.attr.value in names(_is_of_scores)
-        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
-        return isinstance(call, cst.Call) and (called_name(call) in names(_is_of_scores) or self.is_torch_loss(call))
+        call = self.facts.tree.taker(load)
+        return call is not None and (called_name(call) in names(_is_of_scores) or self.is_torch_loss(call))
 
     def shows_ids(self, load: cst.Name) -> bool:
         """A use as of class numbers: `x.cpu().eq(labels)`, `x == labels`, `names[x]`."""

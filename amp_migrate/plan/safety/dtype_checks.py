@@ -70,5 +70,4 @@ def _is_negated(context: Context, test: TypeTest) -> bool:
 
 
 def _is_parameter(context: Context, node: cst.BaseExpression) -> bool:
-    variable = context.facts.names.variable_at(node)
-    return variable is not None and any(binding.kind == "param" for binding in variable.bindings)
+    return any(binding.kind == "param" for binding in context.facts.names.bindings_at(node))

@@ -9,7 +9,6 @@ says which values have to be exact, and how far back their products are looked f
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 
 import libcst as cst
@@ -20,32 +19,15 @@ from amp_migrate.interp.search import Passes
 from amp_migrate.interp.step import Made
 from amp_migrate.models import traits
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.isolated_products import IsolatedProducts
 from amp_migrate.plan.safety.passing import bounds, bounds_and_epsilons, computes_linearly
-from amp_migrate.plan.safety.products import isolate
-
-Sinks = Callable[[Context], Iterator[Place]]
 
 
-@dataclasses.dataclass(frozen=True)
-class ExactProducts:
-    """The `values` are exact in float32 alone. `passes` are the operations through which their products are looked for,
-    and `why` is what is said where one cannot have an island.
-    """
-
-    values: Sinks
-    passes: Passes
-    why: str
-
-
-def keep_exact_products(context: Context) -> None:
-    """An island without autocast for each product of matrices that a row finds; a note where there can be none."""
-    for row in _ROWS:
-        for value in list(row.values(context)):
-            for product in context.products_behind(value, row.passes):
-                isolate(context, product, row.why)
-
-
-# -- where values have to be exact ----------------------------------------------------------------------
+def _behind(values: Callable[[Context], Iterator[Place]], passes: Passes, why: str) -> IsolatedProducts:
+    """The products that `values` come from through operations that pass."""
+    return IsolatedProducts(
+        lambda context: (one for value in values(context) for one in context.products_behind(value, passes)), why
+    )
 
 
 def angles(context: Context) -> Iterator[Place]:
@@ -86,9 +68,9 @@ def _is_kept(func: cst.Attribute) -> bool:
     return any(isinstance(one.value, cst.Name) and one.value.value == "self" for one in names)
 
 
-_ROWS = (
-    ExactProducts(angles, bounds, "its angle is taken"),
-    ExactProducts(lengths_beside, bounds, "it is divided by norms later on"),
-    ExactProducts(waves, computes_linearly, "its sine or cosine is taken"),
-    ExactProducts(statistics, bounds, "is kept"),
+EXACT = (
+    _behind(angles, bounds, "its angle is taken"),
+    _behind(lengths_beside, bounds, "it is divided by norms later on"),
+    _behind(waves, computes_linearly, "its sine or cosine is taken"),
+    _behind(statistics, bounds, "is kept"),
 )

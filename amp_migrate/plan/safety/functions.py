@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.autograd import is_autograd_function
+from amp_migrate.facts.autograd import applied_function, is_autograd_function
 from amp_migrate.facts.tree import Class, Function, called_name
 from amp_migrate.findings import Refusal
 from amp_migrate.models import names
@@ -76,12 +76,7 @@ def _applied(context: Context, call: cst.Call) -> Class | None:
     if isinstance(func, (cst.Name, cst.Attribute)):
         values = context.facts.objects.values_of(func)
         func = values[0] if len(values) == 1 else func
-    if not isinstance(func, cst.Attribute) or func.attr.value != "apply":
-        return None
-    made_of = [one.origin for one in context.facts.objects.objects(func.value) if one.kind == "definition"]
-    owners = [context.facts.tree.class_at.get(one) for one in made_of if isinstance(one, cst.ClassDef)]
-    owner = owners[0] if len(owners) == 1 else None
-    return owner if owner is not None and is_autograd_function(context.facts, owner) else None
+    return applied_function(context.facts, func)
 
 
 def _called(context: Context, call: cst.Call) -> Class | None:

@@ -44,8 +44,7 @@ def _is_float32(context: Context, node: cst.BaseExpression) -> bool:
         return True
     if isinstance(node, cst.Attribute):
         return node.attr.value in _WEIGHTS
-    variable = context.facts.names.variable_at(node)
-    loops = [one.value for one in variable.bindings if one.kind == "for"] if variable is not None else []
+    loops = [one.value for one in context.facts.names.bindings_at(node) if one.kind == "for"]
     return any(
         isinstance(part, cst.Call) and called_name(part) in named("parameters")
         for source in loops

@@ -39,8 +39,7 @@ from amp_migrate.models.queries import follows, half_inside, makes, rearranges
 from amp_migrate.plan.regions.forwards import DATA_CALLS
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import bounds_and_epsilons, casts_to, computes_linearly
-from amp_migrate.plan.safety.products import factors, isolate, tensors
-from amp_migrate.plan.safety.variances import multiplies
+from amp_migrate.plan.safety.products import factors, isolate, multiplies, tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,12 +50,16 @@ class IsolatedProducts:
     why: str
 
 
-def isolate_products(context: Context, *rows: IsolatedProducts) -> None:
-    """An island without autocast for each product that a row finds; a note where there can be none."""
+def isolate_products(context: Context, *rows: IsolatedProducts) -> list[Made]:
+    """The products that some rows find: each gets an island without autocast, or a note where there can be none."""
+    found: list[Made] = []
     for row in rows:
-        for product in list(row.products(context)):
+        products = list(row.products(context))
+        found += products
+        for product in products:
             if context.runs(product.node) and context.is_in_half(product):
                 isolate(context, product, row.why)
+    return found
 
 
 # -- squares --------------------------------------------------------------------------------------------
@@ -129,9 +132,9 @@ def distances(context: Context) -> Iterator[Made]:
                 yield product
 
 
-def keep_squares_beside(context: Context) -> None:
+def keep_squares_beside(context: Context, distances: list[Made]) -> None:
     """Float32 for what is multiplied by itself, number by number, and added to such a product."""
-    products = {product.node for product in distances(context)}
+    products = {product.node for product in distances}
     squares_of = partial(multiplies, context)
     for made in context.results if products else ():
         if made.is_a("difference") or made.is_a("sum of two"):

@@ -64,11 +64,6 @@ class Precisions:
         value = self.values.of(node)
         return Precision.UNKNOWN if value.is_container else precision(value.dtypes)
 
-    @property
-    def buffers(self) -> dict[str, list[cst.BaseExpression]]:
-        """What is registered as a buffer, under its name."""
-        return self.steps.buffers
-
     def value_before(self, name: cst.Name) -> cst.BaseExpression | None:
         """The expression that certainly gave a local variable its value, as a whole."""
         last = self._last_binding(name)

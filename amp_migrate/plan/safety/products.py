@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
@@ -11,6 +11,7 @@ from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models.queries import in_half
 from amp_migrate.plan.safety.context import Context
+from amp_migrate.plan.safety.numbers import numbers
 from amp_migrate.rules.safety import BCE_ON_PROBABILITIES, LINEAR_ALGEBRA, PRODUCT_IN_HALF
 
 
@@ -20,6 +21,20 @@ def factors(context: Context, made: Made) -> tuple[Place, ...]:
         return ()
     pair = made.operands[-2:] if made.is_a("sum with a product") else tensors(made)[:2]
     return pair if len(pair) == 2 and not _is_of_more(made) else ()
+
+
+def multiplies(context: Context, made: Made) -> bool:
+    """`x * y` of tensors, `x.square()`, and a power of 2."""
+    if made.is_a("product of numbers"):
+        given = [context.values.at(one) for one in made.operands]
+        return is_same(context, made.operands) or all(one.dtypes and one.is_tensor for one in given)
+    exponents = [one for place in made.operands[1:] for one in numbers(context.facts, place.node)]
+    return made.is_a("square") and (exponents == [2] or not made.is_a("power"))
+
+
+def is_same(context: Context, operands: Sequence[Place]) -> bool:
+    """True for what is written alike: X and X of `X * X`."""
+    return len({context.facts.text(one.node) for one in operands}) == 1
 
 
 def ends_in_half(made: Made) -> bool:
@@ -107,4 +122,4 @@ def _is_buffer(context: Context, operand: cst.BaseExpression) -> bool:
     whole = operand.value if isinstance(operand, cst.Subscript) else operand
     if not isinstance(whole, cst.Attribute) or context.facts.objects.values_of(whole):
         return False
-    return whole.attr.value in context.precisions.buffers
+    return whole.attr.value in context.steps.buffers

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.elsewhere import shown
 from amp_migrate.facts.variables import Variable
+from amp_migrate.files.binary_cross_entropy import computes_bce
+from amp_migrate.files.definitions import any_named
+from amp_migrate.files.one_dtype import (
+    casts_to_float32,
+    multiplies,
+    multiplies_in_backward,
+    multiplies_in_place,
+    wants_one_dtype,
+)
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import Values
@@ -55,7 +67,8 @@ class Reached:
         plan, found = self.plan, self.found
         plan.logits = Logits() if found.is_proven else plan_logits(self.facts)
         if found.is_proven:
-            self._check_losses_are_read()
+            # A binary cross entropy raises under autocast: its file belongs to the unit (rule E4).
+            self._refuse_unread(computes_bce, "computes a binary cross entropy under autocast")
         criteria, splits = plan.logits.criteria, not found.is_proven
         plan.bce = plan_bce(self.facts, self.forwards, self.regions, self.reach.statements, criteria, splits=splits)
         if plan.bce:  # regions have become shorter
@@ -76,22 +89,27 @@ class Reached:
             self._add_models()
             plan.safety = scan(self.facts, reach, plan.bce, self.found.backwards)
             plan.findings += plan.safety.findings
-            self._check_is_read()
+            # Other forms prove that their models survive half, those of a plain loop have to be read (rule H4).
+            self._refuse_unread(plan.safety.unread.__contains__, "runs under autocast")
             self._check_callers(plan.roles)
             self._check_sigmoids()
         elif self.regions and not self._ran_patched:
             self._add_models()
-            self._check_mixing_is_read()
+            # A model of half weights had one type throughout: where it writes by index, its file belongs to the unit.
+            does = partial(any_named, wants_one_dtype)
+            self._refuse_unread(does, "writes by index what may be half beside float32 now")
             self._check_casts_are_read()
             match_mixed_types(self.facts, reach, plan.safety)
             plan.findings += plan.safety.findings
         if self.found.is_proven:
-            self._check_products_are_read()
+            # Nor did a product in a backward of the script's own know two types.
+            does = partial(any_named, multiplies_in_backward)
+            self._refuse_unread(does, "multiplies half by float32 in a backward of its own now")
             guard_products(Context(self.facts, reach, Precisions(self.facts, plan.safety), plan.safety))
             self._match_products_in_place()
         if self.found.casts_models:
             plan.safety = Safety(unread=reach.unread)
-            self._check_is_read()
+            self._refuse_unread(reach.unread.__contains__, "runs under autocast")
             check_users(self.facts, self.found.backwards, self.regions)
             check_models(self.facts, reach)
             guard_functions(Context(self.facts, reach, Precisions(self.facts, plan.safety), plan.safety), again=True)
@@ -110,9 +128,8 @@ class Reached:
             return
         if levels == {"O1"}:
             self._add_models()
-        elsewhere = self.facts.elsewhere
-        unread = {name: call for name, call in self.reach.unread.items() if elsewhere.multiply_in_place(name)}
-        _refuse_unread(unread, "multiplies in place what may be half beside float32, and its file was not read")
+        does = partial(any_named, multiplies_in_place)
+        self._refuse_unread(does, "multiplies in place what may be half beside float32")
         match_products_in_place(
             Context(self.facts, self.reach, Precisions(self.facts, self.plan.safety), self.plan.safety)
         )
@@ -157,36 +174,27 @@ class Reached:
     def _keep_gradients(self) -> None:
         """What Apex made of gradients in float32."""
         if self.found.form == APEX_AMP:
-            for node in half_gradients(self.facts, self.forwards, self.regions):
+            for node in half_gradients(self.facts, self._values(), self.regions):
                 self.plan.safety.keep_float32(node)
-
-    def _check_is_read(self) -> None:
-        """Other forms prove that their models survive half, those of a plain loop have to be read (rule H4)."""
-        _refuse_unread(self.plan.safety.unread, "runs under autocast, and its file was not read")
-
-    def _check_losses_are_read(self) -> None:
-        """A binary cross entropy raises under autocast: its file belongs to the unit (rule E4)."""
-        unread = {name: call for name, call in self.reach.unread.items() if self.facts.elsewhere.compute_bce(name)}
-        _refuse_unread(unread, "computes a binary cross entropy under autocast, and its file was not read")
-
-    def _check_mixing_is_read(self) -> None:
-        """A model of half weights had one type throughout: where it writes by index, its file belongs to the unit."""
-        unread = {name: call for name, call in self.reach.unread.items() if self.facts.elsewhere.want_one_dtype(name)}
-        _refuse_unread(unread, "writes by index what may be half beside float32 now, and its file was not read")
 
     def _check_casts_are_read(self) -> None:
         """Nor was a product in half of what the script had cast to float32: its file belongs to the unit."""
-        elsewhere, unread = self.facts.elsewhere, self.reach.unread
         context = Context(self.facts, self.reach, Precisions(self.facts, self.plan.safety), self.plan.safety)
-        given = given_casts(context, unread)
-        multiplied = {name: call for name, call in unread.items() if elsewhere.multiply(name, casts=name not in given)}
-        _refuse_unread(multiplied, "multiplies in half what was cast to float32, and its file was not read")
+        given = given_casts(context, self.reach.unread)
+        self._refuse_unread(
+            lambda name: any_named(multiplies, name) and (name in given or any_named(casts_to_float32, name)),
+            "multiplies in half what was cast to float32",
+        )
 
-    def _check_products_are_read(self) -> None:
-        """Nor did a product in a backward of the script's own know two types: its file belongs to the unit."""
-        elsewhere = self.facts.elsewhere
-        unread = {name: call for name, call in self.reach.unread.items() if elsewhere.multiply_in_backward(name)}
-        _refuse_unread(unread, "multiplies half by float32 in a backward of its own now, and its file was not read")
+    def _refuse_unread(self, does: Callable[[str], bool], what: str) -> None:
+        """A refusal for the first of the names of other files that do something; with them all, their files may join
+        the unit.
+        """
+        unread = tuple(filter(does, self.reach.unread))
+        if unread:
+            first = min(unread)
+            message = f"{shown(first)} {what}, and its file was not read"
+            raise Refusal(UNREAD_CODE, self.reach.unread[first], message, unread)
 
     def _check_callers(self, roles: Roles) -> None:
         """What a plain loop runs under autocast has to be made in the unit, or its code would go unread (rule H4)."""
@@ -199,20 +207,12 @@ class Reached:
             maker = self._maker_out_of_sight(call.func)
             if maker is not None:
                 text, made = self.facts.text(call.func), self.facts.text(maker)
-                raise Refusal(
-                    UNKNOWN_CALLER,
-                    call,
-                    f"{text} is made by {made}, which comes from a caller that is not known",
-                    case="model",
-                )
+                message = f"{text} is made by {made}, which comes from a caller that is not known"
+                raise Refusal(UNKNOWN_CALLER, call, message, case="model")
         if self.reach.hidden:
             text = self.facts.text(self.reach.hidden[0])
-            raise Refusal(
-                UNKNOWN_CALLER,
-                self.reach.hidden[0],
-                f"what {text} means is known when the script runs only",
-                case="run time",
-            )
+            message = f"what {text} means is known when the script runs only"
+            raise Refusal(UNKNOWN_CALLER, self.reach.hidden[0], message, case="run time")
         for maker in self.reach.assumed:
             message = f"{self.facts.text(maker)} is taken for a model that these files define or import"
             self.plan.findings.append(self.facts.finding(maker, FOREIGN_CODE, message, case="model"))
@@ -256,10 +256,3 @@ class Reached:
                 text = self.facts.text(site.call.args[0].value if site.call.args else site.call)
                 message = f"the sigmoid that makes {text} was not found, or half precision comes after it"
                 raise Refusal(BCE_ON_PROBABILITIES, site.call, message)
-
-
-def _refuse_unread(unread: dict[str, cst.CSTNode], what: str) -> None:
-    """A refusal for the first of some names of other files; with them all, their files may join the unit."""
-    if unread:
-        name = min(unread)
-        raise Refusal(UNREAD_CODE, unread[name], f"{shown(name)} {what}", tuple(unread))

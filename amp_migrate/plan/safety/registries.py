@@ -75,7 +75,4 @@ def _filling(facts: Facts, table: cst.BaseExpression) -> Iterator[str]:
 def _with_outer(facts: Facts, function: Function) -> Iterator[str]:
     """A function that registers, and those around it: one of them is the decorator."""
     module = facts.file_of(function.node).name
-    current: Function | None = function
-    while current is not None and not current.is_module:
-        yield f"{module}.{current.name}"
-        current = current.parent
+    yield from (f"{module}.{one.name}" for one in function.around if not one.is_module)

@@ -118,15 +118,10 @@ def _named_alike(facts: Facts, call: cst.Call, parts: list[str | None]) -> list[
             is_meant = variable.name in words or pattern.fullmatch(variable.name) is not None
             if modules and (is_meant or (None in parts and variable.name.startswith(begins))):
                 names += modules  # `eval("net" + name)` may be `nets.Net`
-            elif is_meant and not (paths and any(_is_called(facts, load) for load in variable.loads)):
+            elif is_meant and not (paths and any(map(facts.tree.call_of, variable.loads))):
                 names += paths if scope.owner is not root else [f"{facts.file_of(call).name}.{variable.name}"]
         scope = scope.parent
     return names
-
-
-def _is_called(facts: Facts, node: cst.CSTNode) -> bool:
-    parent = facts.tree.parents.get(node)
-    return isinstance(parent, cst.Call) and parent.func is node
 
 
 def _first_name(parts: list[str | None]) -> Iterator[str | None]:

@@ -6,12 +6,10 @@ from amp_migrate.facts import Facts
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.safety.areas import keep_areas
-from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.coordinates import keep_coordinates
-from amp_migrate.plan.safety.decompositions import BESIDE_DECOMPOSITIONS
 from amp_migrate.plan.safety.dtype_checks import keep_what_is_checked
-from amp_migrate.plan.safety.exact_products import keep_exact_products
+from amp_migrate.plan.safety.exact_products import EXACT
 from amp_migrate.plan.safety.extensions import check_extensions
 from amp_migrate.plan.safety.float32_only import keep_float32_inputs
 from amp_migrate.plan.safety.foreign import check_foreign_code, run_in_float32
@@ -20,7 +18,6 @@ from amp_migrate.plan.safety.half_losses import keep_losses
 from amp_migrate.plan.safety.hooked import match_hooks
 from amp_migrate.plan.safety.in_place import match_products_in_place
 from amp_migrate.plan.safety.indexed import match_indexed_writes
-from amp_migrate.plan.safety.inverses import WITH_INVERSES
 from amp_migrate.plan.safety.isolated_products import (
     CAST_BY_HAND,
     DISTANCES,
@@ -29,9 +26,9 @@ from amp_migrate.plan.safety.isolated_products import (
     keep_squares_beside,
 )
 from amp_migrate.plan.safety.large_tensors import keep_moved_numbers
-from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
+from amp_migrate.plan.safety.linear_algebra import BESIDE_DECOMPOSITIONS, WITH_INVERSES, keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
-from amp_migrate.plan.safety.norm_weights import keep_norm_weights
+from amp_migrate.plan.safety.norm_weights import check_complex_weights, keep_norm_weights
 from amp_migrate.plan.safety.nothing_in_half import note_what_stays_in_float32
 from amp_migrate.plan.safety.positions import keep_positions
 from amp_migrate.plan.safety.precision import Precisions
@@ -64,11 +61,11 @@ def scan(facts: Facts, reach: Reach, bce: list[BceSite], backwards: list[Backwar
     guard_functions(context)
     keep_moved_numbers(context)
     keep_masks(context)
-    isolate_products(context, SQUARES, DISTANCES)
-    keep_squares_beside(context)
+    isolate_products(context, SQUARES)
+    keep_squares_beside(context, isolate_products(context, DISTANCES))
     match_products_in_place(context)
     isolate_sparse_products(context)
-    keep_exact_products(context)
+    isolate_products(context, *EXACT)
     run_in_float32(context)
     isolate_products(context, WITH_INVERSES, BESIDE_DECOMPOSITIONS)
     keep_linear_algebra(context)

@@ -57,11 +57,10 @@ def _is_averaged(facts: Facts, call: cst.Call) -> bool:
     parent = facts.tree.parents.get(call)
     if not isinstance(parent, cst.Assign) or not isinstance(parent.targets[0].target, cst.Name):
         return _is_divided(facts, call)
-    variable = facts.names.variable_at(parent.targets[0].target)
-    bindings = variable.bindings if variable is not None else []
+    bindings = facts.names.bindings_at(parent.targets[0].target)
     if any(one.statement is not None and _divides(one.statement.node) for one in bindings):
         return True
-    loads = variable.loads if variable is not None and len(bindings) == 1 else []
+    loads = facts.names.loads_at(parent.targets[0].target) if len(bindings) == 1 else []
     return bool(loads) and all(_is_divided(facts, load) for load in loads)
 
 

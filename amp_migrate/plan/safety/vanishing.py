@@ -21,7 +21,7 @@ them stays. A product of float32 matrices that goes into a logarithm is what aut
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -33,7 +33,7 @@ from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.numbers import becomes_one, numbers, vanishes
 from amp_migrate.plan.safety.passing import moves
 from amp_migrate.plan.safety.precision import Precision
-from amp_migrate.plan.safety.products import factors, is_single_alone
+from amp_migrate.plan.safety.products import factors, is_same, is_single_alone
 
 
 def keep_epsilons(context: Context) -> None:
@@ -123,11 +123,6 @@ def _squares_in_half(context: Context, operand: cst.BaseExpression) -> Iterator[
 
 def _averages(row: Operation) -> bool:
     return moves(row) or row.is_a("mean") or row.is_a("sum")
-
-
-def is_same(context: Context, operands: Sequence[Place]) -> bool:
-    """True for what is written alike: X and X of `X * X`."""
-    return len({context.facts.text(one.node) for one in operands}) == 1
 
 
 def _isolate(context: Context, operand: cst.BaseExpression) -> bool:

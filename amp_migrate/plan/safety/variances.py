@@ -17,10 +17,8 @@ from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Operation
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.numbers import numbers
 from amp_migrate.plan.safety.passing import computes_linearly
-from amp_migrate.plan.safety.products import ends_in_half, isolate
-from amp_migrate.plan.safety.vanishing import is_same
+from amp_migrate.plan.safety.products import ends_in_half, isolate, multiplies
 
 
 def keep_variances(context: Context) -> None:
@@ -66,15 +64,6 @@ def _factors_behind(context: Context, value: Place) -> list[Place]:
     squares = partial(multiplies, context)
     ends = context.trace(value, computes_linearly, squares).ends
     return [one for made in ends if squares(made) for one in made.operands[:2]]
-
-
-def multiplies(context: Context, made: Made) -> bool:
-    """`x * y` of tensors, `x.square()`, and a power of 2."""
-    if made.is_a("product of numbers"):
-        given = [context.values.at(one) for one in made.operands]
-        return is_same(context, made.operands) or all(one.dtypes and one.is_tensor for one in given)
-    exponents = [one for place in made.operands[1:] for one in numbers(context.facts, place.node)]
-    return made.is_a("square") and (exponents == [2] or not made.is_a("power"))
 
 
 def _passes(row: Operation) -> bool:

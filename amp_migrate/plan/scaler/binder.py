@@ -120,7 +120,7 @@ class Binder:
         return Binding(self.creations.each(self.home), None, parameters, arguments, {})
 
     def _gets_optimizer(self, user: Function) -> bool:
-        params = self.passing.threadable(user).parameters
+        params = user.whole.parameters
         return any(self.facts.objects.may_be(param.name, self.roles.optimizers) for param in params)
 
     def _binds_in_a_block(self, module: Function) -> bool:
@@ -249,7 +249,7 @@ class Binder:
             return lowest
         user = next(user for user in users if not self.facts.calls.leads_to(self.home, user))
         if not user.is_module:
-            self.passing.check_callers(self.passing.threadable(user))
+            self.passing.check_callers(user.whole)
         raise Refusal(
             UNKNOWN_SCALER,
             self.users[user][0].node,
@@ -258,5 +258,5 @@ class Binder:
 
     def _is_called_elsewhere(self, user: Function) -> bool:
         """True for what another script calls, and this one does not."""
-        function = self.passing.threadable(user)
+        function = user.whole
         return not self.facts.calls.callers(function) and self.facts.is_used_outside(function)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import libcst as cst
 
@@ -140,11 +140,8 @@ class Creations:
             for use in uses:
                 known = conjunction([other.formula for other in enclosing_guards(self.facts, use)])
                 if not self.facts.conditions.implies(known, guard.formula):
-                    raise Refusal(
-                        GUARDS_DIFFER,
-                        guard.statement.node,
-                        f"{self.setup_text} runs under a condition that does not guard its steps",
-                    )
+                    message = f"{self.setup_text} runs under a condition that does not guard its steps"
+                    raise Refusal(GUARDS_DIFFER, guard.statement.node, message)
 
     def _place_of(self, setup: Setup, function: Function) -> Statement | None:
         """Where a setup happens in `function`, seen from outside of its guards (rule A2)."""
@@ -176,7 +173,7 @@ class Creations:
         found = list(users.get(function, []))
         outside = {user for user in users if user is not function}
         # What a function makes and hands on, `Engine(update)`, runs without a call in sight.
-        leading = outside | {one for user in outside for one in _holders(user) if not one.encloses(function)}
+        leading = outside | {one for user in outside for one in user.around[1:-1] if not one.encloses(function)}
         for candidate in function.body.statements:
             for inner in candidate.descendants():
                 for site in self.facts.calls.in_statement(inner):
@@ -191,7 +188,7 @@ class Creations:
 
     def _gives_none(self, site: CallSite) -> bool:
         """True for a call that leaves out what the scaler takes the place of, or goes with: `resume(model)`."""
-        callee = self.passing.threadable(site.callee)
+        callee = site.callee.whole
         used_in = {user for user in self.users if callee.encloses(user)}
         if not used_in or site in self.passing.giving(callee):
             return False
@@ -227,11 +224,3 @@ class Creations:
             if found is not None and found.index < at.index and not isinstance(found.node, cst.FunctionDef):
                 message = f"the scaler is used here before {self.setup_text} has run in this function"
                 raise Refusal(UNKNOWN_SCALER, use.node, message, case="early")
-
-
-def _holders(function: Function) -> Iterator[Function]:
-    """The functions that a function is defined in, without the module."""
-    current = function.parent
-    while current is not None and not current.is_module:
-        yield current
-        current = current.parent

@@ -90,7 +90,7 @@ def carrier_formulas(facts: Facts, found: Recognition, hung: Hung | None) -> dic
 
 def _left_out_at_calls(facts: Facts, carrier: cst.BaseExpression) -> Function | None:
     """The function with a carrier for a parameter that some calls leave out, or may give None."""
-    variable = facts.names.variable_at(carrier) if isinstance(carrier, cst.Name) else None
+    variable = facts.names.variable_at(carrier)
     function = variable.scope.owner if variable is not None else None
     param = variable.bindings[0].node if variable is not None and variable.bindings else None
     if not isinstance(function, Function) or not isinstance(param, cst.Param):
@@ -196,9 +196,8 @@ def _backward_guard(facts: Facts, found: Recognition, given: list[GivenGuard]) -
             return None
     for guard in guards[1:]:
         if not facts.conditions.equivalent(guards[0].formula, guard.formula):
-            raise Refusal(
-                GUARDS_DIFFER, guard.statement.node, "the guards of the scaled backwards cannot be shown to agree"
-            )
+            message = "the guards of the scaled backwards cannot be shown to agree"
+            raise Refusal(GUARDS_DIFFER, guard.statement.node, message)
     return guards[0] if guards else None
 
 
@@ -280,7 +279,7 @@ def _takes_result_apart(facts: Facts, found: Recognition, statement: Statement) 
         return False
     is_tuple = all(isinstance(one.target, (cst.Tuple, cst.List)) for one in node.targets)
     pair = node.value.value if isinstance(node.value, cst.Subscript) else node.value if is_tuple else None
-    variable = facts.names.variable_at(pair) if pair is not None else None
+    variable = facts.names.variable_at(pair)
     setups = [setup.statement for setup in found.setups]
     return variable is not None and all(binding.statement in setups for binding in variable.bindings)
 
@@ -330,9 +329,8 @@ def _as_conditions(facts: Facts, found: Recognition, guard: Guard) -> list[Condi
     if held.variables.keys() == {_HUNG}:
         return []  # the scaler itself is the answer
     if not facts.conditions.equivalent(held, conjunction([outer.formula for outer in _carrier_guards(facts, found)])):
-        raise Refusal(
-            GUARDS_DIFFER, guard.test, "some callers leave apex's module out: the guard is not the same for all"
-        )
+        message = "some callers leave apex's module out: the guard is not the same for all"
+        raise Refusal(GUARDS_DIFFER, guard.test, message)
     return [
         Condition(outer.test, outer.formula, negated=outer.arm != "body")
         for outer in reversed(_carrier_guards(facts, found))

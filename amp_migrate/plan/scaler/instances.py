@@ -60,7 +60,7 @@ class Instances:
             user = waiting.pop()
             if user not in found:
                 found.add(user)
-                sites = self.facts.calls.callers(self.passing.threadable(user)) if user.method is None else ()
+                sites = self.facts.calls.callers(user.whole) if user.method is None else ()
                 waiting.extend(site.caller for site in sites)
         return {one for one in found if one.method is not None or not self.facts.calls.callers(one)}
 
@@ -111,7 +111,7 @@ class Instances:
                     return None
                 receivers[user] = receiver
                 continue
-            function = self.passing.threadable(user)
+            function = user.whole
             if function in needing:
                 continue
             callers = self.facts.calls.callers(function)
@@ -126,7 +126,7 @@ class Instances:
 
     def _may_be_given_another(self, user: Function, receiver: str) -> bool:
         """True for `train(model, trainer)` that files outside of the unit use: nobody knows what trainer they have."""
-        function = self.passing.threadable(user)
+        function = user.whole
         if user.method is not None or not self.facts.is_used_outside(function):
             return False
         return any(param.name.value == receiver.partition(".")[0] for param in function.parameters)

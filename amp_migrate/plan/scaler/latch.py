@@ -69,7 +69,7 @@ def _flag(facts: Facts, guard: Guard) -> cst.Attribute | None:
     test = without_not(guard.test)
     if (guard.arm == "body") is not (test is guard.test):
         return None
-    variable = facts.names.variable_at(test) if isinstance(test, cst.Name) else None
+    variable = facts.names.variable_at(test)
     if variable is not None and len(variable.bindings) == 1 and not variable.bindings[0].selector:
         test = variable.bindings[0].value or test
     return test if isinstance(test, cst.Attribute) else None

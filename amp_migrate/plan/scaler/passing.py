@@ -70,7 +70,7 @@ class Passing:
         needing: list[Function] = []
         waiting = [user for user in users if not sees(user)]
         while waiting:
-            function = self.threadable(waiting.pop())
+            function = waiting.pop().whole
             if function in needing or sees(function):
                 continue
             needing.append(function)
@@ -83,19 +83,10 @@ class Passing:
         return sorted(needing, key=self.facts.tree.functions.index)
 
     def _check_has_callers(self, function: Function, site: CallSite) -> None:
-        caller = self.threadable(site.caller)
+        caller = site.caller.whole
         if caller.is_module or not self.facts.calls.callers(caller):
-            raise Refusal(
-                UNKNOWN_SCALER,
-                site.call,
-                f"{function.name} needs the scaler, and is called here (in {caller.name}) where there is none",
-            )
-
-    def threadable(self, function: Function) -> Function:
-        """The outermost function around a nested one: its own local functions see its parameters."""
-        while function.parent is not None and not function.parent.is_module and function.owner is None:
-            function = function.parent
-        return function
+            message = f"{function.name} needs the scaler, and is called here (in {caller.name}) where there is none"
+            raise Refusal(UNKNOWN_SCALER, site.call, message)
 
     def check_callers(self, function: Function) -> None:
         """Raises Refusal for a function that somebody may call in a way that is not known."""
@@ -109,11 +100,8 @@ class Passing:
             stars = self.facts.names.star_imports.get(self.facts.tree.root_of(values[0]), [])
             raise Refusal(SCALER_CANNOT_PASS, values[0], message, tuple(stars))
         if not callers and not self.facts.is_used_outside(function):
-            raise Refusal(
-                SCALER_CANNOT_PASS,
-                function.node,
-                f"{function.name} needs the scaler as a parameter, but its callers are not known",
-            )
+            message = f"{function.name} needs the scaler as a parameter, but its callers are not known"
+            raise Refusal(SCALER_CANNOT_PASS, function.node, message)
         self._check_decorators(function)
         for site in callers:
             other = self._other_class(site.call) if function.is_method else None
@@ -121,11 +109,8 @@ class Passing:
                 message = f"{function.name} needs the scaler, and may be that of {other} here, which does not take it"
                 raise Refusal(SCALER_CANNOT_PASS, site.call, message)
             if any(arg.star and not self._takes_named(function, arg) for arg in site.call.args):
-                raise Refusal(
-                    SCALER_CANNOT_PASS,
-                    site.call,
-                    f"{function.name} needs the scaler, but is called with starred arguments",
-                )
+                message = f"{function.name} needs the scaler, but is called with starred arguments"
+                raise Refusal(SCALER_CANNOT_PASS, site.call, message)
 
     def _other_class(self, call: cst.Call) -> str | None:
         """The class of another file, outside of the unit, that the object of a method may be of."""
@@ -233,9 +218,8 @@ class Passing:
         partials: set[cst.Call] = set()
         for site in self.giving(parameter.function):
             if not sees(self._giver(site, parameter)):
-                raise Refusal(
-                    UNKNOWN_SCALER, site.call, f"{parameter.function.name} is called here, where there is no scaler"
-                )
+                message = f"{parameter.function.name} is called here, where there is no scaler"
+                raise Refusal(UNKNOWN_SCALER, site.call, message)
             if parameter.replaces is not None:
                 yield from self._replaced_argument(site, parameter, partials)
             else:
@@ -262,11 +246,8 @@ class Passing:
         assert parameter.replaces is not None
         arg = self.facts.objects.argument(site.call, parameter.function, parameter.replaces)
         if arg is None:
-            raise Refusal(
-                SCALER_CANNOT_PASS,
-                site.call,
-                f"this call of {parameter.function.name} leaves out a parameter that must be given",
-            )
+            message = f"this call of {parameter.function.name} leaves out a parameter that must be given"
+            raise Refusal(SCALER_CANNOT_PASS, site.call, message)
         call = self.facts.tree.parents[arg]
         assert isinstance(call, cst.Call)
         if call not in partials:
@@ -302,11 +283,8 @@ class Passing:
         if (arg is None or arg not in site.call.args) and starred is not None and call is site.call:
             return NewArgument(parameter.function, site.call, site.caller, starred, True)
         if arg is None or arg not in call.args:
-            raise Refusal(
-                SCALER_CANNOT_PASS,
-                site.call,
-                f"the place of the scaler in this call of {parameter.function.name} is not clear",
-            )
+            message = f"the place of the scaler in this call of {parameter.function.name} is not clear"
+            raise Refusal(SCALER_CANNOT_PASS, site.call, message)
         index = call.args.index(arg) + 1
         by_name = arg.keyword is not None
         return NewArgument(parameter.function, call, self._giver(site, parameter), index, by_name)

@@ -156,14 +156,12 @@ class Visible:
         return variable is mine or self.facts.identity.variable_key(variable) == self.facts.identity.key(root)
 
     def _search(self, key: Key, function: Function, at: Statement | None) -> Iterator[str]:
-        current: Function | None = function
-        while current is not None:
+        for current in function.around:
             for variable in self.facts.names.scope_of(current).variables.values():
                 if self.facts.names.visible(variable.name, function) is not variable:
                     continue
                 if self.facts.identity.variable_key(variable) == key and self._bound_before(variable, function, at):
                     yield variable.name
-            current = current.parent
         if function.instance is not None and function.name != "__init__":
             for name, attribute in self._attributes:
                 is_same = self.facts.identity.key(attribute) == key and self._same_class(attribute, function)

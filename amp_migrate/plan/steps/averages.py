@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import textwrap
 from collections.abc import Collection
 from functools import cached_property
 
@@ -12,9 +11,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
-from amp_migrate.files.averaging import SUMS, only_averages, sums_over_processes
-from amp_migrate.files.syntax import tree_of
+from amp_migrate.files.averaging import SUMS, averages_gradients, only_averages, sums_over_processes
 from amp_migrate.findings import Refusal
+from amp_migrate.module_text import as_ast
 from amp_migrate.rules.steps import GRADIENTS_IN_USE
 
 _SUMMING = re.compile(r"reduce|average|avg|sync", re.IGNORECASE)
@@ -94,7 +93,7 @@ class Averages:
         call = calls[0]
         own = self.facts.objects.candidates(call)
         paths = [] if own else self.facts.names.imported_as(call.func)
-        if self.are_made_by(own) or any(self.facts.elsewhere.average_gradients(path) for path in paths):
+        if self.are_made_by(own) or any(map(averages_gradients, paths)):
             return True
         if _SUMMING.search(called_name(call)):
             text = self.facts.text(call)
@@ -121,8 +120,7 @@ class Averages:
 
     def _ast(self, node: cst.CSTNode) -> ast.AST:
         if node not in self._parsed:
-            text = "" if isinstance(node, cst.Module) else textwrap.dedent(cst.Module([]).code_for_node(node))
-            self._parsed[node] = tree_of(text)  # nothing, for a line that continues another one
+            self._parsed[node] = ast.Module([], []) if isinstance(node, cst.Module) else as_ast(node)
         return self._parsed[node]
 
 

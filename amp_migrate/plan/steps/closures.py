@@ -55,7 +55,7 @@ def _is_number(facts: Facts, node: cst.BaseExpression) -> bool:
     """True for a number, arithmetic, and what counts the rounds of a loop."""
     if isinstance(node, (cst.BaseNumber, cst.BinaryOperation, cst.UnaryOperation)):
         return True
-    variable = facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+    variable = facts.names.variable_at(node)
     return variable is not None and all(map(_binds_number, variable.bindings))
 
 

@@ -14,10 +14,14 @@ import re
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.autograd import is_gradient
 from amp_migrate.facts.clips import is_bound_clip, is_clip
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.presence import asks_whether_there_is
 from amp_migrate.facts.tree import Function, Statement, called_name, names_in, walk
+from amp_migrate.files.averaging import averages_gradients
+from amp_migrate.files.gradients import spares_gradients, uses_gradients
+from amp_migrate.files.scale_free import reads_directions
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.calls import Calls
 from amp_migrate.models.traits import named
@@ -31,7 +35,7 @@ from amp_migrate.plan.steps.hidden import refuse_hidden_training
 from amp_migrate.plan.steps.inputs import is_input
 from amp_migrate.plan.steps.norms import gives_norm
 from amp_migrate.plan.steps.own_steps import is_own_step
-from amp_migrate.plan.steps.second_backwards import ScaleFree, reads_directions
+from amp_migrate.plan.steps.second_backwards import ScaleFree
 from amp_migrate.rules.steps import CLOSURE, GRADIENTS_IN_USE, STEP_NOT_JOINED, STEP_ON_SCALED, UPDATE_PLACE
 
 _GRADIENT_WORDS = frozenset(
@@ -130,9 +134,8 @@ class _Collector:
                 continue
             places = {place for name in backward.block.uses if (place := self._handed.backward_of(name)) is not None}
             if not places:
-                raise Refusal(
-                    STEP_NOT_JOINED, backward.call, f"where {backward.block.scaled} has its backward is not known"
-                )
+                message = f"where {backward.block.scaled} has its backward is not known"
+                raise Refusal(STEP_NOT_JOINED, backward.call, message)
             self.events.given_scaled |= self._handed.functions
             for place in places:
                 self.events.backwards.setdefault(place, []).append(backward)
@@ -203,12 +206,8 @@ class _Collector:
             others = self.facts.objects.objects(func.value) - objects
             if any(other.kind != "display" for other in others):  # nobody steps a dict
                 text = self.facts.text(func.value)
-                raise Refusal(
-                    UPDATE_PLACE,
-                    call,
-                    f"{text} may be an optimizer in mixed precision, or something else",
-                    case="either",
-                )
+                message = f"{text} may be an optimizer in mixed precision, or something else"
+                raise Refusal(UPDATE_PLACE, call, message, case="either")
         if gives_closure(self.facts, call, statement.function):
             raise Refusal(CLOSURE, call, f"{self.facts.text(call)} gives the optimizer a closure")
         if any(
@@ -369,17 +368,14 @@ class _Collector:
             return False
         if forwards := self._calls.forwards_of(call.func):  # of modules: their code tells more than their names
             return any(self._use_inside(one) for one in forwards)
-        return not any(
-            self.facts.elsewhere.spare_gradients(dotted) or self.facts.elsewhere.average_gradients(dotted)
-            for dotted in imported
-        )
+        return not any(spares_gradients(dotted) or averages_gradients(dotted) for dotted in imported)
 
     def _may_look(self, call: cst.Call, name: str, statement: Statement, imported: list[str]) -> bool:
         """The same before its file is asked whether it spares gradients."""
         given_parameters = any(self._has_parameters(arg.value) for arg in call.args)
         if given_parameters:
             return name not in _BUILTINS
-        known = any(self.facts.elsewhere.use_gradients(dotted) for dotted in imported)
+        known = any(map(uses_gradients, imported))
         if not known and ("penalty" in name or not self._words_around(call, name, statement) & _GRADIENT_WORDS):
             return False  # a gradient penalty is a part of the loss
         receiver = call.func.value if isinstance(call.func, cst.Attribute) else None
@@ -413,7 +409,7 @@ class _Collector:
         class that reads gradients, and nothing of their size.
         """
         owners = [one for made in self._made_by(call) for one in self.facts.names.imported_as(made.func)]
-        sized = [one for one in owners if not reads_directions(self.facts, one)]
+        sized = [one for one in owners if not reads_directions(one)]
         return [self.facts.elsewhere.member(one, called_name(call)) for one in sized]
 
     def _made_by(self, call: cst.Call) -> list[cst.Call]:
@@ -492,16 +488,7 @@ def _zeroes_gradients(statement: Statement) -> bool:
     node = statement.node
     if isinstance(node, cst.If):
         inner = [one for block in statement.blocks for one in block.statements]
-        is_there = isinstance(node.test, cst.Comparison) and _is_of_gradient(node.test.left)
+        is_there = isinstance(node.test, cst.Comparison) and is_gradient(node.test.left)
         return is_there and all(_zeroes_gradients(one) or _drops_gradients(one) for one in inner)
     call = node.value if isinstance(node, cst.Expr) else None
-    return isinstance(call, cst.Call) and called_name(call) in named("clearing") and _is_of_gradient(call.func)
-
-
-def _is_of_gradient(node: cst.BaseExpression) -> bool:
-    """True for `p.grad`, `p.grad.data` and their attributes."""
-    while isinstance(node, cst.Attribute):
-        if node.attr.value == "grad":
-            return True
-        node = node.value
-    return False
+    return isinstance(call, cst.Call) and called_name(call) in named("clearing") and is_gradient(call.func)

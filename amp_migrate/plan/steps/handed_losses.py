@@ -74,18 +74,13 @@ def _handed_on(facts: Facts, read: cst.Name) -> Iterator[cst.Name]:
     """What reads a value under another name, or in the function to which a call gives it."""
     holder = facts.tree.parents.get(read)
     if isinstance(holder, cst.Assign) and len(holder.targets) == 1:
-        yield from _loads(facts, holder.targets[0].target)
-    call = facts.tree.parents.get(holder) if isinstance(holder, cst.Arg) else None
-    function = facts.objects.called_function(call) if isinstance(call, cst.Call) else None
-    if function is not None and isinstance(call, cst.Call):
+        yield from facts.names.loads_at(holder.targets[0].target)
+    call = facts.tree.taker(read)
+    function = facts.objects.called_function(call) if call is not None else None
+    if function is not None and call is not None:
         for param, given in facts.objects.arguments(call, function):
             if given is holder:
-                yield from _loads(facts, param.name)
-
-
-def _loads(facts: Facts, name: cst.BaseExpression) -> list[cst.Name]:
-    variable = facts.names.variable_at(name)
-    return variable.loads if variable is not None else []
+                yield from facts.names.loads_at(param.name)
 
 
 def _is_differentiated(facts: Facts, read: cst.Name) -> bool:

@@ -17,6 +17,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import Object
 from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.files.gradients import trains
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.roles import Roles
@@ -36,11 +37,10 @@ def refuse_hidden_training(facts: Facts, found: Recognition, roles: Roles, train
             continue
         given = any(is_trained(arg.value) for arg in call.args)
         called = facts.names.imported_as(call.func) if given else []
-        if any(facts.elsewhere.train(dotted) for dotted in (*called, *_methods(facts, roles, call))):
+        if any(map(trains, (*called, *_methods(facts, roles, call)))):
             text = facts.text(call.func)
-            raise Refusal(
-                STEP_NOT_JOINED, call, f"{text} of another file makes a backward or a step of its own", case="hidden"
-            )
+            message = f"{text} of another file makes a backward or a step of its own"
+            raise Refusal(STEP_NOT_JOINED, call, message, case="hidden")
 
 
 def _methods(facts: Facts, roles: Roles, call: cst.Call) -> Iterator[str]:

@@ -17,7 +17,7 @@ _DISPLAYS = (cst.List, cst.Tuple, cst.Dict)
 
 def is_input(facts: Facts, roles: Roles, node: cst.BaseExpression) -> bool:
     """True for a name that holds a tensor made here, which nothing collects for an optimizer."""
-    variable = facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+    variable = facts.names.variable_at(node)
     if variable is None or not all(binding.kind == "assign" for binding in variable.bindings):
         return False
     steps = facts.analysis(Steps)

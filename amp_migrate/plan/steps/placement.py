@@ -13,11 +13,11 @@ its paths:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.paths import Decide
+from amp_migrate.facts.paths import Decide, Point
 from amp_migrate.facts.tree import Statement
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.model import Backward
@@ -25,7 +25,6 @@ from amp_migrate.plan.steps.events import Events, GradientUse, Step
 from amp_migrate.plan.steps.second_backwards import AddsGradients
 from amp_migrate.plan.steps.stale import check_stale_gradients
 from amp_migrate.plan.steps.step_graph import StepGraph, step_roots
-from amp_migrate.plan.steps.two_scales import steps_of_two_scales
 from amp_migrate.plan.steps.unscales import Unscale, UnscalePlanner
 from amp_migrate.plan.steps.updates import Update, UpdatePlanner
 from amp_migrate.rules.steps import STEP_NOT_JOINED
@@ -84,9 +83,8 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         _extend(plan.two_scales, list(steps_of_two_scales(graph, updates.updates)))
         _extend(reached, [backward for backward in events.backwards if graph.points([backward])])
     if reached and not plan.steps:
-        raise Refusal(
-            STEP_NOT_JOINED, reached[0].node, "in mixed precision no step follows this backward", case="no step"
-        )
+        message = "in mixed precision no step follows this backward"
+        raise Refusal(STEP_NOT_JOINED, reached[0].node, message, case="no step")
     return plan
 
 
@@ -102,3 +100,38 @@ def _repeated(graph: StepGraph, events: Events) -> Iterator[Backward]:
 
 def _extend(known: list[_T], found: list[_T]) -> None:
     known += [one for one in found if one not in known]
+
+
+# Gradients that are kept over `scaler.update()`, while those of other optimizers are stepped.
+#
+#     with amp.scale_loss(loss, [fast, slow]) as scaled_loss:
+#         scaled_loss.backward()
+#     fast.step()                        in every round, so that there has to be an update in every round, too
+#     if (i + 1) % 4 == 0:
+#         slow.step()                    takes the sum of four rounds
+#
+# Apex unscaled each round before it added it. Natively the sum has gradients of several scales, where an update changed
+# the scale in between, and the step divides all of it by the last one.
+
+
+def steps_of_two_scales(graph: StepGraph, updates: Iterable[Update]) -> Iterator[Step]:
+    """The steps that take what one backward made before an update together with what another made after it.
+
+    Gradients that nothing in sight clears are taken to be cleared out of sight, in every round.
+    """
+    updated = {point for update in updates for point in _passed(graph, update)}
+    for members in graph.classes:
+        backward, clears, ends = graph.is_backward(members), graph.clears(members), graph.ends(members)
+        if not any(map(clears, graph.live)):
+            continue
+        made = [point for point in graph.live if backward(point)]
+        keeping = {point for point in updated if not ends(point)}
+        for step in graph.steps_of(members):
+            steps = set(graph.points([step.statement]))
+            if graph.passes(made, [(keeping.__contains__, ends), (backward, ends), (steps.__contains__, clears)]):
+                yield step
+
+
+def _passed(graph: StepGraph, update: Update) -> Iterable[Point]:
+    """The points from which the update is reached at once, or that stand for it."""
+    return graph.points([update.at]) if update.before else graph.leaving(update.at)

@@ -12,10 +12,7 @@ must not care for their size (`files/scale_free.py`).
 
 from __future__ import annotations
 
-import ast
-import textwrap
 from collections.abc import Collection
-from functools import lru_cache
 
 import libcst as cst
 
@@ -23,10 +20,9 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.dataflow import backward_slice, reads
 from amp_migrate.facts.tree import Function, Statement, called_name
-from amp_migrate.files.scale_free import is_scale_free
-from amp_migrate.files.syntax import tree_of
+from amp_migrate.files.scale_free import is_scale_free, reads_directions
 from amp_migrate.findings import Refusal
-from amp_migrate.module_text import module_text
+from amp_migrate.module_text import as_ast, module_text
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.inputs import is_input
@@ -68,7 +64,7 @@ class ScaleFree:
     def _never_asks_for_sizes(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Module) or ".grad" not in module_text(self.facts.file_of(node).module).lines(node):
             return False
-        return is_scale_free(ast.parse(textwrap.dedent(cst.Module([]).code_for_node(node))))
+        return is_scale_free(as_ast(node))
 
 
 def scale_second_backward(facts: Facts, found: Recognition, roles: Roles, refusal: AddsGradients) -> None:
@@ -134,26 +130,11 @@ def _is_harmless(facts: Facts, roles: Roles, call: cst.Call) -> bool:
     for made in (call, *makers):
         if any(roles.is_model(arg.value) for arg in made.args) and not roles.is_forward(made):
             names = facts.names.imported_as(made.func)
-            if not names or not all(reads_directions(facts, name) for name in names):
+            if not names or not all(map(reads_directions, names)):
                 return False
     return bool(makers) or not _is_handed_in(facts, receiver)
 
 
 def _is_handed_in(facts: Facts, receiver: cst.BaseExpression | None) -> bool:
     """True for a parameter: what a caller gave may be anything."""
-    variable = facts.names.variable_at(receiver) if isinstance(receiver, cst.Name) else None
-    return variable is not None and any(binding.kind == "param" for binding in variable.bindings)
-
-
-def reads_directions(facts: Facts, name: str) -> bool:
-    """True for a class or function of another file that is found there, and is free of the scale."""
-    source = facts.elsewhere.source_of(name)
-    return source is not None and _defines_scale_free(source, name.rpartition(".")[2])
-
-
-@lru_cache(maxsize=1024)  # a unit is tried several times, and many of its calls are of one name
-def _defines_scale_free(source: bytes, name: str) -> bool:
-    defined = [
-        node for node in tree_of(source).body if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name
-    ]
-    return len(defined) == 1 and not getattr(defined[0], "bases", []) and is_scale_free(defined[0])
+    return any(binding.kind == "param" for binding in facts.names.bindings_at(receiver))

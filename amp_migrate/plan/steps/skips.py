@@ -66,15 +66,10 @@ def _step_before(facts: Facts, read: SkipRead, optimizer: cst.BaseExpression, st
     near = [
         one.statement for one in steps.steps if one.objects & own and one.statement.function is read.statement.function
     ]
-    if len(near) == 1 and _follows(read.statement, near[0]):
+    if len(near) == 1 and near[0].runs_before(read.statement):
         step = near[0]
         updates = [one for one in steps.updates if step.inside(one.at) and not one.before]
-        if len(updates) == 1 and _follows(read.statement, updates[0].at):
+        if len(updates) == 1 and updates[0].at.runs_before(read.statement):
             return step
     text = facts.text(read.node)
     raise Refusal(UNKNOWN_FP16_USE, read.node, f"{text} is not read right after the one step of its function")
-
-
-def _follows(statement: Statement, other: Statement) -> bool:
-    """True for a statement that comes after the other one in its block, or inside of one that does."""
-    return any(outer.block is other.block and outer.index > other.index for outer in statement.path())

@@ -187,13 +187,7 @@ class StepGraph:
 
     def objects_of(self, nodes: list[cst.BaseExpression]) -> frozenset[Object]:
         """The optimizers that expressions name, alone or in a list."""
-        found: set[Object] = set()
-        for node in nodes:
-            objects = self.facts.objects.objects(node)
-            found |= {one for one in objects if one.kind != "display"}
-            if any(one.kind == "display" for one in objects):
-                found |= self.facts.objects.elements(node)
-        return frozenset(found)
+        return frozenset().union(*map(self.facts.objects.contents, nodes))
 
     def is_backward(self, members: ObjectSet) -> Test:
         """Tests for a scaled backward that makes gradients of one of the optimizers."""

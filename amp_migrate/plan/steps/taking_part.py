@@ -23,7 +23,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.object import Object, ObjectSet, is_field_of, overlap
-from amp_migrate.facts.tree import Function, Statement, targets
+from amp_migrate.facts.tree import Function, Statement, targets, wholes
 from amp_migrate.plan.given_models import GivenModels
 from amp_migrate.plan.regions.forwards import runs_without_gradients
 from amp_migrate.vocabulary import is_no_forward
@@ -78,7 +78,7 @@ class TakingPart:
         self._around = around
         models = facts.analysis(GivenModels).all_of(optimizer)
         own = _joined(map(facts.objects.objects, models))
-        above = _joined(facts.objects.objects(outer) for node in models for outer in _prefixes(node))
+        above = _joined(facts.objects.objects(outer) for node in models for outer in [*wholes(node)][1:])
         self.is_known = bool(own) and all(one.source.kind in ("call", "instance") for one in own)
         links = facts.analysis(Links)
         self._own = links.parts(own)
@@ -112,9 +112,7 @@ class TakingPart:
         if isinstance(part, cst.Call):
             return self._is_run(part, statement)
         outer = self.facts.tree.parents.get(part)
-        is_named = isinstance(outer, (cst.FunctionDef, cst.ImportAlias)) or (
-            isinstance(outer, cst.Call) and outer.func is part
-        )
+        is_named = isinstance(outer, (cst.FunctionDef, cst.ImportAlias)) or self.facts.tree.call_of(part) is not None
         if is_named or not isinstance(part, (cst.Name, cst.Attribute, cst.Lambda)):
             return False
         if isinstance(part, cst.Lambda):
@@ -154,18 +152,11 @@ class TakingPart:
         if isinstance(call.func, cst.Name):
             return any(one.kind == "parameter" for one in found)
         above = self._own if found else self._own | self._holding
-        return any(self._may_be(one, above) for one in _prefixes(call.func))
+        return any(self._may_be(one, above) for one in [*wholes(call.func)][1:])
 
     def _may_be(self, node: cst.BaseExpression, objects: ObjectSet) -> bool:
         found = [one for one in self.facts.objects.objects(node) if one not in self._others]
         return any(is_field_of(one, objects) or any(overlap(one, other) for other in objects) for one in found)
-
-
-def _prefixes(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """`net.layers` and `net` of `net.layers[0]`."""
-    while isinstance(node, (cst.Attribute, cst.Subscript)):
-        node = node.value
-        yield node
 
 
 def _joined(sets: Iterable[ObjectSet]) -> ObjectSet:

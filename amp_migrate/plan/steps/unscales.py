@@ -83,12 +83,8 @@ class UnscalePlanner:
             for members in self.graph.classes:
                 points = self.graph.points([statement])
                 if self.graph.path_exists(points, self.graph.is_backward(members), self.graph.ends(members)):
-                    raise Refusal(
-                        GRADIENTS_IN_USE,
-                        clip,
-                        "this clips scaled gradients of every micro-batch; run again with --repair-clip",
-                        case="micro-batch",
-                    )
+                    message = "this clips scaled gradients of every micro-batch; run again with --repair-clip"
+                    raise Refusal(GRADIENTS_IN_USE, clip, message, case="micro-batch")
 
     # -- unscale_ (D1, D2) ----------------------------------------------------------------------------
 
@@ -147,11 +143,8 @@ class UnscalePlanner:
     def _note_micro_use(self, use: GradientUse) -> None:
         text = " ".join(self.facts.text(use.node).split())
         if use.kind != "clip" and (use.call is None or not gives_norm(self.facts, use.call)):
-            raise Refusal(
-                GRADIENTS_IN_USE,
-                use.node,
-                f"{text} uses gradients on every micro-batch, and is not recognised as a norm of them",
-            )
+            message = f"{text} uses gradients on every micro-batch, and is not recognised as a norm of them"
+            raise Refusal(GRADIENTS_IN_USE, use.node, message)
         if tests_that_decide(self.events, use):
             message = f"the value of {text} decides about the step, so an overflow would never be noticed"
             raise Refusal(GRADIENTS_IN_USE, use.node, message, case="decides")
@@ -195,9 +188,8 @@ class UnscalePlanner:
             return self._unscale_before(candidate, members, uses, per_loop)
         use = uses[0]
         text = self.facts.text(use.node)
-        raise Refusal(
-            GRADIENTS_IN_USE, use.node, f"no place is found where the gradients that {text} uses can be unscaled once"
-        )
+        message = f"no place is found where the gradients that {text} uses can be unscaled once"
+        raise Refusal(GRADIENTS_IN_USE, use.node, message)
 
     def _reached_around(self, entered: set[Point], sources: list[Point], targets: list[Point], ends: Test) -> bool:
         """True where some use can be reached without passing the place."""
@@ -334,9 +326,8 @@ class UnscalePlanner:
             if isinstance(outer.node, cst.If) and not candidate.inside(outer):
                 if step.statement.arm_of(outer.node) != "body":
                     text = self.facts.text(step.optimizer)
-                    raise Refusal(
-                        GRADIENTS_IN_USE, step.call, f"{text} is there under a condition that is not known before"
-                    )
+                    message = f"{text} is there under a condition that is not known before"
+                    raise Refusal(GRADIENTS_IN_USE, step.call, message)
                 return outer.node.test
         return None
 

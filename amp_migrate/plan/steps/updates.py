@@ -159,9 +159,8 @@ class UpdatePlanner:
             if in_all and outer.is_loop and not self.graph.holds_backward(outer):
                 anchor = outer
         if isinstance(anchor.node, cst.Return):
-            raise Refusal(
-                UPDATE_PLACE, anchor.node, "the result of a step is returned, so nothing can follow it", case="returned"
-            )
+            message = "the result of a step is returned, so nothing can follow it"
+            raise Refusal(UPDATE_PLACE, anchor.node, message, case="returned")
         return anchor
 
     def _trails(self, statements: list[Statement]) -> list[list[Statement]]:
@@ -208,11 +207,8 @@ class UpdatePlanner:
             for one, other in permutations(group, 2):
                 if not (self._joined_by_path(one, other) or self._joined_by_path(other, one)):
                     raise in_between(self.graph.facts, one)  # a backward is between all steps of the two
-            raise Refusal(
-                UPDATE_PLACE,
-                anchor.node,
-                "on some path of this training step no optimizer is stepped before the update",
-            )
+            message = "on some path of this training step no optimizer is stepped before the update"
+            raise Refusal(UPDATE_PLACE, anchor.node, message)
 
     def _may_lack_gradients(self, step: Step, *, however: bool = False) -> bool:
         """True where some path from the start to the step passes no backward of its optimizer; with `however`, even

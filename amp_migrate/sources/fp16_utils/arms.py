@@ -36,8 +36,8 @@ from amp_migrate.plan.purity import only_looks, only_says
 from amp_migrate.rules.fp16_utils import UNKNOWN_FP16_USE
 from amp_migrate.sources.fp16_utils.casts import Casts
 from amp_migrate.sources.fp16_utils.differences import Differences, sets_learning_rate
-from amp_migrate.sources.fp16_utils.float_parts import float_parts
-from amp_migrate.sources.fp16_utils.guarded_masters import GuardedMasters, divisors
+from amp_migrate.sources.fp16_utils.guarded_masters import GuardedMasters
+from amp_migrate.sources.fp16_utils.half_alone import float_parts
 from amp_migrate.sources.fp16_utils.masters import Masters
 from amp_migrate.sources.fp16_utils.names import (
     METHODS,
@@ -48,12 +48,13 @@ from amp_migrate.sources.fp16_utils.names import (
     is_wrapper,
     makes_wrapper,
     own_class,
+    prefixed_states,
     program_statements,
 )
 from amp_migrate.sources.fp16_utils.overflow import lost_questions, says_never, shared_questions, tells_overflow
-from amp_migrate.sources.fp16_utils.prefixes import prefixed_states
 from amp_migrate.sources.fp16_utils.trained_by_hand import trained_by_hand
 from amp_migrate.sources.fp16_utils.wrappers import marked, wrapped
+from amp_migrate.sources.scaled_by_hand import divisors
 
 _ABOUT_PRECISION = re.compile(r"fp16|half|mixed|precision|amp\b|float16", re.IGNORECASE)
 
@@ -202,7 +203,7 @@ class Arms:
     def _is_plumbing(self, statement: Statement) -> bool:
         """True for what the plain arm needs nothing in place of."""
         calls = [called_name(call) for call in self.facts.tree.calls(statement)]
-        has_gradients = "backward" in calls or "zero_grad" in calls or any(divisors(statement.node))
+        has_gradients = "backward" in calls or "zero_grad" in calls or any(divisors(self.facts, statement))
         return has_gradients or self._is_of_form_alone(statement) or self.casts.is_at(statement)
 
     def _targets(self, block: Block) -> list[cst.BaseExpression]:
@@ -337,9 +338,8 @@ class Arms:
         for setup in inside:
             assign = setup.node
             if not isinstance(assign, cst.Assign) or len(assign.targets) != 1 or not isinstance(assign.value, cst.Call):
-                raise Refusal(
-                    UNKNOWN_FP16_USE, assign, f"{self.facts.text(assign)} wraps an optimizer inside of something else"
-                )
+                message = f"{self.facts.text(assign)} wraps an optimizer inside of something else"
+                raise Refusal(UNKNOWN_FP16_USE, assign, message)
             target = assign.targets[0].target
             if not self._is_made(target, plain, other):
                 message = f"{self.facts.text(target)} is not made where mixed precision is off"
@@ -355,7 +355,7 @@ class Arms:
 
     def _is_made(self, target: cst.BaseExpression, plain: Block, other: Block) -> bool:
         """True where a variable is bound when the plain arm is through."""
-        variable = self.facts.names.variable_at(target) if isinstance(target, cst.Name) else None
+        variable = self.facts.names.variable_at(target)
         if variable is None:
             return isinstance(target, cst.Attribute)
         return any(
@@ -409,9 +409,8 @@ class Arms:
                     own = variable is not None and len(variable.bindings) > 1
                     if not own and not any(where.inside(inner) for inner in body.statements):
                         text = self.facts.text(load)
-                        raise Refusal(
-                            UNKNOWN_FP16_USE, load, f"{text} is set for an optimizer that goes, and read here"
-                        )
+                        message = f"{text} is set for an optimizer that goes, and read here"
+                        raise Refusal(UNKNOWN_FP16_USE, load, message)
 
     def _choices(self, statement: Statement) -> None:
         """`optimizer.optimizer if args.fp16 else optimizer` is its plain side. `optimizer.overflow if args.fp16 else

@@ -32,6 +32,7 @@ from amp_migrate.sources.fp16_utils.names import (
 )
 from amp_migrate.sources.fp16_utils.value_casts import ValueCasts
 from amp_migrate.sources.half.helpers import without_use
+from amp_migrate.sources.half.module_casts import assigns_itself
 from amp_migrate.sources.half_types import HalfTypes
 
 _MODULE_METHODS = frozenset("parameters named_parameters train eval modules named_modules".split())
@@ -175,8 +176,7 @@ class Casts:
         if outer is None or not isinstance(outer.node, cst.If):
             return False
         tests = [outer.node.test]
-        variable = self.facts.names.variable_at(outer.node.test)
-        for binding in variable.bindings if variable is not None else ():
+        for binding in self.facts.names.bindings_at(outer.node.test):
             holder = binding.statement.block.owner if binding.statement is not None else None
             if holder is not None and isinstance(holder.node, cst.If):
                 tests.append(holder.node.test)
@@ -281,9 +281,8 @@ class Casts:
         """What is cast stays; a statement that does nothing else goes."""
         node = statement.node
         is_name = isinstance(inner, (cst.Name, cst.Attribute, cst.Subscript))
-        if (isinstance(node, cst.Expr) and node.value is call and is_name) or (
-            isinstance(node, cst.Assign) and node.value is call and self._is_only_target(node, inner)
-        ):
+        only_casts = isinstance(node, cst.Expr) and node.value is call and is_name
+        if only_casts or assigns_itself(node, call, inner):
             self.lowering.removed.append(statement)
         elif self._is_network_to_half(call):
             self.lowering.replaced[call] = self.facts.text(inner)
@@ -297,9 +296,6 @@ class Casts:
         while isinstance(node, cst.Call) and self.is_cast(node) and self._is_module(node):
             node = self._operand(node)
         return node
-
-    def _is_only_target(self, node: cst.Assign, inner: cst.BaseExpression) -> bool:
-        return len(node.targets) == 1 and self.facts.text(node.targets[0].target) == self.facts.text(inner)
 
     def _is_module(self, call: cst.Call) -> bool:
         """True where a model is cast: something with parameters."""

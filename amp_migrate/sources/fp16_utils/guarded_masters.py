@@ -44,6 +44,7 @@ from amp_migrate.plan.model import Lowering
 from amp_migrate.rules.fp16_utils import ARMS_DIFFERED, SCALE_BY_HAND
 from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, form_name
 from amp_migrate.sources.fp16_utils.wrappers import masters_wrapped
+from amp_migrate.sources.scaled_by_hand import divisors
 
 _ITERATORS = frozenset("parameters filter map iter".split())
 
@@ -77,9 +78,8 @@ class GuardedMasters:
         if not backwards:
             return None
         if len(steps) != 1 or len(backwards) != 1:
-            raise Refusal(
-                SCALE_BY_HAND, statement.node, "master weights are kept here, with no single backward and step"
-            )
+            message = "master weights are kept here, with no single backward and step"
+            raise Refusal(SCALE_BY_HAND, statement.node, message)
         self._steps.append((steps[0], self._scale(inner, backwards[0])))
         return steps[0]
 
@@ -101,8 +101,7 @@ class GuardedMasters:
     def _loads(self, node: cst.Assign) -> Iterator[cst.Name]:
         """Where the names are read that an assignment binds."""
         for target in node.targets:
-            variable = self.facts.names.variable_at(target.target) if isinstance(target.target, cst.Name) else None
-            yield from variable.loads if variable is not None else ()
+            yield from self.facts.names.loads_at(target.target)
 
     def wrap(self) -> None:
         """The optimizers of these steps are wrapped where they are made, under the guard of the lists."""
@@ -113,9 +112,8 @@ class GuardedMasters:
             guards = [text for plain, text in self._lists if made and plain.function is made[0].function]
             if not isinstance(node, cst.Assign) or len(node.targets) != 1 or len(guards) != 1:
                 text = self.facts.text(optimizer)
-                raise Refusal(
-                    SCALE_BY_HAND, optimizer, f"{text} has master weights, and where it is made is not understood"
-                )
+                message = f"{text} has master weights, and where it is made is not understood"
+                raise Refusal(SCALE_BY_HAND, optimizer, message)
             target = self.facts.text(node.targets[0].target)
             wrapped = masters_wrapped(target, self._visible(scale) if scale is not None else None)
             self.lowering.added.append((made[0], f"if {guards[0]}:\n    {wrapped}"))
@@ -123,7 +121,7 @@ class GuardedMasters:
     def _scale(self, inner: list[Statement], backward: cst.Call) -> cst.BaseExpression | None:
         """S of `loss * S` before the backward and of the division after it."""
         assert isinstance(backward.func, cst.Attribute)
-        taken = [one for statement in inner for one in divisors(statement.node)]
+        taken = [one for statement in inner for one in divisors(self.facts, statement)]
         factors = list(_factors(backward.func.value))
         for statement in inner:
             if (
@@ -142,11 +140,10 @@ class GuardedMasters:
     def _visible(self, scale: cst.BaseExpression) -> str:
         """The scale where the optimizer is made: a number, or what belongs to the module."""
         for part in walk(scale):
-            variable = self.facts.names.variable_at(part) if isinstance(part, cst.Name) else None
+            variable = self.facts.names.variable_at(part)
             if variable is not None and not all(one.function.is_module for one in _statements(variable.bindings)):
-                raise Refusal(
-                    SCALE_BY_HAND, scale, f"{self.facts.text(scale)} is not known where the optimizer is made"
-                )
+                message = f"{self.facts.text(scale)} is not known where the optimizer is made"
+                raise Refusal(SCALE_BY_HAND, scale, message)
         return self.facts.text(scale)
 
 
@@ -161,25 +158,3 @@ def _factors(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         sides = [one for one in (node.left, node.right) if "loss" in source_key(one).split(".")[0].split("(")[0]]
         if len(sides) == 1:
             yield node.right if sides[0] is node.left else node.left
-
-
-def divisors(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """S of `p.grad.data = p.grad.data / S`, `p.grad.data.div_(S)` and `p.grad.data.mul_(1. / S)`."""
-    if isinstance(node, cst.Assign):
-        value, target = node.value, node.targets[0].target
-        is_own = isinstance(value, cst.BinaryOperation) and source_key(value.left) == source_key(target)
-        if is_own and ".grad" in source_key(target):
-            assert isinstance(value, cst.BinaryOperation)
-            if isinstance(value.operator, cst.Divide):
-                yield value.right
-    elif isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign):
-        if ".grad" in source_key(node.target):
-            yield node.value
-    elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and ".grad" in source_key(node.value.func):
-        call = node.value
-        given = call.args[0].value if len(call.args) == 1 else None
-        if called_name(call) == "div_" and given is not None:
-            yield given
-        elif called_name(call) == "mul_" and isinstance(given, cst.BinaryOperation):
-            if isinstance(given.operator, cst.Divide) and source_key(given.left) in ("1", "1.", "1.0"):
-                yield given.right

@@ -28,8 +28,7 @@ from amp_migrate.plan.model import Lowering
 from amp_migrate.rules.fp16_utils import SCALE_BY_HAND
 from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, form_name
 from amp_migrate.sources.fp16_utils.wrappers import masters_wrapped
-
-_UNSCALES = {"mul_": True, "div_": False}
+from amp_migrate.sources.scaled_by_hand import divisors, without_float
 
 
 class Masters:
@@ -71,8 +70,7 @@ class Masters:
     def _use(self, load: cst.Name, text: str) -> str | None:
         """What becomes of one use of the lists; the scale, where it takes that off the gradients."""
         statement = self.facts.tree.statement_of(load)
-        node, parent = statement.node, self.facts.tree.parents.get(load)
-        call = self.facts.tree.parents.get(parent) if isinstance(parent, cst.Arg) else None
+        node, call = statement.node, self.facts.tree.taker(load)
         if isinstance(node, cst.For) and node.iter is load:
             self.lowering.removed.append(statement)
             return self._divisor(statement)
@@ -90,16 +88,10 @@ class Masters:
         body = loop.blocks[0].statements
         if len(body) == 1 and isinstance(body[0].node, cst.If) and _asks_for_gradient(body[0].node):
             body = body[0].blocks[0].statements
-        update = _update(body[0].node) if len(body) == 1 else None
-        if update is None or ".grad" not in source_key(update[0]):
+        divided = list(divisors(self.facts, body[0])) if len(body) == 1 else []
+        if len(divided) != 1:
             raise self._refusal(body[0].node)
-        _, value, divides = update
-        if divides:
-            return source_key(value)
-        if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide):
-            if source_key(value.left) in ("1", "1.", "1.0"):
-                return source_key(value.right)
-        raise self._refusal(body[0].node)
+        return source_key(divided[0])
 
     def _scale(self, prepared: Statement, masters: Variable | None, divisors: set[str]) -> None:
         """Wrap the optimizer that has the masters, and let it make the backward of the loss that was scaled."""
@@ -140,16 +132,12 @@ class Masters:
                     if made is not statement:
                         self._check_only_for(loss, statement)
                         self.lowering.removed.append(made)
-                    return self.facts.text(_without_float(side))
-        raise Refusal(
-            SCALE_BY_HAND,
-            loss,
-            f"gradients are divided by {scale}, and {self.facts.text(loss)} is not the loss times that",
-        )
+                    return self.facts.text(without_float(side))
+        message = f"gradients are divided by {scale}, and {self.facts.text(loss)} is not the loss times that"
+        raise Refusal(SCALE_BY_HAND, loss, message)
 
     def _check_only_for(self, loss: cst.BaseExpression, statement: Statement) -> None:
-        variable = self.facts.names.variable_at(loss)
-        for load in variable.loads if variable is not None else ():
+        for load in self.facts.names.loads_at(loss):
             if self.facts.tree.statement_of(load) is not statement:
                 message = f"the scaled loss {self.facts.text(load)} is read here, too"
                 raise Refusal(SCALE_BY_HAND, load, message, case="read")
@@ -162,21 +150,3 @@ class Masters:
 def _asks_for_gradient(node: cst.If) -> bool:
     """True for `if param.grad is not None:` without an `else`."""
     return node.orelse is None and source_key(node.test).endswith(".grad is not None")
-
-
-def _update(node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.BaseExpression, bool] | None:
-    """What a statement changes in place, by which factor, and whether it divides by that."""
-    if isinstance(node, cst.AugAssign) and isinstance(node.operator, (cst.DivideAssign, cst.MultiplyAssign)):
-        return node.target, node.value, isinstance(node.operator, cst.DivideAssign)
-    call = node.value if isinstance(node, cst.Expr) else None
-    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and len(call.args) == 1:
-        if call.func.attr.value in _UNSCALES:
-            return call.func.value, call.args[0].value, not _UNSCALES[call.func.attr.value]
-    return None
-
-
-def _without_float(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`loss` of `loss.float()`: under autocast a loss is in float32, and scale() makes it so."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "float":
-        return node.func.value
-    return node

@@ -7,12 +7,15 @@ a wrapper of an optimizer that makes the backward itself and keeps master weight
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
+from amp_migrate.findings import Finding
+from amp_migrate.rules.fp16_utils import STATE_LOSES_PREFIX
 
 MODULES = (
     "apex.fp16_utils",
@@ -165,13 +168,11 @@ def _code_of(source: bytes, name: bytes) -> bytes:
 
 def is_inside_copy(function: Function) -> bool:
     """True for the methods of such a class and for copies of the functions: what they do is the form's business."""
-    current: Function | None = function
-    while current is not None:
+    for current in function.around:
         if current.owner is not None and (is_wrapper(current.owner) or current.owner.name in MODEL_CASTS | SCALERS):
             return True
         if current.owner is None and current.name in MODEL_CASTS | HAND_LOOPS | SCALERS:
             return True
-        current = current.parent
     return False
 
 
@@ -211,3 +212,23 @@ def _wrapped_objects(facts: Facts) -> ObjectSet:
     """What wrappers may hold: they are known by the optimizers that they are put around."""
     calls = [call for call, _ in facts.tree.every(cst.Call) if form_name(facts, call.func) in OPTIMIZERS]
     return frozenset().union(*map(facts.objects.objects, calls))
+
+
+# Whoever loads the state of a model that was in a wrapper (rule F).
+
+
+def prefixed_states(
+    facts: Facts, statements: Iterable[Statement], wrappers: Iterable[tuple[cst.Call, str]]
+) -> Iterator[Finding]:
+    """A finding for each wrapper that goes, with what it put before the keys."""
+    loads = [call for one in statements for call in facts.tree.calls(one) if called_name(call) == "load_state_dict"]
+    for call, prefix in wrappers:
+        wrapped = facts.objects.objects(call)
+        places = [
+            f"line {facts.line(load)}"
+            for load in loads
+            if isinstance(load.func, cst.Attribute) and facts.objects.objects(load.func.value) & wrapped
+        ]
+        where = f", and are loaded in {', '.join(places)}" if places else ""
+        message = f'the keys of states that were saved behind {called_name(call)} begin with "{prefix}"{where}'
+        yield facts.finding(call, STATE_LOSES_PREFIX, message)

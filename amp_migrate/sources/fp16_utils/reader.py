@@ -13,6 +13,7 @@ from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.torch_name import torch_name
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.facts.values import literal_value
+from amp_migrate.files.saving import taken_of
 from amp_migrate.findings import Refusal
 from amp_migrate.plan.equal_choices import without_equal_choices
 from amp_migrate.plan.model import Backward, ParameterAccess, Recognition, ScaleAccess, Setup, SkipRead
@@ -98,9 +99,8 @@ class Reader:
             self.found.replaced[part] = self.facts.text(optimizer)
         self.found.setups.append(setup)
         self._report_settings(part)
-        self.found.findings.append(
-            self.facts.finding(part, FP16_OPTIMIZER, "half weights with masters become autocast with float32 weights")
-        )
+        message = "half weights with masters become autocast with float32 weights"
+        self.found.findings.append(self.facts.finding(part, FP16_OPTIMIZER, message))
 
     def _report_settings(self, call: cst.Call) -> None:
         names = unknown_to_torch(self.facts, call)
@@ -215,7 +215,7 @@ class Reader:
             return
         if isinstance(part, cst.Call):
             self._call(part, statement)
-        elif isinstance(part, cst.Attribute) and not self._is_called(part):
+        elif isinstance(part, cst.Attribute) and self.facts.tree.call_of(part) is None:
             self._attribute(part, statement)
         if isinstance(part, cst.Name) and self.facts.names.variable_at(part) is None:
             if form_name(self.facts, part) is not None:
@@ -257,12 +257,11 @@ class Reader:
         for index, arg in enumerate(call.args):
             position = arg.keyword.value if arg.keyword is not None else index
             for dotted in elsewhere if self._is_wrapped(arg.value) else ():
-                taken = sorted(self.facts.elsewhere.take_of(dotted, position) & _OF_THE_WRAPPER)
+                taken = sorted(taken_of(dotted, position) & _OF_THE_WRAPPER)
                 if taken:
                     text = self.facts.text(call.func)
-                    raise Refusal(
-                        UNKNOWN_FP16_USE, call, f"{text} of another file takes {taken[0]} of the wrapper", (dotted,)
-                    )
+                    message = f"{text} of another file takes {taken[0]} of the wrapper"
+                    raise Refusal(UNKNOWN_FP16_USE, call, message, (dotted,))
 
     def _backward(self, call: cst.Call, statement: Statement) -> None:
         assert isinstance(call.func, cst.Attribute)
@@ -319,10 +318,6 @@ class Reader:
 
     def _is_wrapped(self, node: cst.BaseExpression) -> bool:
         return bool(self.facts.objects.objects(node) & self._wrapped)
-
-    def _is_called(self, node: cst.Attribute) -> bool:
-        parent = self.facts.tree.parents.get(node)
-        return isinstance(parent, cst.Call) and parent.func is node
 
 
 _NO_SPACES = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))

@@ -20,7 +20,7 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.rules.half import DEPENDS_ON_HALF, UNKNOWN_HALF_USER, UNKNOWN_TRAINER
 from amp_migrate.rules.plain import TEST
 from amp_migrate.rules.source_forms import HALF
-from amp_migrate.sources.fp16_utils.prefixes import prefixed_states
+from amp_migrate.sources.fp16_utils.names import prefixed_states
 from amp_migrate.sources.half.arms import edited_guards, equal_arms
 from amp_migrate.sources.half.casts import Casts
 from amp_migrate.sources.half.compared import in_float32_beside

@@ -28,7 +28,7 @@ from amp_migrate.sources.half.helpers import Helpers, in_other_files
 from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.module_casts import ModuleCasts, assigns_itself, receiver_of
 from amp_migrate.sources.half.modules import Modules
-from amp_migrate.sources.half.type_names import TypeNames
+from amp_migrate.sources.half_types import HalfTypes
 
 _HALF = {
     "torch.half": "float",
@@ -46,7 +46,7 @@ class Casts:
     def __init__(self, facts: Facts, modules: Modules) -> None:
         self.facts = facts
         self.modules = modules
-        self.types = TypeNames(facts)
+        self.types = HalfTypes(facts)
         self.kept = Kept(facts)
         self.float_steps = FloatSteps(facts, modules, self.kept)
         self.refusals: list[Refusal] = []

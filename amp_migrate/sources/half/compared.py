@@ -28,7 +28,7 @@ def in_float32_beside(
     """A Refusal for each optimizer of a model that no cast reaches, where the next model of that name is in half."""
     for statement, call in optimizers:
         for model in (one for arg in call.args for one in parameters_of(facts, arg.value)):
-            variable = facts.names.variable_at(model) if isinstance(model, cst.Name) else None
+            variable = facts.names.variable_at(model)
             if variable is not None and _is_compared(facts, variable, statement, casts):
                 message = f"{facts.text(model)} is trained in float32 here, and a second one of that name in half"
                 yield Refusal(UNKNOWN_TRAINER, call, message, case="compared")

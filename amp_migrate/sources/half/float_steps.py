@@ -246,9 +246,8 @@ class FloatSteps:
         makers = self._makers(step.function, model)
         text = f"{self.facts.text(model)}.float()"
         if len(makers) != 1 or len(makers[0].path()) > 1 or makers[0].order > step.order:
-            raise Refusal(
-                UNKNOWN_TRAINER, step.node, f"no place for {text} is found: where the model comes from is not seen"
-            )
+            message = f"no place for {text} is found: where the model comes from is not seen"
+            raise Refusal(UNKNOWN_TRAINER, step.node, message)
         if (makers[0], text) not in lowering.added:
             lowering.added.append((makers[0], text))
 

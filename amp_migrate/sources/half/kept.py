@@ -87,7 +87,7 @@ class Kept:
         """True for a module that its function has made and trained itself, and only saves from here on: what trains in
         another round, or in another call, is made anew.
         """
-        variable = self.facts.names.variable_at(module) if isinstance(module, cst.Name) else None
+        variable = self.facts.names.variable_at(module)
         function = statement.function
         if variable is None or variable.scope.owner is not function or function.owner is not None:
             return False
@@ -106,7 +106,7 @@ class Kept:
             and all(self.facts.tree.function_of(load) is function for load in variable.loads)
             and all(map(self._is_saved, later))
             and all(
-                any(maker.inside(loop) and _is_before(maker, one) for maker in made)
+                any(maker.inside(loop) and maker.runs_before(one) for maker in made)
                 for loop in loops
                 for one in training
                 if one.inside(loop)
@@ -154,8 +154,3 @@ class Kept:
             self.facts.calls.reaches(site.callee, self._backwards.__contains__)
             for site in self.facts.calls.in_statement(statement)
         )
-
-
-def _is_before(one: Statement, other: Statement) -> bool:
-    """True where a statement has certainly run before another one does, in each round."""
-    return any(outer.block is one.block and outer.index > one.index for outer in other.path())

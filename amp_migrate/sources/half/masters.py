@@ -32,6 +32,7 @@ from amp_migrate.rules.half import UNKNOWN_TRAINER
 from amp_migrate.sources.half.float_steps import FloatSteps
 from amp_migrate.sources.half.scale import Scaling
 from amp_migrate.sources.optimizers import parameters_of
+from amp_migrate.sources.scaled_by_hand import divisor_of, divisors
 
 _COPYING = frozenset("deepcopy Parameter copy".split())
 _CARRYING = frozenset("copy_ resize_ Parameter zip list len range no_grad parameters all set_grad_enabled".split())
@@ -88,12 +89,8 @@ class Masters:
                     raise Refusal(UNKNOWN_TRAINER, node, f"{text} is written by hand", case="masters")
             for part in self.facts.tree.expressions(statement):
                 if isinstance(part, cst.Call) and part not in self._understood() and _clones_to_float(part):
-                    raise Refusal(
-                        UNKNOWN_TRAINER,
-                        part,
-                        f"{self.facts.text(part)} may be a master copy of a weight",
-                        case="masters",
-                    )
+                    message = f"{self.facts.text(part)} may be a master copy of a weight"
+                    raise Refusal(UNKNOWN_TRAINER, part, message, case="masters")
 
     def _understood(self) -> set[cst.CSTNode]:
         return {part for copy in self.copies for part in walk(copy)}
@@ -121,7 +118,7 @@ class Masters:
         """True where a statement itself touches copies, or divides gradients by the loss scale."""
         if isinstance(statement.node, (cst.FunctionDef, cst.ClassDef)):
             return False
-        if self.scaling.divides(statement):
+        if any(divisors(self.facts, statement)):
             return True
         return any(
             isinstance(part, (cst.Name, cst.Attribute, cst.Subscript, cst.ListComp))
@@ -145,12 +142,8 @@ class Masters:
         self.sites.append(node)
         model = self._model_in(function)
         if model is None:
-            raise Refusal(
-                UNKNOWN_TRAINER,
-                node,
-                f"{self.facts.text(node)} are copies of parameters of a model that was not found",
-                case="masters",
-            )
+            message = f"{self.facts.text(node)} are copies of parameters of a model that was not found"
+            raise Refusal(UNKNOWN_TRAINER, node, message, case="masters")
         self.lowering.replaced[node] = f"{model}.parameters()"
 
     def _model_in(self, function: Function) -> str | None:
@@ -160,9 +153,7 @@ class Masters:
             for receiver in parameters_of(self.facts, copy.for_in.iter):
                 wanted |= self.facts.objects.objects(receiver)
         texts = {}
-        scopes: list[Function] = [function]
-        while scopes[-1].parent is not None:
-            scopes.append(scopes[-1].parent)
+        scopes = function.around
         for statement in self.facts.tree.all_statements():
             if statement.function not in scopes:
                 continue
@@ -243,7 +234,7 @@ class Masters:
             return self._lists_parameters(node)
         if isinstance(node, cst.AugAssign):
             divides = isinstance(node.operator, (cst.DivideAssign, cst.MultiplyAssign))
-            return divides and self.scaling.divides(statement)
+            return divides and any(divisors(self.facts, statement))
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
             site = next(iter(self.facts.calls.in_statement(statement)), None)
             if site is not None:
@@ -271,7 +262,7 @@ class Masters:
             if isinstance(part, cst.Call) and not _carries(called_name(part)):
                 return False
             if isinstance(part, cst.BinaryOperation):
-                key = self.scaling.divisor_of(part)
+                key = divisor_of(part)
                 if key is None and not (isinstance(part.operator, cst.Divide) and _is_one(part.left)):
                     return False
         return True

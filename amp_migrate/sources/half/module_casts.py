@@ -18,7 +18,7 @@ from amp_migrate.facts.tree import Statement, called_name, walk
 from amp_migrate.plan.model import Lowering
 from amp_migrate.sources.half.kept import Kept
 from amp_migrate.sources.half.modules import Modules
-from amp_migrate.sources.half.type_names import TypeNames
+from amp_migrate.sources.half_types import HalfTypes
 
 
 class ModuleCasts:
@@ -37,7 +37,7 @@ class ModuleCasts:
     ) -> None:
         self.facts = facts
         self.kept = kept
-        self.types = TypeNames(facts)
+        self.types = HalfTypes(facts)
         self.lowering = Lowering()
         self.sites: list[cst.CSTNode] = []
         self.gone: set[cst.CSTNode] = set()
@@ -46,7 +46,7 @@ class ModuleCasts:
             (statement, part)
             for statement in statements
             for part in facts.tree.calls(statement)
-            if self.types.is_cast(part) and modules.is_module(receiver_of(part))
+            if self.types.may_be_cast(part) and modules.is_module(receiver_of(part))
         ]
 
     def going(self) -> list[tuple[Statement, cst.Call]]:

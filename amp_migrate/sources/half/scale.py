@@ -20,10 +20,9 @@ from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.tree import Function, Statement, called_name, is_atom, walk
 from amp_migrate.facts.values import literal_value
 from amp_migrate.findings import Finding, Refusal
-from amp_migrate.models import names
-from amp_migrate.models.queries import multiplies, scales
 from amp_migrate.plan.model import Lowering
 from amp_migrate.rules.half import SCALED_LOSS_READ, UNKNOWN_TRAINER
+from amp_migrate.sources.scaled_by_hand import divisors, without_float
 
 
 class Scaling:
@@ -32,16 +31,11 @@ class Scaling:
     def __init__(self, facts: Facts, lowering: Lowering) -> None:
         self.facts = facts
         self.lowering = lowering
-        self.divisors = {
-            key: node for statement in facts.tree.all_statements() for key, node in self._divisors(statement)
-        }
+        self._divided = {node: None for one in facts.tree.all_statements() for node in divisors(facts, one)}
+        self.divisors = {self.key(node): node for node in self._divided}
         self.understood: set[cst.CSTNode] = set()
         self.sites: list[cst.CSTNode] = []
         self.findings: list[Finding] = []
-
-    def divides(self, statement: Statement) -> bool:
-        """True where a statement divides gradients by a loss scale."""
-        return any(True for _ in self._divisors(statement))
 
     def lower(self) -> None:
         """Take the factors out of the losses. Raises Refusal for a half of which the other is missing."""
@@ -56,35 +50,6 @@ class Scaling:
                 message = f"gradients are divided by {text}, and no backward is known whose loss is multiplied by it"
                 raise Refusal(UNKNOWN_TRAINER, node, message, case="scale")
         self._check_other_reads(found)
-
-    # -- gradients --------------------------------------------------------------------------------------
-
-    def _divisors(self, statement: Statement) -> Iterator[tuple[Hashable, cst.BaseExpression]]:
-        for part in self.facts.tree.expressions(statement):
-            value = self.divisor_of(part)
-            if value is not None:
-                yield self.key(value), value
-        node = statement.node
-        if isinstance(node, cst.AugAssign) and _is_grad(node.target):
-            if isinstance(node.operator, cst.DivideAssign):
-                yield self.key(node.value), node.value
-            elif isinstance(node.operator, cst.MultiplyAssign):
-                inverse = _inverse(node.value)
-                if inverse is not None:
-                    yield self.key(inverse), inverse
-
-    def divisor_of(self, node: cst.CSTNode) -> cst.BaseExpression | None:
-        """S in `g / S`, `g * (1 / S)`, `g.div_(S)`, `g.mul_(1 / S)`, for gradients `g`."""
-        if isinstance(node, cst.BinaryOperation) and _is_grad(node.left):
-            if isinstance(node.operator, cst.Divide):
-                return node.right
-            return _inverse(node.right) if isinstance(node.operator, cst.Multiply) else None
-        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
-            return None
-        if called_name(node) not in names(scales) or not _is_grad(node.func.value):
-            return None
-        value = node.args[0].value
-        return _inverse(value) if called_name(node) in names(multiplies) else value
 
     # -- losses -----------------------------------------------------------------------------------------
 
@@ -112,7 +77,7 @@ class Scaling:
             if product is None:
                 continue
             self._mark(store, product[1])
-            if source_key(_without_float(product[0])) == loss.value:
+            if source_key(without_float(product[0])) == loss.value:
                 self._note_reads(loss, store)
             else:
                 self._only_for_backward(loss, call)
@@ -144,21 +109,15 @@ class Scaling:
                         yield inner, node.value
 
     def _only_for_backward(self, loss: cst.Name, call: cst.Call) -> None:
-        variable = self.facts.names.variable_at(loss)
-        for load in variable.loads if variable is not None else []:
+        for load in self.facts.names.loads_at(loss):
             parent = self.facts.tree.parents.get(load)
             if not (isinstance(parent, cst.Attribute) and parent.attr.value == "backward"):
-                raise Refusal(
-                    UNKNOWN_TRAINER,
-                    load,
-                    f"{loss.value} is a scaled loss, and read for more than its backward",
-                    case="scale",
-                )
+                message = f"{loss.value} is a scaled loss, and read for more than its backward"
+                raise Refusal(UNKNOWN_TRAINER, load, message, case="scale")
 
     def _note_reads(self, loss: cst.Name, store: Statement) -> None:
         """What was printed after `loss = loss * SCALE` was the scaled loss."""
-        variable = self.facts.names.variable_at(loss)
-        for load in variable.loads if variable is not None else []:
+        for load in self.facts.names.loads_at(loss):
             parent = self.facts.tree.parents.get(load)
             is_backward = isinstance(parent, cst.Attribute) and parent.attr.value == "backward"
             if self.facts.tree.statement_of(load).order > store.order and not is_backward:
@@ -181,7 +140,7 @@ class Scaling:
         value = self.facts.values.constant(node)
         if isinstance(value, (int, float)):
             return float(value)
-        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
+        variable = self.facts.names.variable_at(node)
         if variable is not None and [binding.kind for binding in variable.bindings] == ["param"]:
             given = [one for one in self.facts.objects.values_of(node) if one is not variable.bindings[0].value]
             keys = {self.key(one) for one in given}
@@ -193,21 +152,19 @@ class Scaling:
         """A scale that is used for anything else, such as a smaller learning rate, is a half of something, too."""
         scales = {key for key in found if isinstance(key, str)}
         gone = {inner for statement in self.lowering.removed for inner in statement.descendants()}
-        divided = {node for statement in self.facts.tree.all_statements() for _, node in self._divisors(statement)}
         for statement in self.facts.tree.all_statements():
             if statement in gone:
                 continue
             for part in self.facts.tree.expressions(statement):
                 if not isinstance(part, (cst.Name, cst.Attribute)) or source_key(part) not in scales:
                     continue
-                if part in self.understood or part in divided or self._is_stored(part) or self._is_tested(part):
+                if part in self.understood or part in self._divided or self._is_stored(part) or self._is_tested(part):
                     continue
                 if self._is_passed(part):
                     continue
                 how = "is moved by hand here" if _is_moved(part, statement) else "is used for something else"
-                raise Refusal(
-                    UNKNOWN_TRAINER, part, f"{self.facts.text(part)} scales the loss, and {how}", case="scale"
-                )
+                message = f"{self.facts.text(part)} scales the loss, and {how}"
+                raise Refusal(UNKNOWN_TRAINER, part, message, case="scale")
 
     def _is_stored(self, part: cst.CSTNode) -> bool:
         return isinstance(self.facts.tree.parents.get(part), (cst.AssignTarget, cst.Param, cst.AnnAssign))
@@ -217,9 +174,8 @@ class Scaling:
         return isinstance(parent, (cst.Comparison, cst.If, cst.BooleanOperation, cst.FormattedStringExpression))
 
     def _is_passed(self, part: cst.CSTNode) -> bool:
-        arg = self.facts.tree.parents.get(part)
-        call = self.facts.tree.parents.get(arg) if isinstance(arg, cst.Arg) else None
-        return isinstance(call, cst.Call) and (called_name(call) == "print" or call in self.understood)
+        call = self.facts.tree.taker(part)
+        return call is not None and (called_name(call) == "print" or call in self.understood)
 
 
 def _is_moved(scale: cst.BaseExpression, statement: Statement) -> bool:
@@ -228,30 +184,6 @@ def _is_moved(scale: cst.BaseExpression, statement: Statement) -> bool:
     if isinstance(node, cst.Assign):
         return any(source_key(target.target) == key for target in node.targets)
     return isinstance(node, cst.AugAssign) and source_key(node.target) == key
-
-
-def _without_float(loss: cst.BaseExpression) -> cst.BaseExpression:
-    """`loss` in `loss.float()`."""
-    if isinstance(loss, cst.Call) and called_name(loss) == "float" and isinstance(loss.func, cst.Attribute):
-        return loss.func.value
-    return loss
-
-
-def _is_grad(node: cst.BaseExpression) -> bool:
-    """True for `p.grad`, `p.grad.data`, `p.grad.detach().float()`."""
-    while isinstance(node, (cst.Attribute, cst.Call)):
-        if isinstance(node, cst.Attribute) and node.attr.value == "grad":
-            return True
-        node = node.func if isinstance(node, cst.Call) else node.value
-    return False
-
-
-def _inverse(node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """S in `1 / S`."""
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
-        if literal_value(node.left) in (1, 1.0):
-            return node.right
-    return None
 
 
 def looks_like_scale(node: cst.BaseExpression) -> bool:

@@ -39,14 +39,10 @@ class Training:
         """Raises Refusal where nothing shows when, or by what, the model is trained."""
         if not self.optimizers:
             if any(scale_settings(one) for one in self.scales):
-                raise Refusal(
-                    UNKNOWN_HALF_USER, self.marks[0].node, "who steps on the gradients of this class was not found"
-                )
-            raise Refusal(
-                UNKNOWN_TRAINER,
-                self.marks[0].node,
-                "no optimizer was found that is made from parameters of the half model",
-            )
+                message = "who steps on the gradients of this class was not found"
+                raise Refusal(UNKNOWN_HALF_USER, self.marks[0].node, message)
+            message = "no optimizer was found that is made from parameters of the half model"
+            raise Refusal(UNKNOWN_TRAINER, self.marks[0].node, message)
         conditions = self._conditions()
         loss_scale = self._loss_scale(conditions)
         self.found.removed += [*self.marks, *self.scales]
@@ -58,9 +54,8 @@ class Training:
             )
         self.found.backwards += self._backwards()
         if not self.found.backwards:
-            raise Refusal(
-                UNKNOWN_TRAINER, self.optimizers[0][1], "no backward was found for what this optimizer steps on"
-            )
+            message = "no backward was found for what this optimizer steps on"
+            raise Refusal(UNKNOWN_TRAINER, self.optimizers[0][1], message)
         self._check_backwards()
         self._values()
         if loss_scale.static is None and loss_scale.runtime is None:  # a scale that is given again has no state
@@ -98,9 +93,8 @@ class Training:
             return LossScale()
         values = {self._scale_key(scale) for scale in scales}
         if len(values) > 1:
-            raise Refusal(
-                TWO_LOSS_SCALES, scales[0], "the losses are multiplied by different loss scales", case="by hand"
-            )
+            message = "the losses are multiplied by different loss scales"
+            raise Refusal(TWO_LOSS_SCALES, scales[0], message, case="by hand")
         value = values.pop()
         when = self._scaled_when(conditions)
         if isinstance(value, float):
@@ -111,12 +105,8 @@ class Training:
         """A scale that the script moved as GradScaler does. Raises Refusal where there are several."""
         texts = [{name: source_key(node) for name, node in settings.items()} for settings in moving]
         if any(other != texts[0] for other in texts) or len(moving) != len(self.scales):
-            raise Refusal(
-                TWO_LOSS_SCALES,
-                self.scales[-1].node,
-                "the losses are multiplied by different loss scales",
-                case="by hand",
-            )
+            message = "the losses are multiplied by different loss scales"
+            raise Refusal(TWO_LOSS_SCALES, self.scales[-1].node, message, case="by hand")
         first = moving[0]
         return LossScale(
             initial=first["init_scale"],
@@ -139,12 +129,8 @@ class Training:
             for guard in enclosing_guards(self.facts, statement):
                 if not self.facts.conditions.implies(world, guard.formula):
                     if guard.arm != "body":
-                        raise Refusal(
-                            UNKNOWN_TRAINER,
-                            guard.test,
-                            "the loss is scaled where this test does not hold",
-                            case="scale",
-                        )
+                        message = "the loss is scaled where this test does not hold"
+                        raise Refusal(UNKNOWN_TRAINER, guard.test, message, case="scale")
                     tests.append(guard.test)
         if len({source_key(test) for test in tests}) > 1:
             raise Refusal(UNKNOWN_TRAINER, tests[0], "the losses are scaled under different conditions", case="scale")

@@ -14,13 +14,17 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import Path, backward_slice, own_reads, reads
-from amp_migrate.facts.tree import Function, Statement, walk
+from amp_migrate.facts.contents import ANY
+from amp_migrate.facts.tree import Function, Statement, called_name, walk
+from amp_migrate.interp.place import Frame, Place
+from amp_migrate.interp.steps import Steps
+from amp_migrate.models import names
+from amp_migrate.models.queries import counts
 from amp_migrate.plan.roles import Roles
-from amp_migrate.sources.half_inputs.integers import passed_on, passing_on
 
 # What loaders, loops and compositions of transforms call.
 _OF_ELEMENTS = ("__getitem__", "__iter__", "__next__", "__call__")
+_MOST = 10_000  # places, of one value through different calls
 
 
 class Given:
@@ -30,48 +34,43 @@ class Given:
         self.facts = facts
         self.roles = roles
         self.parts: dict[cst.CSTNode, Statement] = {}
-        for call, statement in forwards:
-            for arg in call.args:
-                self._follow(arg.value, statement)
+        waiting = [Place(arg.value) for call, _ in forwards for arg in call.args]
+        seen: set[Place] = set()
+        while waiting and len(seen) < _MOST:
+            place = waiting.pop()
+            if place not in seen:
+                seen.add(place)
+                for part in _passing_on(place.node):
+                    self.parts.setdefault(part, facts.tree.statement_of(part))
+                    if isinstance(part, cst.BaseExpression) and not facts.tree.is_label(part):
+                        waiting += self._behind(Place(part, (), place.frames))
 
-    def _follow(self, node: cst.BaseExpression, at: Statement, *, is_in_helper: bool = False) -> None:
-        """Take in an expression, and what makes the values in it. What a helper is given has been taken in with its
-        call.
-        """
-        if node in self.parts:
+    def _behind(self, place: Place) -> Iterator[Place]:
+        """What makes one part; models are no helpers."""
+        part = place.node
+        is_method = isinstance(part, cst.Attribute) and self.facts.tree.call_of(part) is not None
+        if is_method or (isinstance(part, cst.Call) and self.roles.is_forward(part)):
             return
-        parts = list(walk(node))
-        for part in passing_on(parts):
-            self._take(part, at)
-        made = backward_slice(at, passed_on(reads(node), parts), lambda path: path == ("self",), self._reads_of)
-        for statement in made.statements:
-            for part in passing_on(list(self.facts.tree.expressions(statement))):
-                self._take(part, statement)
-        for path in made.open_paths:
-            self._follow_from_outside(path, at.function, is_in_helper=is_in_helper)
-
-    def _reads_of(self, statement: Statement) -> list[Path]:
-        return passed_on(own_reads(statement), list(self.facts.tree.expressions(statement)))
-
-    def _take(self, part: cst.CSTNode, statement: Statement) -> None:
-        """One part, with what a function of the unit gives back there; models are no helpers."""
-        if part in self.parts:
+        steps, function_of = self.facts.analysis(Steps), self.facts.tree.function_of
+        step = steps.of(place)
+        made = (operand for made in step.made for operand in made.operands)
+        inside = steps.of(Place(part, (ANY,), place.frames)).same  # what another function puts in, it returns
+        own = (one for one in inside if function_of(one.node) is function_of(part))
+        yield from (Place(one.node, (), one.frames) for one in (*step.same, *step.written, *made, *own))
+        if not isinstance(part, cst.Call):
             return
-        self.parts[part] = statement
-        if isinstance(part, cst.Attribute) and not self._is_called(part):  # `loaders.train` of another object
-            for value in self.facts.objects.values_of(part):
-                self._follow(value, self.facts.tree.statement_of(value))
-        if not isinstance(part, cst.Call) or self.roles.is_forward(part):
-            return
-        for function in (*self.facts.objects.candidates(part), *self._handed_over(part)):
-            for statement in _own_statements(function):
-                given_back = _given_back(statement)
-                if given_back is not None:
-                    self._follow(given_back, statement, is_in_helper=True)
+        for function in self.facts.objects.candidates(part):
+            if all(frame.function is not function for frame in place.frames):
+                frames = (*place.frames, Frame(function, part))
+                yield from (Place(value, (), frames) for value in self._yielded_by(function))
+        for function in self._handed_over(part):
+            values = (*self.facts.objects.returned_by(function), *self._yielded_by(function))
+            yield from (Place(value) for value in values)
 
-    def _is_called(self, part: cst.CSTNode) -> bool:
-        parent = self.facts.tree.parents.get(part)
-        return isinstance(parent, cst.Call) and parent.func is part
+    def _yielded_by(self, function: Function) -> Iterator[cst.BaseExpression]:
+        parts = (part for one in function.descendants() for part in self.facts.tree.expressions(one))
+        yields = (part.value for part in parts if isinstance(part, cst.Yield))
+        return (value for value in yields if isinstance(value, cst.BaseExpression))
 
     def _handed_over(self, call: cst.Call) -> Iterator[Function]:
         """The functions that others run for what they are given: `collate_fn=join`, and the elements of the data set
@@ -85,46 +84,19 @@ class Given:
             found = (self.facts.objects.method_of(made, name) for name in _OF_ELEMENTS)
             yield from (method for method in found if method is not None)
 
-    def _follow_from_outside(self, path: Path, function: Function, *, is_in_helper: bool) -> None:
-        """A parameter comes from the callers, a global name from its module, an attribute from the methods of its
-        class.
-        """
-        if path[0] == "self" and function.owner is not None:
-            for store in self.facts.objects.stores_of(path[1]):
-                if store.statement.function.owner is function.owner:
-                    self._follow(store.value, store.statement)
-            return
-        variable = self.facts.names.visible(path[0], function)
-        if variable is None:
-            return
-        for binding in variable.bindings:
-            if binding.kind == "param" and variable.scope.owner is function:
-                self._follow_parameter(path[0], function, is_in_helper=is_in_helper)
-            elif binding.kind == "assign" and binding.statement is not None and binding.value is not None:
-                if binding.statement.function is not function:
-                    self._follow(binding.value, binding.statement)
 
-    def _follow_parameter(self, name: str, function: Function, *, is_in_helper: bool) -> None:
-        for param in function.parameters:
-            if param.name.value != name:
-                continue
-            if param.default is not None:
-                self._follow(param.default, self.facts.tree.statement_of(param))
-            for site in self.facts.calls.callers(function) if not is_in_helper else ():
-                arg = self.facts.objects.argument(site.call, function, param)
-                if arg is not None:
-                    self._follow(arg.value, site.statement)
+def _passing_on(node: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+    """The parts of an expression without those that end in integers or booleans, which go on without a precision.
+
+        drawn = torch.multinomial(chances, n)
+        tokens = tokens * (drawn == 0).long()          `tokens` is made of itself alone, whatever `chances` are
+
+    A cast of `chances` makes no half input then, and stays as it is.
+    """
+    parts = list(walk(node))
+    inside = {one for part in parts if _makes_integers(part) for one in walk(part)}
+    return (part for part in parts if part not in inside)
 
 
-def _own_statements(function: Function) -> Iterator[Statement]:
-    for statement in function.body.statements:
-        yield from (inner for inner in statement.descendants() if inner.function is function)
-
-
-def _given_back(statement: Statement) -> cst.BaseExpression | None:
-    """What a statement returns or yields."""
-    node = statement.node
-    if isinstance(node, cst.Return):
-        return node.value
-    given = node.value.value if isinstance(node, cst.Expr) and isinstance(node.value, cst.Yield) else None
-    return given if isinstance(given, cst.BaseExpression) else None
+def _makes_integers(part: cst.CSTNode) -> bool:
+    return isinstance(part, cst.Comparison) or (isinstance(part, cst.Call) and called_name(part) in names(counts))

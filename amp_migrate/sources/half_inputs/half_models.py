@@ -68,8 +68,7 @@ def _runs(facts: Facts, call: cst.Call, models: ObjectSet) -> bool:
 
 def _only_a_module_can(facts: Facts, cast: cst.Call) -> bool:
     """True for `teacher.half()` whose value nobody takes, since it casts in place, and for `teacher.half()(x)`."""
-    parent = facts.tree.parents.get(cast)
-    return isinstance(parent, cst.Expr) or (isinstance(parent, cst.Call) and parent.func is cast)
+    return isinstance(facts.tree.parents.get(cast), cst.Expr) or facts.tree.call_of(cast) is not None
 
 
 def _is_made_in(facts: Facts, model: cst.BaseExpression, function: Function) -> bool:

@@ -16,7 +16,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
-from amp_migrate.facts.tree import argument_value, called_name
+from amp_migrate.facts.tree import argument_value, called_name, wholes
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import contributing
@@ -24,7 +24,7 @@ from amp_migrate.interp.step import Made, Step
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models import Dtype, method, names
 from amp_migrate.models.queries import cuts_gradient, has_parameters
-from amp_migrate.plan.regions.forwards import has_no_gradients, is_no_grad
+from amp_migrate.plan.regions.forwards import runs_without_gradients
 from amp_migrate.sources.plain.containment import whole
 
 _MOST = 3000  # places behind one loss
@@ -126,8 +126,7 @@ class Behind:
     def _meant(self, place: Place) -> list[cst.BaseExpression]:
         """What a parameter that is called was given by the calls that led there."""
         node = place.node
-        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
-        is_parameter = variable is not None and any(one.kind == "param" for one in variable.bindings)
+        is_parameter = any(one.kind == "param" for one in self.facts.names.bindings_at(node))
         step = self._steps.of(place) if is_parameter and place.frames else None
         if step is None or step.is_lost or not step.same:
             return [node] if isinstance(node, _CALLEES) else []
@@ -135,10 +134,7 @@ class Behind:
 
     def _is_up_to_a_caller(self, node: cst.BaseExpression) -> bool:
         """True for a parameter whose function nobody is seen to call, and for what is read of one."""
-        while isinstance(node, (cst.Attribute, cst.Subscript)):
-            node = node.value
-        variable = self.facts.names.variable_at(node) if isinstance(node, cst.Name) else None
-        return variable is not None and any(one.kind == "param" for one in variable.bindings)
+        return any(one.kind == "param" for one in self.facts.names.bindings_at([*wholes(node)][-1]))
 
     def _has_no_graph(self, node: cst.BaseExpression) -> bool:
         """True for what is detached, and for what runs without gradients."""
@@ -148,9 +144,7 @@ class Behind:
                 return True
         if isinstance(node, cst.Attribute) and node.attr.value == "data":
             return True
-        statement = self.facts.tree.statement_of(node)
-        is_inside = any(is_no_grad(self.facts, one) for one in statement.path())
-        return is_inside or has_no_gradients(self.facts, statement.function)
+        return runs_without_gradients(self.facts, self.facts.tree.statement_of(node))
 
     def _parts(self, place: Place) -> list[Place]:
         """What a call out of sight may make its result of: its arguments, and the tensor whose method it is."""

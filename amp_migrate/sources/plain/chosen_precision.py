@@ -54,9 +54,8 @@ def _is_of_tensor(facts: Facts, modules: Modules, part: cst.CSTNode) -> bool:
     if isinstance(part, cst.Call):
         assert isinstance(part.func, cst.Attribute)
         return not modules.is_module(part.func.value)
-    argument = facts.tree.parents.get(part)
-    call = facts.tree.parents.get(argument) if isinstance(argument, cst.Arg) else None
-    return isinstance(call, cst.Call) and is_tensor_function(facts.names.dotted(call.func))
+    call = facts.tree.taker(part)
+    return call is not None and is_tensor_function(facts.names.dotted(call.func))
 
 
 def _has_no_gradients(facts: Facts, statement: Statement, callers: frozenset[Function]) -> bool:

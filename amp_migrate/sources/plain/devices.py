@@ -246,8 +246,7 @@ class Devices:
         if isinstance(what, cst.Attribute):
             made = [store.statement for store in self.facts.objects.stores_of(what.attr.value)]
         else:
-            variable = self.facts.names.variable_at(what) if isinstance(what, cst.Name) else None
-            made = [one.statement for one in variable.bindings if one.statement] if variable is not None else []
+            made = [one.statement for one in self.facts.names.bindings_at(what) if one.statement]
         tests = [guard.statement for guard in self._guards(move.statement)]
         return any(not any(map(one.inside, tests)) for one in made)
 
@@ -318,7 +317,7 @@ class Devices:
         """True for a parameter that is on the CPU by its default alone, where a call may give another device by its
         stars: `match_loss(out, y, **options)`.
         """
-        variable = self.facts.names.variable_at(device) if isinstance(device, cst.Name) else None
+        variable = self.facts.names.variable_at(device)
         param = variable.bindings[0].node if variable is not None and len(variable.bindings) == 1 else None
         function = self.facts.tree.function_of(device)
         if not isinstance(param, cst.Param) or param not in function.parameters:
@@ -335,7 +334,7 @@ class Devices:
     def _is_up_to_callers(self, call: cst.Call) -> bool:
         """True for `x.to(device)` in `def fit(net, batches, device="cpu")` that nothing in sight calls."""
         device = argument_value(call, "device", 0)
-        variable = self.facts.names.variable_at(device) if isinstance(device, cst.Name) else None
+        variable = self.facts.names.variable_at(device)
         if variable is None or any(binding.kind != "param" for binding in variable.bindings):
             return False
         function = variable.scope.owner

@@ -314,16 +314,14 @@ class _Finder:
         """Gradients of gradients, a gradient penalty left out: that is a loss of its own."""
         for call in self.optimizers.built:
             if "kfac" in called_name(call).lower() or "kfac" in (self.facts.names.dotted(call.func) or "").lower():
-                return Refusal(
-                    SECOND_ORDER, call, f"{self.facts.text(call.func)} preconditions with second-order statistics"
-                )
+                message = f"{self.facts.text(call.func)} preconditions with second-order statistics"
+                return Refusal(SECOND_ORDER, call, message)
         for call, statement in self.facts.tree.every(cst.Call):
             if not any(_is_true(arg, "create_graph") for arg in call.args):
                 continue
             if called_name(call) == "backward":
-                return Refusal(
-                    SECOND_ORDER, call, f"{self.facts.text(call)} makes gradients that are differentiated again"
-                )
+                message = f"{self.facts.text(call)} makes gradients that are differentiated again"
+                return Refusal(SECOND_ORDER, call, message)
             if called_name(call) == "grad" and not self._is_penalty(call, statement):
                 text = self.facts.text(call.func)
                 return Refusal(SECOND_ORDER, call, f"{text}(..., create_graph=True) is no gradient penalty")
@@ -348,9 +346,8 @@ class _Finder:
     def shared_processes(self) -> Refusal | None:
         for call, _ in self.facts.tree.every(cst.Call):
             if called_name(call) == "share_memory" and isinstance(call.func, cst.Attribute):
-                return Refusal(
-                    SEVERAL_PROCESSES, call, f"{self.facts.text(call)} lets several processes train the same weights"
-                )
+                message = f"{self.facts.text(call)} lets several processes train the same weights"
+                return Refusal(SEVERAL_PROCESSES, call, message)
         return None
 
     # -- gradients of other things ----------------------------------------------------------------------
@@ -362,9 +359,8 @@ class _Finder:
                 if self._are_made_here and (not self.facts.analysis(Running).may_run(call) or self._is_only_kept(call)):
                     continue
                 text = self.facts.text(call.func)
-                return Refusal(
-                    GRADIENTS_WATCHED, call, f"{text} looks at gradients during the backward", self._unread_hook(call)
-                )
+                message = f"{text} looks at gradients during the backward"
+                return Refusal(GRADIENTS_WATCHED, call, message, self._unread_hook(call))
         return None
 
     def _is_only_kept(self, call: cst.Call) -> bool:
@@ -435,9 +431,7 @@ class _Finder:
         if made and all(models.function("torch.nn.Parameter") in one.operations for one in made):
             return True
         if isinstance(node, cst.Name):
-            variable = self.facts.names.variable_at(node)
-            kinds = {binding.kind for binding in variable.bindings} if variable is not None else set()
-            return bool(kinds & {"for", "comprehension", "param"})
+            return any(one.kind in ("for", "comprehension", "param") for one in self.facts.names.bindings_at(node))
         return (
             isinstance(node, (cst.Attribute, cst.Subscript)) and _PARAMETERS.search(self.facts.text(node)) is not None
         )

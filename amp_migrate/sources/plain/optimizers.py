@@ -13,7 +13,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.answers import Answers
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Class, Statement, called_name, walk
-from amp_migrate.files.handed_back import own_nodes
+from amp_migrate.files.returned import own_nodes
 from amp_migrate.files.syntax import tree_of
 from amp_migrate.plan.given_models import GivenModels
 from amp_migrate.sources.optimizers import makes_scheduler
@@ -80,10 +80,7 @@ class Optimizers:
 
     def optimizers_at(self, node: cst.BaseExpression) -> ObjectSet:
         """The optimizers that an expression may mean; elements, for a list of them."""
-        objects = self.facts.objects.objects(node)
-        if any(one.kind == "display" for one in objects):
-            objects |= self.facts.objects.elements(node)
-        return frozenset(one for one in objects if self._is_optimizer(one))
+        return frozenset(filter(self._is_optimizer, self.facts.objects.contents(node)))
 
     def not_for_a_scaler(self, node: cst.BaseExpression) -> Class | None:
         """A class whose instance may stand where an optimizer does, and that a GradScaler cannot step."""

@@ -73,7 +73,7 @@ def _steps_together(
     ]
     for (call, statement, mine), (later, after, yours) in combinations(found, 2):
         is_pair = (mine & first and yours & second) or (mine & second and yours & first)
-        if is_pair and mine != yours and statement.function is after.function and not _exclude(statement, after):
+        if is_pair and mine != yours and statement.function is after.function and not statement.excludes(after):
             own = [loss.statement for loss in losses if loss.statement.function is statement.function]
             between = [backward for backward in own if statement.order < backward.order < after.order]
             last = max(between, key=lambda backward: backward.order, default=None)
@@ -97,12 +97,3 @@ def _cleared(facts: Facts, optimizers: Optimizers, both: ObjectSet) -> list[Stat
 
 def _stands_between(statement: Statement, one: Statement, other: Statement) -> bool:
     return statement.function is one.function and one.order < statement.order < other.order
-
-
-def _exclude(one: Statement, other: Statement) -> bool:
-    """True where two statements stand in different arms."""
-    for outer in one.path():
-        mine, yours = one.arm_of(outer.node), other.arm_of(outer.node)
-        if mine is not None and yours is not None and mine != yours:
-            return True
-    return False

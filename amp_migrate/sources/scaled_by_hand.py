@@ -1,0 +1,52 @@
+"""Loss scales by hand: what gradients are divided by, since the loss was multiplied with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from amp_migrate.facts import Facts
+from amp_migrate.facts.autograd import is_gradient
+from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.values import literal_value
+from amp_migrate.models import names
+from amp_migrate.models.queries import multiplies, scales
+
+
+def divisors(facts: Facts, statement: Statement) -> Iterator[cst.BaseExpression]:
+    """The numbers that a statement divides gradients by."""
+    node, divided = statement.node, list(map(divisor_of, facts.tree.expressions(statement)))
+    if isinstance(node, cst.AugAssign) and is_gradient(node.target):
+        is_product = isinstance(node.operator, cst.MultiplyAssign)
+        divided += [_inverse(node.value)] if is_product else []
+        divided += [node.value] if isinstance(node.operator, cst.DivideAssign) else []
+    return (one for one in divided if one is not None)
+
+
+def divisor_of(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """S in `g / S`, `g * (1 / S)`, `g.div_(S)`, `g.mul_(1 / S)`, for gradients `g`."""
+    if isinstance(node, cst.BinaryOperation) and is_gradient(node.left):
+        if isinstance(node.operator, cst.Divide):
+            return node.right
+        return _inverse(node.right) if isinstance(node.operator, cst.Multiply) else None
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
+        return None
+    if called_name(node) not in names(scales) or not is_gradient(node.func.value):
+        return None
+    value = node.args[0].value
+    return _inverse(value) if called_name(node) in names(multiplies) else value
+
+
+def without_float(loss: cst.BaseExpression) -> cst.BaseExpression:
+    """`loss` of `loss.float()`: under autocast a loss is in float32, and scale() makes it so."""
+    if isinstance(loss, cst.Call) and called_name(loss) == "float" and isinstance(loss.func, cst.Attribute):
+        return loss.func.value
+    return loss
+
+
+def _inverse(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """S in `1 / S`."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
+        return node.right if literal_value(node.left) == 1 else None
+    return None
