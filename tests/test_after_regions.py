@@ -267,6 +267,8 @@ SHOWN = {
     "by a keyword": ("make_grid(tensor=output.detach()[:8].cpu())", "output.detach()[:8].float().cpu()"),
     "of torch": ("torch.save(output.cpu(), name)", "torch.save(output.cpu(), name)"),
     "NumPy": ("print(output.cpu().numpy())", "output.float().cpu()"),
+    "a sum of NumPy": ("print(output.cpu().numpy().sum())", "print(output.float().cpu().numpy().sum())"),
+    "a list of numbers": ("print(sum(output.cpu().tolist()[0]))", "print(sum(output.cpu().tolist()[0]))"),
     "a product": ("return output @ self.weight", "output.float() @"),
 }
 

@@ -32,7 +32,9 @@ from amp_migrate.plan.safety.repairs import Safety
 
 
 def context_after(facts: Facts, regions: Sequence[Region], values: Values, safety: Safety) -> Context:
-    """What runs without autocast in the functions of the regions, and in those that they call there."""
+    """What runs without autocast in the functions of the regions, in those that they call there, and in their callers,
+    which get what they return and keep.
+    """
     return Context(facts, _After(facts, regions, values), _PrecisionsAfter(facts, safety, values), safety)
 
 
@@ -65,6 +67,16 @@ def _needs_float32(context: Context, made: Made) -> bool:
     return any(context.precisions.of(one.node) is Precision.SINGLE for one in scalars)
 
 
+def keep_inputs(context: Context) -> None:
+    """Float32 for what a module of the unit is given."""
+    calls = context.values.steps.calls
+    for call, _ in context.reach.calls():
+        if any(one.function.name == "forward" and one.function.is_method for one in calls.entered(call)):
+            for arg in call.args:
+                if context.values.of(arg.value).may_be_half and context.precisions.of(arg.value) is Precision.HALF:
+                    context.safety.keep_float32(arg.value)
+
+
 @dataclasses.dataclass
 class _After:
     """The statements."""
@@ -87,6 +99,7 @@ class _After:
             outside = [one for one in function.descendants() if not self.values.runs_under_autocast([one])]
             found += outside
             waiting += [site.callee for one in outside for site in self.facts.calls.in_statement(one)]
+            waiting += [at.function for _, at in self.facts.objects.possible_callers(function)]
         return found
 
     def calls(self) -> Iterator[tuple[cst.Call, Statement]]:

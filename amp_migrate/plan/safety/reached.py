@@ -30,7 +30,7 @@ from amp_migrate.plan.regions.logits import Logits, plan_logits
 from amp_migrate.plan.regions.region import Region, UnderAutocast
 from amp_migrate.plan.regions.sums_after import halves_summed_after
 from amp_migrate.plan.roles import Roles
-from amp_migrate.plan.safety.after_regions import context_after, match_operands
+from amp_migrate.plan.safety.after_regions import context_after, keep_inputs, match_operands
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.functions import guard_functions, guard_products
 from amp_migrate.plan.safety.in_place import match_products_in_place
@@ -158,6 +158,7 @@ class Reached:
         """What operations after a region are given. Under Apex's O1 it was half already, and products were patched."""
         context = context_after(self.facts, self.regions, self._values(), self.plan.safety)
         match_operands(context)
+        keep_inputs(context)
         keep_linear_algebra(context)
         if not (self.found.is_proven and self._ran_patched):
             keep_masks(context)
