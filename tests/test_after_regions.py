@@ -94,12 +94,16 @@ OPERATIONS = {
     "(1e3 * o[mask]).abs()": "(1e3 * o[mask].float()).abs()",
     "o * 1000": "o.float() * 1000",
     "1e3 * out.data": "1e3 * out.data.float()",
+    "o * seen.std() + seen.mean()": "o.float() * seen.std() + seen.mean()",
+    "(seen.mean() - o).abs()": "(seen.mean() - o.float()).abs()",
     "torch.mm(out.data.T, seen)": "torch.mm(out.data.T.float(), seen)",
     "torch.log(torch.sigmoid(o) + 1e-8)": "torch.log(torch.sigmoid(o).float() + 1e-8)",
 }
 UNTOUCHED = [
     "torch.where(seen == 0, o, seen)",
     "torch.cat([o, seen])",
+    "o - o.max()",
+    "(seen - o) * seen.std()",
     "(o - seen).abs().mean()",
     "o.argmax(1)",
     "o * 100",

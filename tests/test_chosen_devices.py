@@ -152,3 +152,86 @@ def test_a_device_that_a_function_below_makes_of_a_setting(stored, enabled):
     output = migrate_source(SETTINGS.format(stored=stored).encode(), Options(api="torch.amp")).output.decode()
     line = '    scaler = torch.amp.GradScaler("cuda", enabled=torch.device(config.device).type == "cuda")\n'
     assert (line in output, "scaler" in output) == (enabled, enabled)
+
+
+NONE = [
+    ("device = 'cuda' if not args.slow else None", "device", "torch.device(device or 'cpu').type == 'cuda'"),
+    (
+        "device = torch.device('cuda') if not args.slow else None",
+        "device",
+        "torch.device(device or 'cpu').type == 'cuda'",
+    ),
+    ("device = torch.device('cuda' if not args.slow else None)", "device", "device.type == 'cuda'"),
+    (
+        "device = args.device or (None if args.slow else 'cuda')",
+        "device",
+        "torch.device(device or 'cpu').type == 'cuda'",
+    ),
+    (
+        "device = None if args.device is None else torch.device(args.device)",
+        "device",
+        "torch.device(device or 'cpu').type == 'cuda'",
+    ),
+    ("", "args.device", "torch.device(args.device or 'cpu').type == 'cuda'"),
+    (
+        "def chosen(name):\n    return None if args.slow else name\n\n\ndevice = chosen('cuda')",
+        "device",
+        "torch.device(device or 'cpu').type == 'cuda'",
+    ),
+]
+BESIDE = [
+    "'cpu' if args.slow else args.device or 'cuda'",
+    "'cuda' if args.device is None else args.device",
+    "torch.device('cuda') if args.device is None else torch.device(args.device)",
+]
+
+
+@pytest.mark.parametrize(("setup", "device", "enabled"), NONE)
+def test_none_is_no_device_but_leaves_things_where_they_are(setup, device, enabled):
+    moved = f"net.to({device})", f"x, y = x.to({device}), y.to({device})"
+    assert f", enabled={enabled})" in scaler_of(setup, *moved).replace('"', "'")
+
+
+@pytest.mark.parametrize("device", BESIDE)
+def test_a_choice_between_a_gpu_and_a_device_that_is_given(device):
+    chosen = scaler_of("", f"net.to({device})", f"x, y = x.to({device}), y.to({device})")
+    assert f"torch.device({device}).type == 'cuda'" in chosen.replace('"', "'")
+
+
+MADE = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class Net(nn.Module):
+    def __init__(self, width=8, device="cuda"):
+        super().__init__()
+        self.fc = nn.Linear(width, 2)
+        self.to(device)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+model = MADE
+model.to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    loss = model(torch.randn(4, 8).to(device)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("made", ['Net(device="cpu")', 'Net(8, "cpu")', 'Net(device=torch.device("cpu"))', "Net()"])
+def test_where_a_model_is_made_is_no_choice_of_a_device(made):
+    output = migrate_source(MADE.replace("MADE", made).encode(), Options(api="torch.amp")).output.decode()
+    scaler = (
+        'torch.amp.GradScaler("cuda")'
+        if made == "Net()"
+        else 'torch.amp.GradScaler("cuda", enabled=device.type == "cuda")'
+    )
+    assert f"scaler = {scaler}\n" in output

@@ -56,7 +56,10 @@ LABELS = "smooth = torch.zeros(8, 4).scatter_(1, targets.unsqueeze(1).cpu(), 1).
 SMOOTH = f"{LABELS}; loss = -(smooth * F.log_softmax(self.head(images.cuda()), 1)).mean()"
 FEATURES = "loss = F.cross_entropy(self.head(FED), targets.cpu())"
 
+BUFFER = "self.weight = torch.zeros(100, dtype=torch.uint8); self.weight[indices] = self.loader.weigh(images)CAST"
+
 KEPT = {
+    "integers of an unknown call": {"NOW": WEIGHTED, "LATER": BUFFER.replace("CAST", ".cpu().to(torch.uint8)")},
     "pseudo-labels": {"NOW": WEIGHTED, "LATER": "self.weight[indices] = scores.cpu()"},
     "agreement": {"NOW": WEIGHTED, "LATER": "self.weight[indices] = (scores > 0.7).float().cpu()"},
     "labels": {"NOW": SMOOTH},
@@ -65,6 +68,7 @@ KEPT = {
     "else": {"NOW": CHOSEN, "ELSE": "else:\n        return value.cpu()"},
 }
 TAKEN = {
+    "an unknown call": {"NOW": WEIGHTED, "LATER": BUFFER.replace("CAST", ".cpu().to(torch.float32)")},
     "half": {"NOW": WEIGHTED, "LATER": "self.weight[indices] = half.cpu()"},
     "loss": {"NOW": LOSS.replace("images.cuda()), targets", "images.cuda()).cpu(), targets.cpu()")},
     "chosen loss": {

@@ -43,3 +43,10 @@ def test_a_distribution_gets_float32(loss):
 def test_what_is_float32_is_not_cast():
     loss = "-Categorical(out.softmax(1)).log_prob(x).mean() + kl_divergence(Normal(x, 1), Normal(x, 2)).mean()"
     assert loss in migrate_source(SCRIPT.format(loss=loss).encode(), Options()).output.decode()
+
+
+def test_a_distribution_of_a_distribution_is_given_no_tensor():
+    kept = "spread = D.TransformedDistribution(Normal(out, 1), D.transforms.TanhTransform())"
+    body = f"{kept}\n    spread = D.Independent(spread, 1)\n    loss = spread.mode().mean()"
+    output = migrate_source(SCRIPT.format(loss="0").replace("loss = 0", body).encode(), Options()).output.decode()
+    assert kept.replace("Normal(out,", "Normal(out.float(),") in output and "Independent(spread, 1)" in output

@@ -35,7 +35,7 @@ for _ in range(3):
 """
 NAMED = ["self.layer(out)", "self.layer(out.relu(), x)", "run(out)", "run(out[:, 0])"]
 NOT_NAMED = [
-    "self.layer(x) + out",
+    "run(x) + out",
     "run(out.argmax(1)) + out",
     "out + len(str(out.shape))",
     "run('%d of %d' % (out.sum(), 4)) or out",
@@ -60,6 +60,14 @@ def test_a_package_that_gets_half_values_is_named(returned):
 @pytest.mark.parametrize("returned", NOT_NAMED)
 def test_one_that_gets_none_is_not(returned):
     assert found(returned=returned) == []
+
+
+@pytest.mark.parametrize("returned", ["self.layer(x) + out", "out + self.layer(x.float(), 1)"])
+def test_a_network_of_one_runs_under_autocast_whatever_it_gets(returned):
+    result = migrate_source(SCRIPT.format(package="networks", returned=returned, between="pass").encode(), Options())
+    assert [one.message for one in result.findings if one.case == "network"] == [
+        "networks.Layer may run under autocast, and its code is not read"
+    ]
 
 
 @pytest.mark.parametrize("package", ["torchvision.ops", "timm.layers", "einops"])

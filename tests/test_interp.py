@@ -118,6 +118,7 @@ EXPECTED = {
     "h": "half",
     "h + s": "single",
     "h * s.mean()": "half",
+    "h + x.double().mm(x.double().t()).float()": "single",
     "h * 2.0": "half",
     "2.0 / h": "single",
     "h / 2.0": "half",

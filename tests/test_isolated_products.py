@@ -67,3 +67,60 @@ def test_products_of_two_layers(taken):
 @pytest.mark.parametrize("taken", OF_ONE)
 def test_products_of_one_with_itself(taken):
     assert sums_squares(taken)
+
+
+EVALUATED = """\
+import numpy as np
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.aligned(self.fc(x), x)
+
+    def aligned(self, x, y):
+        RETURNED
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(10):
+    x = torch.randn(8, 10, 3).cuda()
+    loss = model(x).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+with torch.no_grad():
+    EVALUATION
+"""
+RETURNED = [
+    "u, s, v = torch.svd(x.transpose(1, 2) @ y)\n        return v @ u.transpose(1, 2)",
+    "return torch.inverse(torch.matmul(x.transpose(1, 2), y)) @ y.transpose(1, 2)",
+    "return x.pow(2).sum(2, keepdim=True) - 2 * x @ y.transpose(1, 2)",
+]
+EVALUATIONS = [
+    'given = torch.from_numpy(np.load("given.npy")).cuda()\n    print(model.aligned(given, given).max())',
+    'given = torch.rand(8, 10, 3, device="cuda", dtype=torch.float64)\n    print(model.aligned(given, given).max())',
+    "print(model(x).max())",
+]
+
+
+def islands(returned: str, evaluation: str) -> int:
+    source = EVALUATED.replace("RETURNED", returned).replace("EVALUATION", evaluation)
+    return migrate_source(source.encode(), Options(api="torch.amp")).output.decode().count("enabled=False")
+
+
+@pytest.mark.parametrize("returned", RETURNED)
+@pytest.mark.parametrize("evaluation", EVALUATIONS)
+def test_what_an_evaluation_gives_takes_no_island_away(returned, evaluation):
+    assert islands(returned, evaluation) == islands(returned, "pass") > 0
+
+
+def test_complex_numbers_are_not_cut():
+    evaluation = "given = torch.view_as_complex(torch.rand(8, 10, 3, 2))\n    print(model.aligned(given, given))"
+    assert islands(RETURNED[0], evaluation) == 0

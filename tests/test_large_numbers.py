@@ -16,6 +16,8 @@ HIDDEN = {number}
 
 
 class Attention(nn.Module):
+    HIDDEN = {number}
+
     def __init__(self):
         super().__init__()
         self.keys = nn.Linear(8, 8)
@@ -49,10 +51,10 @@ LARGE = [
 SMALL = ['float("-inf")', "-1e4", "float(-100)", '-float("inf")', "0"]
 
 
-@pytest.mark.parametrize("named", [False, True], ids=["written there", "named"])
+@pytest.mark.parametrize("name", [None, "HIDDEN", "self.HIDDEN", "Attention.HIDDEN"])
 @pytest.mark.parametrize("number", [*LARGE, *SMALL])
-def test_a_number_beyond_half_is_filled_into_float32(number, named):
-    source = SCRIPT.format(number=number, written="HIDDEN" if named else number)
+def test_a_number_beyond_half_is_filled_into_float32(number, name):
+    source = SCRIPT.format(number=number, written=name or number)
     result = migrate_source(source.encode(), Options(api="torch.amp"))
     assert result.status == "migrated", result.findings
     assert (".float().masked_fill" in result.output.decode()) == (number in LARGE)

@@ -792,3 +792,27 @@ def test_the_loss_of_the_function_of_torch_gets_a_line_of_its_own():
     step = "torch.autograd.backward(model(x).pow(2).mean())\noptimizer.step()\n"
     output = migrate_source((START + step).encode(), Options()).output.decode()
     assert "    loss = model(x).pow(2).mean()\ntorch.autograd.backward(scaler.scale(loss))\n" in output
+
+
+CRITIC = """\
+model = nn.Linear(4, 1).cuda()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(8, 4).cuda().requires_grad_()
+loss = model(x).mean()
+loss.backward()
+grad = torch.autograd.grad(outputs=model(x).sum(), inputs=x, create_graph=True)[0]
+penalty = (grad.norm(2, 1) - 1).pow(2).mean()
+penalty.backward()
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_model_that_runs_in_the_call_for_its_gradient_stays_out_of_autocast(together):
+    source = "import torch\nfrom torch import nn, optim\n" + CRITIC
+    if together:
+        source = source.replace("loss.backward()\n", "").replace("penalty = ", "penalty = loss + ")
+    output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
+    assert "\ngrad = torch.autograd.grad(outputs=model(x).sum(), inputs=x, create_graph=True)[0]\n" in output
+    assert '\nwith torch.amp.autocast("cuda"):\n    loss = model(x).float().mean()\n' in output
+    assert "\nscaler.scale(penalty).backward()\n" in output

@@ -90,6 +90,11 @@ NEAR_ONE = [
     ("nn.functional.linear(q, q)", "torch.log((1 - p).clamp(min=1e-7)).mean()"),
     ("q @ q.t()", "(q.sum() / (1 - p**2)).mean()"),
     ("net.base(q)", BCE),
+    ("others(q) @ others(q).t()", BCE),
+    ("q @ q.t()", "torch.log1p(-p).mean()"),
+    ("q @ q.t()", "(-p * 0.999).log1p().mean()"),
+    ("q @ q.t()", "torch.log1p((-0.999 * p).clamp(min=-0.999)).mean()"),
+    ("q @ q.t()", "torch.log1p(p.neg()).mean()"),
 ]
 
 
@@ -106,7 +111,8 @@ def test_a_product_that_is_taken_from_one(product, loss):
 
 
 @pytest.mark.parametrize(
-    "loss", ["(1 - p).mean()", "torch.log(1 + p).mean()", "(q.sum() / (1 - torch.exp(-p))).mean()"]
+    "loss",
+    ["(1 - p).mean()", "torch.log(1 + p).mean()", "torch.log1p(p).mean()", "(q.sum() / (1 - torch.exp(-p))).mean()"],
 )
 def test_a_product_that_is_taken_from_one_nowhere_near_a_pole(loss):
     assert "enabled=False" not in of_probabilities("q @ q.t()", loss)

@@ -119,6 +119,27 @@ class Callables(Hierarchy, ABC):
         """
         return self._answers.beside(self._known_candidates, call, self._in_order)
 
+    def alternatives(self, call: cst.Call) -> tuple[Function, ...]:
+        """The function that a call runs, or those of a table of which it runs one: `TRAINERS[name](model)`. None where
+        it may be something else.
+        """
+        certain = self.called_function(call)
+        if certain is not None:
+            return (certain,)
+        held = list(self._held(call)) if self._is_of_table(self.callee(call)) else []
+        functions = [one for one in self.candidates(call) if one in held and one.owner is None and not one.is_lambda]
+        return tuple(functions) if len(functions) == len(held) else ()
+
+    def _is_of_table(self, node: cst.BaseExpression) -> bool:
+        """True for `TABLE[name]`, `TABLE.get(name)` and a variable that is assigned one; not for what callers give."""
+        variable = self.names.definition(node) if isinstance(node, cst.Name) else None
+        values = [node] if variable is None else [one.value for one in variable.bindings if one.kind == "assign"]
+        return len(values) == (len(variable.bindings) if variable is not None else 1) and all(
+            isinstance(one, (cst.Subscript, cst.IfExp))
+            or (isinstance(one, cst.Call) and isinstance(one.func, cst.Attribute) and one.func.attr.value == "get")
+            for one in values
+        )
+
     def _in_order(self, call: cst.Call) -> tuple[Function, ...]:
         return tuple(sorted(self._possibly_called(call), key=self._order.__getitem__))
 

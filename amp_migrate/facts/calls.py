@@ -38,8 +38,7 @@ class Calls:
         self._values: dict[Function, list[cst.BaseExpression]] = {}
         for statement in tree.all_statements():
             for call in self._in_order_of_execution(tree.calls(statement)):
-                callee = objects.called_function(call)
-                if callee is not None:
+                for callee in objects.alternatives(call):
                     self._add(CallSite(call, statement, callee))
         for function, use in Uses(tree, names, objects).values():
             self._values.setdefault(function, []).append(use)

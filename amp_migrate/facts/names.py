@@ -57,6 +57,11 @@ class Names:
         """The variable that a name node reads or binds; None for builtins, unresolved names and other nodes."""
         return self._variable_at.get(name)
 
+    def used_elsewhere(self, variable: Variable) -> bool:
+        """True for a global that files outside of the unit refer to."""
+        path = self._paths.get(variable.scope.owner) if isinstance(variable.scope.owner, Function) else None
+        return path is not None and self.elsewhere.use_function(path, variable.name)
+
     def bindings_at(self, name: cst.CSTNode | None) -> list[Binding]:
         """What binds the variable that a name node means."""
         variable = self.variable_at(name)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -444,13 +445,20 @@ class Graph:
     def _calls(self, statement: Statement, point: Point, frames: Frames) -> Point:
         entry = point
         open_functions = {site.callee for site in frames} | {self.root}
-        for site in reversed(self.facts.calls.in_statement(statement)):
-            if site.callee in open_functions or not self._inline(site.callee):
-                continue
-            inner = (*frames, site)
-            leave = self._point(None, inner)
-            leave.edges.append(Edge(entry))
-            entry = self._block(site.callee.body, leave, _Targets(leave), inner)
+        sites = reversed(self.facts.calls.in_statement(statement))
+        for _, alternatives in itertools.groupby(sites, lambda site: site.call):
+            ways = []
+            for site in alternatives:
+                ways.append(entry)
+                if site.callee not in open_functions and self._inline(site.callee):
+                    inner = (*frames, site)
+                    leave = self._point(None, inner)
+                    leave.edges.append(Edge(entry))
+                    ways[-1] = self._block(site.callee.body, leave, _Targets(leave), inner)
+            if len(ways) > 1:  # one of the functions in a table
+                ways.append(self._point(None, frames))
+                ways[-1].edges += [Edge(way) for way in dict.fromkeys(ways[:-1])]
+            entry = ways[-1]
         return entry
 
 

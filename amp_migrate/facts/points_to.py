@@ -90,6 +90,8 @@ class PointsTo(Callables):
                 for store in self._stores.at(field)
                 if not store.selector and bases & self.objects(store.base)
             ]
+            of_classes = dict.fromkeys(variable for one in bases for _, variable in self._in_class_bodies(one, field))
+            values += [value for variable in of_classes for value in self._values_of_variable(variable)]
         return values
 
     def returned_by(self, function: Function) -> list[cst.BaseExpression]:
@@ -565,19 +567,23 @@ class PointsTo(Callables):
         return [store for key in keys for store in self._stores.at(key)]
 
     def _class_level(self, one: Object, field: str) -> ObjectSet:
-        """Variables in the class body are attributes of the class, and of the instances, too."""
         found = _NOTHING
+        for owner, variable in self._in_class_bodies(one, field):
+            if not any(one.kind == "def" for one in variable.bindings):
+                found |= self._of_variable(variable)
+            if field in owner.methods and owner.methods[field].is_property:
+                for value in self._stores.returned(owner.methods[field]):
+                    found |= self.objects(value)
+        return found
+
+    def _in_class_bodies(self, one: Object, field: str) -> Iterator[tuple[Class, Variable]]:
+        """Variables in the class body are attributes of the class, and of the instances, too."""
         own = self.ancestors(self.tree.class_at[one.origin]) if isinstance(one.origin, cst.ClassDef) else ()
         for owner in self.tree.classes:
             if owner in own or self.root_class(owner) is one.origin:
                 scope = self.names.scopes.get(owner)
-                variable = scope.variables.get(field) if scope is not None else None
-                if variable is not None and not any(one.kind == "def" for one in variable.bindings):
-                    found |= self._of_variable(variable)
-                if field in owner.methods and owner.methods[field].is_property:
-                    for value in self._stores.returned(owner.methods[field]):
-                        found |= self.objects(value)
-        return found
+                if scope is not None and field in scope.variables:
+                    yield owner, scope.variables[field]
 
     def _element(self, node: object, field: str) -> ObjectSet:
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)):

@@ -50,9 +50,11 @@ class Uses:
         """True where all that becomes of a value, which is `function` or a partial of it, is calls that are known."""
         parent = self.tree.parents.get(value)
         if isinstance(parent, cst.Call):
-            return parent.func is value and self.objects.called_function(parent) is function
-        if isinstance(parent, cst.DictElement):
-            return parent.value is value and self._is_looked_up_and_called(parent, function)
+            return parent.func is value and function in self.objects.alternatives(parent)
+        if isinstance(parent, (cst.DictElement, cst.Element)):
+            return parent.value is value and self._is_looked_up_and_called(parent, seen)
+        if isinstance(parent, cst.IfExp):
+            return self._is_looked_up_and_called(value, seen)
         if isinstance(parent, cst.Attribute):
             return isinstance(self.tree.parents.get(parent), cst.AssignTarget)  # `train.args = args`
         if isinstance(parent, cst.Assign):
@@ -67,20 +69,35 @@ class Uses:
         pairs = self.objects.arguments(call, taker) if taker is not None else ()
         return any(arg is parent and self._is_called_as(param.name, function, seen) for param, arg in pairs)
 
-    def _is_looked_up_and_called(self, entry: cst.DictElement, function: Function) -> bool:
-        """True for `trainers = {"net": train}` where all that is done with the table is `trainers[name](...)`."""
-        table = self.tree.parents.get(entry)
-        parent = self.tree.parents.get(table) if isinstance(table, cst.Dict) else None
+    def _is_looked_up_and_called(self, table: cst.CSTNode, seen: set[Variable]) -> bool:
+        """True for `{"net": (train, test)}` where all that is done with the table is `train, test = trainers[name]` and
+        the like, and calls of what comes of that.
+        """
+        parent = self.tree.parents.get(table)
+        if isinstance(parent, cst.Call):
+            return parent.func is table and bool(self.objects.alternatives(parent))
+        if isinstance(parent, cst.Attribute):
+            call = self.tree.parents.get(parent)
+            is_lookup = parent.attr.value == "get" and isinstance(call, cst.Call) and call.func is parent
+            return parent.attr.value == "keys" or (
+                is_lookup and call is not None and self._is_looked_up_and_called(call, seen)
+            )
+        if isinstance(parent, (cst.Subscript, cst.DictElement, cst.Element, cst.Dict, cst.Tuple, cst.List, cst.IfExp)):
+            return getattr(parent, "value", table) is table and self._is_looked_up_and_called(parent, seen)
         if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
-            return False
-        variable = self.names.variable_at(parent.targets[0].target)
-        home = self.tree.statement_of(parent)
-        if variable is None or (home.function.is_module and home.block.owner is None):
-            return False  # other files may import the table
-        lookups = [self.tree.parents.get(read) for read in self._reads.get(variable, [])]
-        calls = [self.tree.parents.get(one) if isinstance(one, cst.Subscript) else None for one in lookups]
-        known = [isinstance(one, cst.Call) and self.objects.called_function(one) is function for one in calls]
-        return bool(known) and all(known)
+            return isinstance(parent, cst.ComparisonTarget)  # `name in trainers`
+        target = parent.targets[0].target
+        if isinstance(target, cst.Tuple):
+            return all(self._is_table_of_calls(one.value, seen) for one in target.elements)
+        variable = self.names.variable_at(target)
+        return bool(variable and self._reads.get(variable)) and self._is_table_of_calls(target, seen)
+
+    def _is_table_of_calls(self, name: cst.BaseExpression, seen: set[Variable]) -> bool:
+        variable = self.names.variable_at(name)
+        if variable is None or variable in seen or self.names.used_elsewhere(variable):
+            return variable in seen
+        seen.add(variable)
+        return all(self._is_looked_up_and_called(read, seen) for read in self._reads.get(variable, []))
 
     def _is_called_as(self, name: cst.BaseExpression, function: Function, seen: set[Variable]) -> bool:
         """The same for everything that reads a variable."""

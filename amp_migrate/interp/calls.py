@@ -22,7 +22,7 @@ from amp_migrate.interp.dtype_asked import dtype_asked
 from amp_migrate.interp.layers import Layers
 from amp_migrate.interp.place import Field, Frame, Frames, Keys, Place, of_any
 from amp_migrate.interp.step import CONSTANT, LOST, Made, Step, either
-from amp_migrate.models import Dtype, Operation, traits
+from amp_migrate.models import Dtype, Operation, is_distribution, traits
 
 SINGLE = frozenset((Dtype.SINGLE,))  # what parameters are
 _MOST_FRAMES = 4  # calls that are told apart; what called the outermost of them may then be any
@@ -71,7 +71,8 @@ class Calls:
 
     def _of_some(self, node: cst.Call, place: Place) -> Step:
         """What may be out of sight, and what those return of the modules in sight that a call may mean beside that."""
-        lost = Step(is_lost=True, is_instance=bool(self.facts.objects.classes_made(node)))
+        is_instance = is_distribution(self.facts.names.dotted(node.func)) or self.facts.objects.classes_made(node)
+        lost = Step(is_lost=True, is_instance=bool(is_instance))
         layers = self.layers.possible(_module_of(node))
         made = self._made_by([one for one in layers if one is not None], node, place)
         return either([lost, made, *(self.returned(Frame(one, node), place) for one in self.possibly_entered(node))])

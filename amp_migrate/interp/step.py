@@ -44,7 +44,8 @@ class Step:
     program, or something out of sight (`is_lost`). More than one may hold; nothing holds for what is never run.
 
     `written` are the values that are written into it in place, which keep its dtype. A list, a dict and the like
-    (`is_container`) and an instance of a class of the unit (`is_instance`) are no tensors, whatever is known of them.
+    (`is_container`) and an instance of a class of the unit or of torch.distributions (`is_instance`) are no tensors,
+    whatever is known of them.
     """
 
     same: tuple[Place, ...] = ()

@@ -257,7 +257,9 @@ class Values:
             return Value(_NUMBER)
         variable = self.facts.names.variable_at(place.node)
         owner = variable.scope.owner if variable is not None else None
-        if variable is None or place.keys or not isinstance(owner, Function) or variable.name == owner.receiver:
+        if variable is None or place.keys or found.is_instance or not isinstance(owner, Function):
+            return found
+        if variable.name == owner.receiver:
             return found
         is_tensor = any(shows_tensor(self.facts, load) for load in variable.loads)
         return Value(FLOATING, is_open=True) if is_tensor else found
@@ -297,7 +299,7 @@ def _returned(operation: Operation | None, given: list[Value], autocast: bool, i
 
 
 def _has_no_dimensions(operation: Operation, given: list[Value], is_plain: bool) -> bool:
-    if operation.reduction:
+    if operation.reduction and not operation.product:
         return is_plain
     without = [one.is_zero_dim or one.dtypes == _NUMBER for one in given]
     return operation.inputs > 0 and operation.elementwise and bool(without) and all(without)
@@ -311,18 +313,19 @@ def _dtypes(
     whatever is known, something else is given to it when it runs: what it does of float32.
     """
     found = operation.dtype(inputs, autocast, zero_dim)
-    if found or operation.result == "nothing":
+    if (found and HALF not in operation.without) or operation.result == "nothing":
         return found
     if writes(operation) and inputs:
         return operation.dtype([inputs[operation.operand]] * len(inputs), autocast, zero_dim)
     repaired = [one - {HALF} | {SINGLE} if HALF in one else one for one in inputs]
     floats = [frozenset((SINGLE,)) for _ in inputs]
-    return operation.dtype(repaired, False, zero_dim) or operation.dtype(floats, autocast, zero_dim) or ANYTHING
+    anyway = operation.dtype(repaired, False, zero_dim) or operation.dtype(floats, autocast, zero_dim) or ANYTHING
+    return found | anyway
 
 
 def _keeps_dtype(row: Operation) -> bool:
     """It has the dtype of what it is given, under autocast as well."""
-    return row.shape_only or (follows(row) and not row.policy)
+    return row.shape_only or ((follows(row) or row.picks) and not row.policy)
 
 
 def _ends_in_half(operations: Sequence[Operation | None]) -> bool:

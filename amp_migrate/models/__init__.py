@@ -8,7 +8,16 @@ from __future__ import annotations
 from amp_migrate.models.dtypes import Dtype
 from amp_migrate.models.operation import Operation
 from amp_migrate.models.rules import RESULTS
-from amp_migrate.models.table import configure, function, is_tensor_function, layer, layers, method, names
+from amp_migrate.models.table import (
+    configure,
+    function,
+    is_distribution,
+    is_tensor_function,
+    layer,
+    layers,
+    method,
+    names,
+)
 
 __all__ = [
     "RESULTS",
@@ -16,6 +25,7 @@ __all__ = [
     "Operation",
     "configure",
     "function",
+    "is_distribution",
     "is_tensor_function",
     "layer",
     "layers",

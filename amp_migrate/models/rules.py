@@ -77,8 +77,8 @@ CONSTANT = ("boolean", "integer", "half", "single", "double", "complex", "number
 WRITTEN = ("weight",)  # of rows by hand alone
 PROMOTED = ("promoted", "floating", "wide", "real floating")
 TAKE_ONE = frozenset(("same", "weight", "real", "summed"))
-# Results that nothing given decides: of layers that depend on how they were made, of arrays.
-SETS = {"either": frozenset((HALF, SINGLE)), "any": TENSORS}
+# Results that nothing given decides: of layers that depend on how they were made, of arrays (complex ones are shown).
+SETS = {"either": frozenset((HALF, SINGLE)), "any": TENSORS - {COMPLEX}}
 
 
 def _to_half(inputs: Sequence[Given]) -> Sequence[Given]:

@@ -42,6 +42,12 @@ def is_tensor_function(dotted: str | None) -> bool:
     return row is not None and row.kind == "function" and row.result not in ("number", "nothing")
 
 
+def is_distribution(dotted: str | None) -> bool:
+    """True for a class of torch.distributions: its instances, transforms among them, are no tensors."""
+    name = dotted.rpartition(".")[2] if dotted is not None and dotted.startswith("torch.distributions.") else ""
+    return name[:1].isupper()
+
+
 def layer(dotted: str) -> Operation | None:
     """A class of modules, as torch.nn.Linear; a project does not say which of its own names are classes."""
     found = _named(dotted)

@@ -159,7 +159,8 @@ class EnabledText:
         loose = isinstance(written, (cst.BooleanOperation, cst.IfExp, cst.Lambda, cst.NamedExpr)) and not written.lpar
         several = len(self.enabling.parts) > 1
         if part.is_device_name:
-            return f"{torch_name(self.facts, function.root) or 'torch'}.device({text}){part.suffix}"
+            text = f"({text})" if loose and part.otherwise else text
+            return f"{torch_name(self.facts, function.root) or 'torch'}.device({text}{part.otherwise}){part.suffix}"
         if part.suffix:
             return f"({text}){part.suffix}" if loose else f"{text}{part.suffix}"
         if part.negated:

@@ -20,7 +20,7 @@ class Condition:
     """A part of the `enabled` expression: `node` as written in the file, `formula` its meaning.
 
     `suffix` stands behind the text of `node`: a level `args.opt_level` becomes `args.opt_level != "O0"`. A node that is
-    the name of a device becomes a device before that.
+    the name of a device becomes a device before that, and where it may be None, it is `otherwise` one.
     `moves` are the calls that put the models on the device that a condition speaks of: behind them, the models tell.
     Where nothing else does, `unread` is the refusal of a program that cannot ask them.
     """
@@ -29,6 +29,7 @@ class Condition:
     formula: Formula
     suffix: str = ""
     is_device_name: bool = False
+    otherwise: str = ""
     negated: bool = False
     moves: tuple[cst.Call, ...] = ()
     unread: Refusal | None = None

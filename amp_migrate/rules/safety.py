@@ -56,7 +56,13 @@ FOREIGN_CODE = Rule(
             "it is assumed to be one of the models that these files define or import, which were all read; another one "
             "was not, and may break in half",
             "see that it is one of them, or give its file, too",
-        )
+        ),
+        "network": Case(
+            "a network of a package that is not read runs under autocast",
+            "autocast runs its layers in half, and what the package computes with them may overflow, raise or lose "
+            "precision there",
+            "run the script on a GPU once, and compare its loss with that of float32",
+        ),
     },
 )
 BCE_ON_PROBABILITIES = Rule(

@@ -93,8 +93,10 @@ class Flow:
             for one in home.bound[func.id] if home is not None else ():
                 if isinstance(one, (ast.ClassDef, *Def)):
                     return self.entered(scope.file.scope_of[one])
-                if isinstance(one, ast.IfExp) and home is not None:
-                    return self.meant(home, one, hops + 1)
+                if isinstance(one, (ast.IfExp, ast.Subscript, ast.Call)) and home is not None:
+                    return self.meant(home, one, hops + 1) if hops < _MOST_HOPS else []
+        if isinstance(func, (ast.Subscript, ast.Call)) and hops < _MOST_HOPS:
+            return [one for at, part in self._entries(scope, func) for one in self.meant(at, part, hops + 1)]
         full = scope.file.dotted(func)
         if full is not None:
             return [one for there in self.defined(full, scope.file) for one in self.entered(there)]
@@ -104,6 +106,37 @@ class Flow:
             if ast.unparse(func.value) in ("self", "cls"):
                 return [one for one in self.methods.get(func.attr, []) if self.are_related(one.parent, scope.owner)]
         return []
+
+    def _entries(self, scope: Scope, lookup: ast.expr, hops: int = 0) -> Iterator[tuple[Scope, ast.expr]]:
+        """What `TABLE[key]` and `TABLE.get(key)` may be, where all of the table is written down in one place."""
+        table, key = None, None
+        if isinstance(lookup, ast.Subscript):
+            table, key = lookup.value, lookup.slice
+        elif isinstance(lookup, ast.Call) and isinstance(lookup.func, ast.Attribute) and lookup.func.attr == "get":
+            table = lookup.func.value
+        for at, one in self._tables(scope, table, hops) if table is not None else ():
+            parts = (
+                one.values if isinstance(one, ast.Dict) else one.elts if isinstance(one, (ast.Tuple, ast.List)) else []
+            )
+            index = key.value if isinstance(key, ast.Constant) and not isinstance(one, ast.Dict) else None
+            yield from ((at, part) for place, part in enumerate(parts) if index in (None, place))
+
+    def _tables(self, scope: Scope, node: ast.expr, hops: int) -> Iterator[tuple[Scope, ast.expr]]:
+        if isinstance(node, ast.Name) and hops < _MOST_HOPS:
+            full = scope.file.dotted(node)
+            there = self.program.definition(full, scope.file) if full is not None else None
+            bound = there[0].bound[there[1]] if there is not None else []
+            found = (there[0], bound[0]) if there is not None and len(bound) == 1 else scope.sole(node)
+            if found is not None and isinstance(found[1], ast.expr):
+                yield from self._tables(found[0], found[1], hops + 1)
+        elif isinstance(node, (ast.Subscript, ast.Call)) and hops < _MOST_HOPS:
+            for at, part in self._entries(scope, node, hops + 1):
+                yield from self._tables(at, part, hops + 1)
+        elif isinstance(node, ast.IfExp):
+            yield from self._tables(scope, node.body, hops + 1)
+            yield from self._tables(scope, node.orelse, hops + 1)
+        else:
+            yield scope, node
 
     def of_object(self, scope: Scope, call: ast.Call) -> list[Scope]:
         """The one method that a call of an object enters, where its class is certain; none where it may be another."""

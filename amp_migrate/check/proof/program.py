@@ -386,7 +386,13 @@ class _Binder:
             values = value.elts if isinstance(value, (ast.Tuple, ast.List)) else []
             same = len(values) == len(target.elts) and not any(isinstance(one, ast.Starred) for one in values)
             for index, one in enumerate(target.elts):
-                self._bind(one, values[index] if same else target)
+                self._bind(one, values[index] if same else self._part(value, index) or target)
+
+    def _part(self, value: ast.AST, index: int) -> ast.AST | None:
+        """What is unpacked from an entry of a table: `TRAINERS[name][0]` of `train, test = TRAINERS[name]`."""
+        if isinstance(value, (ast.Subscript, ast.IfExp)):
+            return ast.copy_location(ast.Subscript(value, ast.Constant(index), ast.Load()), value)
+        return None
 
     def _home(self, name: str) -> Scope:
         scope = self.scope

@@ -73,7 +73,7 @@ class BehindLoss:
         self._sliced[key] = False
         ignored = partial(self._is_no_value, function=at.function)
         found = backward_slice(at, wanted, ignored, self._reads_of, last_turn=last_turn)
-        forwards = [one for one in found.statements if self.forwards.runs_model(one) and not self._labels(one)]
+        forwards = [one for one in found.statements if self.forwards.runs_model(one) and not self._is_apart(one)]
         reached = False
         if not forwards and not by_name:
             forwards = _of_this_round(filter(self.forwards.calls_an_object, found.statements), at)
@@ -98,6 +98,11 @@ class BehindLoss:
                 self.needed.setdefault(at.function, set()).update(users)
         self._sliced[key] = reached
         return reached
+
+    def _is_apart(self, statement: Statement) -> bool:
+        """True for what runs a model for labels, or for a penalty: `grad(outputs=net(x), inputs=x)`."""
+        is_penalty = not self.found.evaluates and self.barriers.takes_gradient(statement)
+        return is_penalty or self._labels(statement)
 
     def _labels(self, statement: Statement) -> bool:
         """True for `labels = guess(net, images)` without gradients, of class numbers: that was an evaluation."""
@@ -193,6 +198,7 @@ class BehindLoss:
             one
             for one in statements
             if one.order > start and any(map(self._tensors.is_torch_loss, self.facts.tree.calls(one)))
+            if not self._is_apart(one)
         ]
         made = [path for statement in (*forwards, *losses) for path in writes(statement)]
         users = self._users_of(statements - set(forwards), made, [*forwards, *losses])

@@ -20,6 +20,7 @@ import libcst as cst
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement
 from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
 from amp_migrate.interp.values import Values
 from amp_migrate.models.queries import writes
 from amp_migrate.plan.regions.region import Region
@@ -37,12 +38,13 @@ def context_after(facts: Facts, regions: Sequence[Region], values: Values, safet
 
 def match_operands(context: Context) -> None:
     """Float32 for what is multiplied, and for what is half beside what is not in an operation that takes one dtype."""
+    raised = {made.node for made in context.results if _needs_float32(context, made)}
     for made in context.results:
         row = made.operation
-        if made.is_a("product of numbers") and any(magnifies(context.facts, one.node) for one in made.operands):
-            for operand in made.operands:  # a metric in millimetres
-                if context.precisions.of(operand.node) is Precision.HALF:
-                    context.safety.keep_float32(operand.node)
+        for operand in made.operands if made.node in raised else ():
+            is_raised = context.precisions.behind(operand.node) in raised
+            if not is_raised and context.precisions.of(operand.node) is Precision.HALF:
+                context.safety.keep_float32(operand.node)
         if row is None or writes(row) or not (row.strict or row.product or row.parameters):
             continue
         found = {one.node: context.precisions.of(one.node) for one in tensors(made)}
@@ -50,6 +52,17 @@ def match_operands(context: Context) -> None:
         if row.product or row.parameters or len(halves) < len(found):
             for node in halves:
                 context.safety.keep_float32(node)
+
+
+def _needs_float32(context: Context, made: Made) -> bool:
+    """True for a metric in millimetres, and for arithmetic with a float32 tensor without dimensions, beside which half
+    stays half: `spread * scores + mean`.
+    """
+    if made.is_a("product of numbers") and any(magnifies(context.facts, one.node) for one in made.operands):
+        return True
+    is_arithmetic = made.operation is not None and made.operation.elementwise and len(made.operands) == 2
+    scalars = (one for one in made.operands if is_arithmetic and context.values.at(one).is_zero_dim)
+    return any(context.precisions.of(one.node) is Precision.SINGLE for one in scalars)
 
 
 @dataclasses.dataclass

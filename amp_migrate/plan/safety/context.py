@@ -16,7 +16,7 @@ from amp_migrate.interp.search import Passes, Stops, Trace, never, trace
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import Values
-from amp_migrate.models import names
+from amp_migrate.models import Dtype, names
 from amp_migrate.models.queries import in_half, is_product
 from amp_migrate.plan.safety.precision import Precision, Precisions
 from amp_migrate.plan.safety.repairs import Safety
@@ -89,10 +89,15 @@ class Context:
         return given if given is not None and self.precisions.of(given.node).is_tensor else None
 
     def products_behind(self, value: Place, passes: Passes) -> Iterator[Made]:
-        """The products that a value comes from, and that are certainly half."""
-        for made in self.trace(value, passes).ends:
-            if self.is_product(made) and self.precisions.of(made.node) is Precision.HALF:
-                yield made
+        """The products that a value comes from, and that are half."""
+        yield from (one for one in self.trace(value, passes).ends if self.is_product(one) and self.is_in_half(one))
+
+    def is_in_half(self, product: Made) -> bool:
+        """True for a product that some call gives what autocast makes half, whatever an evaluation gives it; false
+        where float32 would cut complex numbers.
+        """
+        value = self.values.of(product.node)
+        return value.may_be_half and Dtype.COMPLEX not in value.dtypes
 
     def innermost(self, operand: cst.BaseExpression) -> cst.BaseExpression:
         """P of `1 - P` and `2 * P`: the tensor rather than the arithmetic around it, which would round as well."""
@@ -106,8 +111,8 @@ class Context:
                 break
         return operand
 
-    def note(self, node: cst.CSTNode, rule: Rule, message: str) -> None:
-        self.safety.findings.append(self.facts.finding(node, rule, message))
+    def note(self, node: cst.CSTNode, rule: Rule, message: str, case: str = "") -> None:
+        self.safety.findings.append(self.facts.finding(node, rule, message, case))
 
     def can_be_island(self, statement: Statement, *inside: cst.BaseExpression) -> bool:
         """True where nothing of a statement needs autocast but what `inside` computes: no module, no other product."""

@@ -73,7 +73,7 @@ def _isolate_products(context: Context, grid: cst.BaseExpression) -> bool:
     found = [one for one in context.trace(Place(grid), _is_on_the_way).made if context.is_product(one)]
     products = [one for one in found if context.runs(one.node)]
     for product in reversed(products):  # what is float32 by now needs no cast
-        if context.precisions.of(product.node) is Precision.HALF:
+        if context.is_in_half(product):
             isolate(context, product, "it makes points at which a picture is sampled")
     return any(context.facts.tree.statement_of(one.node) in context.safety.islands for one in products)
 

@@ -31,6 +31,7 @@ from amp_migrate.models.queries import may_compute_in_half
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import casts_to, computes_linearly, moves
+from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import isolate
 from amp_migrate.rules.safety import FOREIGN_CODE, GRADIENT_PENALTY
 
@@ -40,6 +41,7 @@ def check_foreign_code(context: Context, forwards: Forwards) -> None:
     its output.
     """
     used: dict[str, dict[str, cst.Call]] = {}
+    networks: dict[str, dict[str, cst.Call]] = {}
     run = {(at.function, context.facts.text(call.func)) for call, at in context.reach.calls()}
 
     def is_run(node: cst.BaseExpression, function: Function) -> bool:
@@ -52,12 +54,16 @@ def check_foreign_code(context: Context, forwards: Forwards) -> None:
         if models and any(arg not in models for arg in computed):
             message = f"{next(iter(names))} gets a model and what it computes, and its code is not read"
             raise Refusal(GRADIENT_PENALTY, call, message, case="foreign")
-        for name in names if any(context.values.of(arg.value).may_be_half for arg in computed) else ():
-            used.setdefault(name.partition(".")[0], {}).setdefault(name, call)
-    for calls in used.values():
+        is_given_half = any(context.values.of(arg.value).may_be_half for arg in computed)
+        found = used if is_given_half else networks
+        for name in names if is_given_half or _is_network(context, call) else ():
+            found.setdefault(name.partition(".")[0], {}).setdefault(name, call)
+    for package, calls in {**networks, **used}.items():
         code = "its code is" if len(calls) == 1 else "their code is"
-        message = f"{', '.join(calls)} may be given half values, and {code} not read"
-        context.note(next(iter(calls.values())), FOREIGN_CODE, message)
+        does = "may be given half values" if package in used else "may run under autocast"
+        case = "" if package in used else "network"
+        message = f"{', '.join(calls)} {does}, and {code} not read"
+        context.note(next(iter(calls.values())), FOREIGN_CODE, message, case=case)
 
 
 def run_in_float32(context: Context) -> None:
@@ -94,6 +100,16 @@ def _is_unknown(name: str) -> bool:
     package = name.partition(".")[0]
     is_known = package in traits.named("under autocast") or package in sys.stdlib_module_names
     return not is_known and models.function(name) is None and not name.startswith(("/", "."))
+
+
+def _is_network(context: Context, call: cst.Call) -> bool:
+    """True for what is made out of sight, and called with what may be a tensor: autocast runs its layers in half."""
+    is_made = any(one.kind == "call" for one in context.facts.objects.objects(call.func))
+    is_kept = context.facts.tree.statement_of(call) in context.safety.islands
+    if not is_made or is_kept or any(arg.value in context.safety.floats for arg in call.args):
+        return False  # a repair has seen to it
+    given = (context.precisions.of(arg.value) for arg in call.args)
+    return any(one not in (Precision.OTHER, Precision.NUMBER) for one in given)
 
 
 def _is_computed(context: Context, arg: cst.Arg) -> bool:

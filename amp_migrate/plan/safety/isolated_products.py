@@ -39,7 +39,6 @@ from amp_migrate.models.queries import follows, half_inside, makes, rearranges
 from amp_migrate.plan.regions.forwards import DATA_CALLS
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import bounds_and_epsilons, casts_to, computes_linearly
-from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import factors, isolate, multiplies, tensors
 
 
@@ -58,7 +57,7 @@ def isolate_products(context: Context, *rows: IsolatedProducts) -> list[Made]:
         products = list(row.products(context))
         found += products
         for product in products:
-            if context.runs(product.node) and context.precisions.of(product.node) is Precision.HALF:
+            if context.runs(product.node) and context.is_in_half(product):
                 isolate(context, product, row.why)
     return found
 

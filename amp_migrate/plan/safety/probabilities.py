@@ -54,8 +54,8 @@ def keep_probabilities(context: Context) -> None:
             _keep_sigmoids(context, near_one)
             for end in (ends := context.trace(near_one, _keeps_ones).ends):
                 # A layer makes no probability beside another maker, such as a sigmoid.
-                is_one_in_half = context.is_product(end) or (len(ends) == 1 and ends_in_half(end))
-                if is_one_in_half and context.precisions.of(end.node) is Precision.HALF:
+                is_layer = len(ends) == 1 and ends_in_half(end) and context.precisions.of(end.node) is Precision.HALF
+                if is_layer or (context.is_product(end) and context.values.of(end.node).may_be_half):
                     keep_product(context, end.node, "what it lacks of 1 comes near a pole")
     for call, _ in context.reach.calls():
         if (context.facts.names.dotted(call.func) or "").startswith("torch.distributions."):
@@ -67,7 +67,12 @@ def keep_probabilities(context: Context) -> None:
 
 
 def _taken_from_one(context: Context, made: Made) -> Iterator[Place]:
-    """P of `torch.log(1 - P)`, `x / (1 - P)` and `(1 - P**2).rsqrt()`."""
+    """P of `torch.log(1 - P)`, `x / (1 - P)`, `(1 - P**2).rsqrt()` and `torch.log1p(-P)`."""
+    if made.is_a("pole at minus one"):
+        for passed in context.trace(made.operands[0], _passes).passed:
+            factors = [one for operand in passed.operands for one in numbers(context.facts, operand.node)]
+            if passed.is_a("negation") or (passed.is_a("product of numbers") and any(one < 0 for one in factors)):
+                yield from passed.operands
     for argument in with_a_pole(context, made):
         for passed in context.trace(argument, _passes).passed:
             if passed.is_a("difference") and any(is_one(context.facts, one.node) for one in passed.operands):

@@ -18,7 +18,6 @@ from amp_migrate.interp.step import Made
 from amp_migrate.models import Operation
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.passing import computes_linearly
-from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import ends_in_half, isolate, multiplies
 
 
@@ -32,7 +31,7 @@ def keep_variances(context: Context) -> None:
         if not ends_in_half(one) and context.precisions.of(one.node).may_be_half:
             context.safety.keep_float32(one.operands[0].node)
     for one in averages:
-        if ends_in_half(one) and context.runs(one.node) and context.precisions.of(one.node) is Precision.HALF:
+        if ends_in_half(one) and context.runs(one.node) and context.is_in_half(one):
             isolate(context, one, "is a part of a variance")
 
 

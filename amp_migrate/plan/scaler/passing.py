@@ -48,7 +48,22 @@ class Passing:
     def arguments(self, parameters: list[NewParameter], sees: Sees) -> list[NewArgument]:
         """The arguments for new parameters, at every call. Raises Refusal for a call where there is no scaler."""
         found = (argument for parameter in parameters for argument in self._new_arguments(parameter, sees))
-        return list(dict.fromkeys(found))  # several calls of one partial
+        return self._of_tables(list(dict.fromkeys(found)))  # several calls of one partial
+
+    def _of_tables(self, arguments: list[NewArgument]) -> list[NewArgument]:
+        """One for each call: all that `TRAINERS[name](model)` may run take the scaler at one place. Raises Refusal."""
+        by_call: dict[cst.Call, list[NewArgument]] = {}
+        for one in arguments:
+            by_call.setdefault(one.call, []).append(one)
+        for call, found in by_call.items():
+            places = {(one.index, one.keyword, one.replaces) for one in found}
+            run = self.facts.objects.alternatives(call)
+            if len(run) > 1 and (len(places) > 1 or {one.function for one in found} != set(run)):
+                text = self.facts.text(call.func)
+                message = f"{text} may be a function that takes no scaler, or takes it at another place"
+                raise Refusal(SCALER_CANNOT_PASS, call, message)
+        tables = {call: found[0] for call, found in by_call.items() if len(self.facts.objects.alternatives(call)) > 1}
+        return [one for one in arguments if tables.get(one.call, one) is one]
 
     def _needing(self, users: Iterable[Function], sees: Sees) -> list[Function]:
         """The functions that must be given the scaler: the users and everything on the way to them."""

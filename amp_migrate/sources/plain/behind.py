@@ -20,9 +20,9 @@ from amp_migrate.facts.tree import argument_value, called_name, wholes
 from amp_migrate.facts.values import UNKNOWN, literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import contributing
-from amp_migrate.interp.step import Step
+from amp_migrate.interp.step import Made, Step
 from amp_migrate.interp.steps import Steps
-from amp_migrate.models import method, names
+from amp_migrate.models import Dtype, method, names
 from amp_migrate.models.queries import cuts_gradient, has_parameters
 from amp_migrate.plan.regions.forwards import runs_without_gradients
 from amp_migrate.sources.plain.containment import whole
@@ -94,7 +94,7 @@ class Behind:
             seen[place] = None
             step = self._step(place)
             waiting += [*step.same, *step.written]
-            waiting += [operand for made in step.made for operand in contributing(made)]
+            waiting += [operand for made in step.made if not _are_integers(made) for operand in contributing(made)]
             if step.is_lost:
                 is_whole = is_whole and not self._is_up_to_a_caller(place.node)
                 waiting += self._parts(place)
@@ -159,3 +159,8 @@ class Behind:
 
     def _is_instance(self, node: cst.BaseExpression) -> bool:
         return isinstance(node, cst.Name) and node.value == self.facts.tree.function_of(node).receiver
+
+
+def _are_integers(made: Made) -> bool:
+    """True for `x.to(torch.uint8)`, which no gradient comes through."""
+    return isinstance(made.cast, frozenset) and made.cast <= {Dtype.INTEGER, Dtype.BOOLEAN}

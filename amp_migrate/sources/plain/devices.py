@@ -522,6 +522,8 @@ class Devices:
             return "cuda" if value.startswith("cuda") else "elsewhere"
         if isinstance(value, int) and not isinstance(value, bool):
             return "cuda"
+        if _is_none(node):
+            return "elsewhere"  # `net.to(None)` leaves it where it is
         if isinstance(node, (cst.FormattedString, cst.BinaryOperation)):
             return "cuda" if "cuda" in self.facts.text(node) else "unknown"
         if isinstance(node, cst.IfExp):
@@ -550,9 +552,8 @@ class Devices:
             return Decision(node.test, False, None, False)
         if body == "elsewhere" and orelse == "cuda":
             return Decision(node.test, True, None, False)
-        if "elsewhere" not in (body, orelse) and "cuda" in (body, orelse):
-            return "cuda"
-        return next((place for place in (body, orelse) if isinstance(place, Decision)), "unknown")
+        is_open = isinstance(body, Decision) or isinstance(orelse, Decision) or "cuda" in (body, orelse)
+        return Decision(None, False, node, True) if is_open else "unknown"
 
     def _made(self, call: cst.Call) -> Place | Decision:
         dotted = self.facts.names.dotted(call.func) or ""
@@ -591,7 +592,7 @@ class Devices:
         if isinstance(node, cst.Subscript) and not given:
             shown = [node.value, *self.facts.objects.values_of(node.value)]
             given = [value for one in shown for value in _values_shown(one)]
-        values = [value for value in given if literal_value(value) is not None]
+        values = [one for one in given if literal_value(one) is not None and not self._is_unused_default(one)]
         places = [self._place(value) for value in values]
         if option is not None:
             known = [option.default, *(option.choices or ())]
@@ -608,6 +609,16 @@ class Devices:
         if is_open and self._is_of_settings(node):
             return Decision(None, False, node, True)  # torch.device() takes a torch.device as well
         return found
+
+    def _is_unused_default(self, value: cst.BaseExpression) -> bool:
+        """True for "cuda" of `def __init__(self, device="cuda")` where each call gives a device of its own."""
+        param = self.facts.tree.parents.get(value)
+        variable = self.facts.names.variable_at(param.name) if isinstance(param, cst.Param) else None
+        function = variable.scope.owner if variable is not None else None
+        if not isinstance(param, cst.Param) or not isinstance(function, Function):
+            return False
+        calls = self.facts.objects.callers(function)
+        return bool(calls) and all(self.facts.objects.argument(call, function, param) for call, _ in calls)
 
     def _is_set_in_arms(self, values: list[cst.BaseExpression]) -> bool:
         """True for what has another value where no test holds: `if not has_gpu: config.device = "cpu"`."""
@@ -763,8 +774,30 @@ class Devices:
         if any(isinstance(part, cst.Attribute) and self._is_type(part) for one in values for part in walk(one)):
             return Condition(device, formula, suffix=".is_cuda")
         test = f".type == {quote}cuda{quote}"
-        is_name = is_string or self._is_string_by_default(device)
-        return Condition(device, formula, suffix=test, is_device_name=is_name)
+        may_be_none = self._may_be_none(device)
+        is_name = is_string or may_be_none or self._is_string_by_default(device)
+        otherwise = f" or {quote}cpu{quote}" if may_be_none else ""
+        return Condition(device, formula, suffix=test, is_device_name=is_name, otherwise=otherwise)
+
+    def _may_be_none(self, node: cst.BaseExpression, seen: tuple[cst.BaseExpression, ...] = ()) -> bool:
+        """True for `args.device if use_cuda else None`, and for an option without a default: no torch.device is made of
+        None.
+        """
+        if node in seen:
+            return False
+        objects, option = self.facts.objects, self.facts.values.option(node)
+        called = objects.called_function(node) if isinstance(node, cst.Call) else None
+        match node:
+            case cst.IfExp():
+                test, arms = self.facts.text(node.test), (node.body, node.orelse)
+                parts = [one for one in arms if _is_none(one) or self.facts.text(one) not in test]
+            case cst.BooleanOperation():
+                parts = [node.right]
+            case _:
+                values = objects.returned_by(called) if called is not None else objects.values_of(node)
+                parts = [one for one in values if not _is_none(one)]  # a default, which somebody has replaced
+        by_default = option is not None and option.default is None and not parts
+        return by_default or any(_is_none(one) or self._may_be_none(one, (*seen, node)) for one in parts)
 
     def _is_string_by_default(self, device: cst.BaseExpression) -> bool:
         """True where the optimizer's function knows the device by a parameter `device="cpu"`, whatever callers give."""
@@ -878,6 +911,10 @@ def _values_shown(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """`"cuda"` and `"cpu"` of `["cpu", "cuda"]` and of `{False: "cpu", True: "cuda"}`."""
     elements = node.elements if isinstance(node, (cst.List, cst.Tuple, cst.Dict)) else ()
     return [one.value for one in elements]
+
+
+def _is_none(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
 
 
 def _on_one(ways: list[list[Guard]]) -> Formula:
