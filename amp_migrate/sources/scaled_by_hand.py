@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import Statement, called_name
+from amp_migrate.facts.tree import Statement, called_name, targets
 from amp_migrate.facts.values import literal_value
 from amp_migrate.models import names
 from amp_migrate.models.queries import multiplies, scales
@@ -21,6 +21,15 @@ def divisors(facts: Facts, statement: Statement) -> Iterator[cst.BaseExpression]
         divided += [_inverse(node.value)] if is_product else []
         divided += [node.value] if isinstance(node.operator, cst.DivideAssign) else []
     return (one for one in divided if one is not None)
+
+
+def divided_in_place(facts: Facts, statement: Statement) -> list[cst.BaseExpression]:
+    """The same of a statement that does nothing else: `p.grad = p.grad / S`, and no `size = p.grad.norm() / n`."""
+    node = statement.node
+    changed = targets(node)
+    if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+        changed = [node.value.func]
+    return list(divisors(facts, statement)) if changed and all(map(_is_grad, changed)) else []
 
 
 def divisor_of(node: cst.CSTNode) -> cst.BaseExpression | None:
