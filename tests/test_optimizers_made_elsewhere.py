@@ -194,11 +194,14 @@ def test_what_is_bound_again_and_again_is_followed_once():
 
 def test_of_several_parts_an_optimizer_has_its_own():
     source = NET + "def make():\n    g, d = Net(), Net()\n    return g, d, g.parameters(), d.parameters()\n\n\n"
-    source += "g, d, of_g, of_d = make()\nadam = torch.optim.Adam(of_d)\n"
+    source += "g, d, of_g, of_d = make()\nadam = torch.optim.Adam(of_d)\nadam.step()\n"
     facts = Facts.of_module(parse(source.encode()))
     (call,) = (one for one, _ in facts.tree.every(cst.Call) if facts.text(one.func) == "torch.optim.Adam")
-    found, _ = GivenModels(facts).behind([call.args[0].value])
+    given = GivenModels(facts)
+    found, _ = given.behind([call.args[0].value])
     assert [facts.text(one) for one in found] == ["d"]
+    (adam,) = (one for one in facts.objects.objects(facts.names.loads_visible("adam", facts.tree.roots[0])[0]))
+    assert given.all_of(adam)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Gradients, and the classes that are autograd functions: `class Scale(torch.autograd.Function)`."""
+"""Classes that are autograd functions: `class Scale(torch.autograd.Function)`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,3 @@ def applied_function(facts: Facts, node: cst.BaseExpression) -> Class | None:
     owners = [facts.tree.class_at.get(one) for one in made_of if isinstance(one, cst.ClassDef)]
     owner = owners[0] if len(owners) == 1 else None
     return owner if owner is not None and is_autograd_function(facts, owner) else None
-
-
-def is_gradient(node: cst.BaseExpression) -> bool:
-    """True for `p.grad`, `p.grad.data`, `p.grad.detach().float()`."""
-    while isinstance(node, (cst.Attribute, cst.Call)):
-        if isinstance(node, cst.Attribute) and node.attr.value == "grad":
-            return True
-        node = node.func if isinstance(node, cst.Call) else node.value
-    return False

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from amp_migrate import models
 from amp_migrate.files.bindings import called_name
+from amp_migrate.files.contents import definitions_in
 from amp_migrate.files.definitions import definitions
 from amp_migrate.models.queries import keeps_numbers
 from amp_migrate.models.traits import named
@@ -28,7 +29,7 @@ _TRAINS = frozenset("backward step update".split())
 
 def reads_directions(resolved: str) -> bool:
     """True for a class or function that is found on disk, and is free of the scale."""
-    found = [definition for _, definition in definitions(resolved)]
+    found = [one for file, one in definitions(resolved) if definitions_in(file).get(one.name) is one]  # no method
     return len(found) == 1 and not getattr(found[0], "bases", ()) and is_scale_free(found[0])
 
 

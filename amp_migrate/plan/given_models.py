@@ -10,8 +10,6 @@ A function that builds optimizers for several callers builds each of what that c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import libcst as cst
 
 from amp_migrate.facts import Facts
@@ -45,30 +43,23 @@ class GivenModels:
         """The same where an optimizer is known to have nothing but the parameters of such models, else nothing."""
         call = optimizer.origin
         given = argument_value(call, "params", 0) if isinstance(call, cst.Call) else None
-        return self.of(optimizer) if given is not None and self._are_of_models(given) else []
+        return self.of(optimizer) if given is not None and self._are_of_models(Place(given)) else []
 
-    def _are_of_models(self, node: cst.BaseExpression, seen: frozenset[cst.BaseExpression] = frozenset()) -> bool:
+    def _are_of_models(self, place: Place, seen: frozenset[Place] = frozenset()) -> bool:
         """True for `X.parameters()`, and for what is joined, sifted or kept of nothing else."""
-        if node in seen:
+        if place in seen:
             return True
-        parts: Sequence[cst.BaseExpression] = ()
-        if isinstance(node, cst.Call):
-            if called_name(node) in named("parameters") and isinstance(node.func, cst.Attribute):
+        node, step = place.node, self._steps.of(place)
+        if place.keys or isinstance(node, (cst.Name, cst.Attribute)):
+            parts = [*step.same, *(operand for one in step.made for operand in one.operands)]
+            parts += [Place(one.node, one.keys[:-1], one.frames) for one in self._put_into(place) if not place.keys]
+            parts = parts if not step.is_lost else []
+        else:
+            parts = [Place(one, (), place.frames) for one in _joined_in(node)]
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not place.keys:
+            if called_name(node) in named("parameters"):
                 return True
-            is_joining = called_name(node) in ("list", "tuple", "iter", "chain", "from_iterable", "filter")
-            parts = [arg.value for arg in node.args if not isinstance(arg.value, cst.Lambda)] if is_joining else ()
-        elif isinstance(node, cst.BinaryOperation):
-            parts = (node.left, node.right)
-        elif isinstance(node, (cst.List, cst.Tuple)):
-            parts = [element.value for element in node.elements]
-        elif isinstance(node, cst.Dict):
-            parts = [one.value for one in node.elements if isinstance(one, cst.DictElement) and _is_of_group(one.key)]
-        elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
-            parts = (node.for_in.iter,)
-        elif isinstance(node, (cst.Name, cst.Attribute)):
-            is_lost = self._steps.of(Place(node)).is_lost
-            parts = [place.node for place in self._held(node, ())] if not is_lost else ()
-        return bool(parts) and all(self._are_of_models(part, seen | {node}) for part in parts)
+        return bool(parts) and all(self._are_of_models(part, seen | {place}) for part in parts)
 
     def behind(
         self, nodes: list[cst.BaseExpression], frames: Frames = ()
@@ -97,9 +88,13 @@ class GivenModels:
 
     def _held(self, node: cst.BaseExpression, frames: Frames) -> list[Place]:
         """What a name or an attribute means, and what is put into the list that it means."""
-        step = self._steps.of(Place(node, (), frames))
+        place = Place(node, (), frames)
+        step = self._steps.of(place)
         made = [operand for one in step.made for operand in one.operands]
-        return [*step.same, *made, *self._steps.of(Place(node, (ANY,), frames)).same]
+        return [*step.same, *made, *self._put_into(place)]
+
+    def _put_into(self, place: Place) -> tuple[Place, ...]:
+        return self._steps.of(Place(place.node, (ANY,), place.frames)).same
 
     def _as_given(self, node: cst.BaseExpression, frames: Frames) -> list[cst.BaseExpression]:
         """What an expression of a function means for the calls that led there; itself, where that is not in sight."""
@@ -119,6 +114,20 @@ class GivenModels:
                     return [node]
                 waiting += step.same
         return found
+
+
+def _joined_in(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What an expression joins or sifts."""
+    if isinstance(node, cst.Call):
+        is_joining = called_name(node) in ("list", "tuple", "iter", "chain", "from_iterable", "filter")
+        return [arg.value for arg in node.args if not isinstance(arg.value, cst.Lambda)] if is_joining else []
+    if isinstance(node, cst.BinaryOperation):
+        return [node.left, node.right]
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return [element.value for element in node.elements]
+    if isinstance(node, cst.Dict):
+        return [one.value for one in node.elements if isinstance(one, cst.DictElement) and _is_of_group(one.key)]
+    return [node.for_in.iter] if isinstance(node, (cst.ListComp, cst.GeneratorExp)) else []
 
 
 def _is_of_group(key: cst.BaseExpression) -> bool:

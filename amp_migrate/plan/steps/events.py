@@ -14,7 +14,6 @@ import re
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.autograd import is_gradient
 from amp_migrate.facts.clips import is_bound_clip, is_clip
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.presence import asks_whether_there_is
@@ -488,7 +487,16 @@ def _zeroes_gradients(statement: Statement) -> bool:
     node = statement.node
     if isinstance(node, cst.If):
         inner = [one for block in statement.blocks for one in block.statements]
-        is_there = isinstance(node.test, cst.Comparison) and is_gradient(node.test.left)
+        is_there = isinstance(node.test, cst.Comparison) and _is_of_gradient(node.test.left)
         return is_there and all(_zeroes_gradients(one) or _drops_gradients(one) for one in inner)
     call = node.value if isinstance(node, cst.Expr) else None
-    return isinstance(call, cst.Call) and called_name(call) in named("clearing") and is_gradient(call.func)
+    return isinstance(call, cst.Call) and called_name(call) in named("clearing") and _is_of_gradient(call.func)
+
+
+def _is_of_gradient(node: cst.BaseExpression) -> bool:
+    """True for `p.grad`, `p.grad.data` and their attributes, and not for what is computed of them."""
+    while isinstance(node, cst.Attribute):
+        if node.attr.value == "grad":
+            return True
+        node = node.value
+    return False

@@ -54,7 +54,7 @@ from amp_migrate.sources.fp16_utils.names import (
 from amp_migrate.sources.fp16_utils.overflow import lost_questions, says_never, shared_questions, tells_overflow
 from amp_migrate.sources.fp16_utils.trained_by_hand import trained_by_hand
 from amp_migrate.sources.fp16_utils.wrappers import marked, wrapped
-from amp_migrate.sources.scaled_by_hand import divisors
+from amp_migrate.sources.scaled_by_hand import divided_in_place
 
 _ABOUT_PRECISION = re.compile(r"fp16|half|mixed|precision|amp\b|float16", re.IGNORECASE)
 
@@ -203,7 +203,7 @@ class Arms:
     def _is_plumbing(self, statement: Statement) -> bool:
         """True for what the plain arm needs nothing in place of."""
         calls = [called_name(call) for call in self.facts.tree.calls(statement)]
-        has_gradients = "backward" in calls or "zero_grad" in calls or any(divisors(self.facts, statement))
+        has_gradients = "backward" in calls or "zero_grad" in calls or bool(divided_in_place(self.facts, statement))
         return has_gradients or self._is_of_form_alone(statement) or self.casts.is_at(statement)
 
     def _targets(self, block: Block) -> list[cst.BaseExpression]:

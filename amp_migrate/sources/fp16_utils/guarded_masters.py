@@ -44,7 +44,7 @@ from amp_migrate.plan.model import Lowering
 from amp_migrate.rules.fp16_utils import ARMS_DIFFERED, SCALE_BY_HAND
 from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, form_name
 from amp_migrate.sources.fp16_utils.wrappers import masters_wrapped
-from amp_migrate.sources.scaled_by_hand import divisors
+from amp_migrate.sources.scaled_by_hand import divided_in_place
 
 _ITERATORS = frozenset("parameters filter map iter".split())
 
@@ -121,7 +121,7 @@ class GuardedMasters:
     def _scale(self, inner: list[Statement], backward: cst.Call) -> cst.BaseExpression | None:
         """S of `loss * S` before the backward and of the division after it."""
         assert isinstance(backward.func, cst.Attribute)
-        taken = [one for statement in inner for one in divisors(self.facts, statement)]
+        taken = [one for statement in inner for one in divided_in_place(self.facts, statement)]
         factors = list(_factors(backward.func.value))
         for statement in inner:
             if (

@@ -28,7 +28,7 @@ from amp_migrate.plan.model import Lowering
 from amp_migrate.rules.fp16_utils import SCALE_BY_HAND
 from amp_migrate.sources.fp16_utils.names import HAND_LOOPS, form_name
 from amp_migrate.sources.fp16_utils.wrappers import masters_wrapped
-from amp_migrate.sources.scaled_by_hand import divisors, without_float
+from amp_migrate.sources.scaled_by_hand import divided_in_place, without_float
 
 
 class Masters:
@@ -88,7 +88,7 @@ class Masters:
         body = loop.blocks[0].statements
         if len(body) == 1 and isinstance(body[0].node, cst.If) and _asks_for_gradient(body[0].node):
             body = body[0].blocks[0].statements
-        divided = list(divisors(self.facts, body[0])) if len(body) == 1 else []
+        divided = divided_in_place(self.facts, body[0]) if len(body) == 1 else []
         if len(divided) != 1:
             raise self._refusal(body[0].node)
         return source_key(divided[0])
