@@ -168,14 +168,17 @@ class _Migration:
     def _run_whole(self) -> Outcome:
         """The outcome; what prevents the migration of a plain loop may be none of its program's business."""
         outcome = self._run_apart()
-        if outcome.refusal is None or self.form != PLAIN:
-            return outcome
-        seen = without_bystanders(self.written, self.found, outcome.refusal.node)
-        if seen is None:
-            return self._with_plain_backwards(outcome)
-        self.facts = seen
-        rest = self._run()
-        return rest if self.sites else outcome
+        whole = self.written
+        while outcome.refusal is not None and self.form == PLAIN:
+            seen = without_bystanders(whole, self.found, outcome.refusal.node)
+            if seen is None:
+                return self._with_plain_backwards(outcome) if self.facts is whole else outcome
+            self.facts = seen
+            rest = self._run()
+            if not self.sites:
+                break
+            outcome = rest
+        return outcome
 
     def _with_plain_backwards(self, outcome: Outcome) -> Outcome:
         """The outcome, with backwards that stay as they are where nothing else prevents the migration."""

@@ -98,6 +98,37 @@ def test_what_may_run_counts(tmp_path, line):
     assert statuses(tmp_path, main=main, helpers=HELPERS + LIMIT)["main.py"] == "left"
 
 
+NETS = """\
+from torch import nn
+from drop import Drop
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+DROP = """\
+from torch import nn
+
+
+class Drop(nn.Module):
+    def forward(self, x):
+        return nn.functional.dropout(x)
+"""
+LOADED = "import sys\nfrom nets import Net\nnet = torch.load(sys.argv[1]) if sys.argv[1:] else Net()\nnet.cuda()"
+
+
+def test_a_class_that_is_imported_is_read_where_a_model_is_loaded_whole(tmp_path):
+    """The self-test of another file keeps nothing else out of sight."""
+    main = MAIN.replace("net = torch.nn.Linear(4, 2).cuda()", LOADED)
+    files = {"main": main, "helpers": HELPERS + SELF_TEST, "nets": NETS, "drop": DROP}
+    assert statuses(tmp_path, **files)["main.py"] == "migrated"
+
+
 def test_a_method_called_eval_looks_nothing_up(tmp_path):
     own = "class Probe:\n    def eval(self, x):\n        return x\n\n\n"
     assert statuses(tmp_path, main=MAIN, helpers=HELPERS + own + LIMIT)["main.py"] == "migrated"

@@ -87,6 +87,17 @@ class TestImports:
         assert canonical(here, "net.models.Net") == tree.named("net/models.Net")
         assert canonical(here, "net.Net") == tree.named("net/models/net.Net")
 
+    def test_behind_a_link(self, tree: Tree) -> None:
+        tree({"models/net.py": "", "models/zoo/__init__.py": "", "bench/train.py": "", "bench/sub/__init__.py": ""})
+        tree.path("bench/models").symlink_to("../models")
+        tree.path("bench/sub/net.py").symlink_to("../../models/net.py")
+        forget()
+        here = tree.path("bench/train.py")
+        assert canonical(here, "models.net.Net") == tree.named("models/net.Net")
+        assert canonical(here, "models.zoo.Net") == tree.named("models/zoo.Net")
+        assert canonical(here, "sub.net.Net") == tree.named("models/net.Net")
+        assert canonical(tree.path("bench/sub/other.py"), ".net.Net") == tree.named("models/net.Net")
+
     def test_not_above_the_repository(self, tree: Tree) -> None:
         tree({"inner/.git/HEAD": "", "inner/train.py": "", "engine.py": ""})
         assert canonical(tree.path("inner/train.py"), "engine.train") == "engine.train"

@@ -125,3 +125,51 @@ def test_a_folder_without_permission(monkeypatch, state):
             (folder / "secret").chmod(0o755)
         monkeypatch.undo()
         _told(result)
+
+
+TRAINING = """\
+import torch
+IMPORT
+
+model = MADE.cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    loss = model(torch.randn(4, 8).cuda()).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+NET = """\
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return x.masked_fill(x > 0, -1e9)
+
+
+def build():
+    return Net()
+
+
+def moved(x):
+    return x.cuda(async=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "made"),
+    [
+        ("from net import Net", "Net()"),
+        ("import net", "net.Net()"),
+        ("from net import build", "build()"),
+        ("from nets import Net", "Net()"),
+    ],
+)
+def test_a_model_in_a_file_that_does_not_parse(tmp_path, monkeypatch, imported, made):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(TRAINING.replace("IMPORT", imported).replace("MADE", made))
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "nets.py").write_text("from net import Net\n")
+    told = run(".")
+    assert (told.exit_code, "net.py:14: AMP991 " in told.stderr, told.stdout) == (2, True, "")

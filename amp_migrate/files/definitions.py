@@ -139,7 +139,9 @@ def file_of(resolved: str) -> Path | None:
 
 
 def _assigning(resolved: str) -> Path | None:
-    """The file that gives a variable its value (`scale = Scale.apply`), whichever file it is imported from."""
+    """The file that gives a variable its value (`scale = Scale.apply`), whichever file it is imported from; and that of
+    a class or function where Python does not parse it.
+    """
     seen: set[tuple[Path, str]] = set()
     place = split(resolved)
     waiting = [place] if place is not None else []
@@ -148,7 +150,7 @@ def _assigning(resolved: str) -> Path | None:
         if (file, name) in seen or not name.isidentifier():
             continue
         seen.add((file, name))
-        if re.search(rb"^%s\s*=" % name.encode(), read_if_there(file), re.MULTILINE):
+        if re.search(rb"^(?:(?:class|def) +%s\b|%s\s*=)" % (name.encode(), name.encode()), read_if_there(file), re.M):
             return file
         waiting += imported_from(file, name)
     return None

@@ -181,9 +181,9 @@ def _descend(folder: str, parts: tuple[str, ...]) -> str | None:
         return None
     below, rest = _joined_path(folder, parts[0]), parts[1:]
     if _is_package(below):
-        return _descend(below, rest) or _joined(below, rest)
+        return _descend(below, rest) or _joined(str(_followed(below)), rest)
     if _is_module(below):
-        return _joined(below, rest)
+        return _joined(module_name(Path(f"{below}.py")), rest)
     return _descend(below, rest) if parts[0] in _names(folder) else None
 
 

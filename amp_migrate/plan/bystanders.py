@@ -33,7 +33,9 @@ def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused
     own = {one.node for one in tests}
     place = facts.tree.statement_of(refused)
     unmentioned = {one.node for one in never_mentioned(facts.tree, facts.names, tests)}
-    if facts.tree.is_within(place, own | unmentioned):
+    if facts.tree.is_within(place, own):
+        return facts.without(own)
+    if facts.tree.is_within(place, unmentioned):
         training = [
             one for one in definitions_around(facts.tree, backwards) if not facts.tree.is_within(place, {one.node})
         ]
@@ -44,7 +46,7 @@ def without_bystanders(facts: Facts, backwards: Collection[cst.CSTNode], refused
             return found
         if facts.tree.is_within(place, own | unused):
             return facts.without(own | unused)
-    return facts.without(own) if facts.tree.is_within(place, own) else None
+    return None
 
 
 def _is_whole(facts: Facts, backwards: Collection[cst.CSTNode]) -> bool:
