@@ -297,3 +297,69 @@ def test_one_that_runs_a_layer_gets_float32(show):
 def test_one_that_may_run_a_layer_on_it_is_refused(show):
     result = migrate_source(SHOWING.format(show=show, call="self.show(found['h'])").encode(), Options())
     assert [one.code for one in result.findings] == ["AMP925"]
+
+
+TAKEN = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Judge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.last(self.first(x).relu())
+
+
+class Trainer:
+    def __init__(self):
+        self.G, self.judge, self.layer = nn.Linear(8, 8).cuda(), Judge().cuda(), nn.Linear(8, 3).cuda()
+        self.W, self.bank = torch.randn(8, 8).cuda(), torch.zeros(4, 8).cuda()
+        self.optimizer = torch.optim.SGD(self.G.parameters(), lr=0.1)
+        self.last = None
+
+    def train(self, x):
+        self.optimizer.zero_grad()
+        fake = self.G(x)
+        loss = torch.mean((fake - 1) ** 2)
+        loss.backward()
+        self.optimizer.step()
+        self.last = fake.detach()
+        return {returned}
+
+    def look(self, fake):
+        return {use}
+
+
+trainer = Trainer()
+for step in range(3):
+    out = trainer.train(torch.randn(4, 8).cuda())
+    trainer.look({given})
+"""
+WAYS = {
+    "fake": "out",
+    "(loss, fake)": "out[1]",
+    "dict(fake=fake)": "out['fake']",
+    "[fake]": "out[0]",
+    "None": "trainer.last",
+}
+USES = {
+    "self.judge(fake)": "self.judge(fake.float())",
+    "self.layer(fake)": "self.layer(fake.float())",
+    "fake @ self.W": "fake.float() @ self.W",
+    "torch.cdist(fake, self.W)": "torch.cdist(fake.float(), self.W)",
+    "self.bank.index_copy_(0, torch.arange(4).cuda(), fake)": "torch.arange(4).cuda(), fake.to(self.bank.dtype))",
+    "fake.argmax(1)": "fake.argmax(1)",
+}
+
+
+@pytest.mark.parametrize(("returned", "given"), WAYS.items())
+@pytest.mark.parametrize(("use", "written"), USES.items())
+def test_what_a_function_returns_or_keeps_is_half_elsewhere_too(use, written, returned, given):
+    source = TAKEN.format(returned=returned, use=use, given=given)
+    output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
+    assert written in output
+    assert output.count(".float()") == written.count(".float()")
