@@ -170,7 +170,9 @@ class _Migration:
         outcome = self._run_apart()
         whole = self.written
         while outcome.refusal is not None and self.form == PLAIN:
-            seen = without_bystanders(whole, self.found, outcome.refusal.node)
+            node = outcome.refusal.node
+            is_hidden = self.facts.tree.is_hidden(self.facts.tree.statement_of(node))
+            seen = without_bystanders(whole, self.found, node) if not is_hidden else None
             if seen is None:
                 return self._with_plain_backwards(outcome) if self.facts is whole else outcome
             self.facts = seen

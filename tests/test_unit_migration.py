@@ -242,12 +242,22 @@ class TestGrowth:
         )
         assert states(results) == {"layers.py": "migrated", "main.py": "migrated", "model.py": "untouched"}
 
-    def test_casts_of_a_function_whose_calls_are_not_known_stay(self, project: Project) -> None:
+    def test_casts_of_a_function_in_a_table_join_who_takes_it_out(self, project: Project) -> None:
         results = project(
             {
                 "layers.py": "from apex import amp\n@amp.float_function\ndef nms(x):\n    return x\n",
                 "model.py": "from layers import nms\nFINDERS = {'nms': nms}\n",
                 "main.py": IMPORTS + "from model import FINDERS\n" + SETUP + LOOP + "FINDERS['nms'](torch.ones(2))\n",
+            }
+        )
+        assert states(results) == {"layers.py": "migrated", "main.py": "migrated", "model.py": "untouched"}
+
+    def test_casts_of_a_function_whose_calls_are_not_known_stay(self, project: Project) -> None:
+        results = project(
+            {
+                "layers.py": "from apex import amp\n@amp.float_function\ndef nms(x):\n    return x\n",
+                "model.py": "import registry\nfrom layers import nms\nregistry.add(nms)\n",
+                "main.py": IMPORTS + "from model import registry\n" + SETUP + LOOP + "registry.run(torch.ones(2))\n",
             }
         )
         assert project.said(results) == [
