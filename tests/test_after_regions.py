@@ -363,3 +363,15 @@ def test_what_a_function_returns_or_keeps_is_half_elsewhere_too(use, written, re
     output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
     assert written in output
     assert output.count(".float()") == written.count(".float()")
+
+
+def test_what_a_function_returns_to_another_unit_is_float32(tmp_path):
+    trainer = TAKEN.format(returned="loss, fake", use="fake", given="out[1]").split("\n\ntrainer = ")[0] + "\n"
+    main = "import torch\nfrom trainer import Trainer\n\nW = torch.randn(8, 8).cuda()\ntrainer = Trainer()\n"
+    main += (
+        "for step in range(3):\n    loss, out = trainer.train(torch.randn(4, 8).cuda())\n    print((out @ W).sum())\n"
+    )
+    write_tree(tmp_path, {"trainer.py": trainer.encode(), "main.py": main.encode()})
+    results = migrate_project([tmp_path], Options(api="torch.amp"))
+    (output,) = (one.output.decode() for one in results if one.status == "migrated")
+    assert "return loss, fake.float()\n" in output

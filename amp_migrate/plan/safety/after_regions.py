@@ -12,7 +12,7 @@ In a loop that may stand before the region: it gets what the round before has le
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -72,9 +72,26 @@ def keep_inputs(context: Context) -> None:
     calls = context.values.steps.calls
     for call, _ in context.reach.calls():
         if any(one.function.name == "forward" and one.function.is_method for one in calls.entered(call)):
-            for arg in call.args:
-                if context.values.of(arg.value).may_be_half and context.precisions.of(arg.value) is Precision.HALF:
-                    context.safety.keep_float32(arg.value)
+            _keep_tensors(context, (arg.value for arg in call.args))
+
+
+def keep_returned(context: Context, regions: Sequence[Region]) -> None:
+    """Float32 for what a function returns to files outside of the unit, which got it in float32 before."""
+    covered = [inner for region in regions for one in region.statements() for inner in one.descendants()]
+    for statement in (*context.reach.statements, *covered):
+        value = statement.node.value if isinstance(statement.node, cst.Return) else None
+        if value is None or not context.facts.is_used_outside(statement.function):
+            continue
+        shown = [one.value for one in value.elements] if isinstance(value, (cst.Tuple, cst.List)) else [value]
+        _keep_tensors(context, shown)
+
+
+def _keep_tensors(context: Context, given: Iterable[cst.BaseExpression]) -> None:
+    """Float32 for what is a tensor in sight: what code out of sight makes may be a list of them."""
+    for node in given:
+        value = context.values.of(node)
+        if value.may_be_half and not value.is_open and context.precisions.of(node) is Precision.HALF:
+            context.safety.keep_float32(node)
 
 
 @dataclasses.dataclass

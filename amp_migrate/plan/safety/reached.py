@@ -30,7 +30,7 @@ from amp_migrate.plan.regions.logits import Logits, plan_logits
 from amp_migrate.plan.regions.region import Region, UnderAutocast
 from amp_migrate.plan.regions.sums_after import halves_summed_after
 from amp_migrate.plan.roles import Roles
-from amp_migrate.plan.safety.after_regions import context_after, keep_inputs, match_operands
+from amp_migrate.plan.safety.after_regions import context_after, keep_inputs, keep_returned, match_operands
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.functions import guard_functions, guard_products
 from amp_migrate.plan.safety.in_place import match_products_in_place
@@ -159,6 +159,8 @@ class Reached:
         context = context_after(self.facts, self.regions, self._values(), self.plan.safety)
         match_operands(context)
         keep_inputs(context)
+        if not self.found.is_proven:
+            keep_returned(context, self.regions)
         keep_linear_algebra(context)
         if not (self.found.is_proven and self._ran_patched):
             keep_masks(context)
