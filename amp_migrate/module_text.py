@@ -6,17 +6,13 @@ its code generator remembers where each node begins and ends; lines, columns and
 
 from __future__ import annotations
 
-import ast
 import re
-import textwrap
 from bisect import bisect_right
 from functools import cached_property, lru_cache
 from itertools import accumulate
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState  # what LibCST's own position providers are made of, and no public name
-
-from amp_migrate.files.syntax import tree_of
 
 _IN_LINES = (cst.BaseExpression, cst.Arg, cst.SubscriptElement)  # nothing of them stands on lines of its own
 KEPT_MODULES = 128  # the files of a large unit: its scripts share them, and a unit may be tried several times
@@ -114,8 +110,3 @@ class _Recording(CodegenState):
 
     def __exit__(self, *raised: object) -> None:
         pass
-
-
-def as_ast(node: cst.CSTNode) -> ast.Module:
-    """Python's own tree of a node; an empty one for what does not stand for itself, such as a part of a line."""
-    return tree_of(textwrap.dedent(cst.Module([]).code_for_node(node)))

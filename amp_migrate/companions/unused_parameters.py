@@ -22,8 +22,8 @@ from amp_migrate.companions.spelling import torch_path
 from amp_migrate.companions.table import COMPANIONS, DDP
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Class, Function, Statement, argument_value, names_in
+from amp_migrate.files.as_ast import as_ast
 from amp_migrate.files.freezes import freezes, freezes_given
-from amp_migrate.module_text import as_ast
 from amp_migrate.plan.scaler.visible import Visible
 
 

@@ -11,9 +11,9 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.files.as_ast import as_ast
 from amp_migrate.files.averaging import SUMS, averages_gradients, only_averages, sums_over_processes
 from amp_migrate.findings import Refusal
-from amp_migrate.module_text import as_ast
 from amp_migrate.rules.steps import GRADIENTS_IN_USE
 
 _SUMMING = re.compile(r"reduce|average|avg|sync", re.IGNORECASE)

@@ -18,9 +18,9 @@ import ast
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.files.as_ast import as_ast
 from amp_migrate.files.bindings import called_name
 from amp_migrate.files.definitions import definitions
-from amp_migrate.module_text import as_ast
 
 
 def gives_norm(facts: Facts, call: cst.Call) -> bool:

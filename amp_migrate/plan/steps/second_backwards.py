@@ -20,9 +20,10 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.dataflow import backward_slice, reads
 from amp_migrate.facts.tree import Function, Statement, called_name
+from amp_migrate.files.as_ast import as_ast
 from amp_migrate.files.scale_free import is_scale_free, reads_directions
 from amp_migrate.findings import Refusal
-from amp_migrate.module_text import as_ast, module_text
+from amp_migrate.module_text import module_text
 from amp_migrate.plan.model import Backward, Recognition
 from amp_migrate.plan.roles import Roles
 from amp_migrate.plan.steps.inputs import is_input
