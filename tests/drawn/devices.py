@@ -42,13 +42,7 @@ class Net(nn.Module):
 
 
 """
-_SCRIPT = """\
-args = parser.parse_args()
-{choice}
-m = Net()
-criterion = nn.CrossEntropyLoss()
-{model}
-optimizer = torch.optim.SGD(m.parameters(), lr=args.lr)
+_LOOP = """\
 for step in range(2):
     x, y = torch.randn(4, 8), torch.randint(0, 3, (4,))
     {batch}
@@ -58,19 +52,15 @@ for step in range(2):
     optimizer.step()
     print('loss', loss.item())
 """
-_TRAIN = """\
-def train({taken}):
-    for step in range(2):
-        x, y = torch.randn(4, 8), torch.randint(0, 3, (4,))
-        {batch}
-        optimizer.zero_grad()
-        loss = criterion(m(x), y)
-        loss.backward()
-        optimizer.step()
-        print('loss', loss.item())
-
-
-"""
+_SCRIPT = f"""\
+args = parser.parse_args()
+{{choice}}
+m = Net()
+criterion = nn.CrossEntropyLoss()
+{{model}}
+optimizer = torch.optim.SGD(m.parameters(), lr=args.lr)
+{_LOOP}"""
+_TRAIN = "def train({taken}):\n" + textwrap.indent(_LOOP, "    ") + "\n\n"
 _SETUP = """\
     {choice}
     m = Net()
@@ -127,9 +117,9 @@ def _train_function(way: Way) -> str:
 def _setup_function(way: Way) -> str:
     given = ", ".join(["m", "criterion", "optimizer", *_chosen(way)])
     setup = f"def setup(args):\n{_SETUP}    return {given}\n\n\n"
-    run = _SCRIPT[_SCRIPT.index("for step") :]
     return _filled(
-        _HEAD + way.helpers + "\n\n" + _NET + setup + f"args = parser.parse_args()\n{given} = setup(args)\n" + run, way
+        _HEAD + way.helpers + "\n\n" + _NET + setup + f"args = parser.parse_args()\n{given} = setup(args)\n" + _LOOP,
+        way,
     )
 
 

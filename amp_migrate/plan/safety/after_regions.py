@@ -69,7 +69,7 @@ def _needs_float32(context: Context, made: Made) -> bool:
 
 def keep_inputs(context: Context) -> None:
     """Float32 for what a module of the unit is given."""
-    calls = context.values.steps.calls
+    calls = context.steps.calls
     for call, _ in context.reach.calls():
         if any(one.function.name == "forward" and one.function.is_method for one in calls.entered(call)):
             _keep_tensors(context, (arg.value for arg in call.args))

@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from amp_migrate.facts.tree import called_name
 from amp_migrate.facts.values import literal_value
-from amp_migrate.findings import Refusal
-from amp_migrate.models import Dtype
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.rules.safety import COMPLEX_PARAMETERS
 
 
 def keep_norm_weights(context: Context) -> None:
@@ -36,28 +32,3 @@ def _may_be_half(context: Context, weight: cst.BaseExpression) -> bool:
         return False
     stores = context.facts.objects.stores_of(weight.attr.value)
     return any(context.precisions.of(store.value).may_be_half for store in stores if not store.selector)
-
-
-# Complex parameters, whose gradients GradScaler cannot unscale.
-#
-# `scaler.unscale_` and `scaler.step` raise ("_amp_foreach_non_finite_check_and_unscale" not implemented for
-# 'ComplexFloat'; [run], torch 2.13). Two real numbers in the last dimension, read by torch.view_as_complex, can be
-# scaled, but the names and shapes in checkpoints change with them.
-
-_COMPLEX = frozenset((Dtype.COMPLEX,))
-
-
-def check_complex_weights(context: Context) -> None:
-    """Raises Refusal for a complex parameter of a module that runs under autocast."""
-    for owner in context.reach.classes:
-        for method in owner.methods.values():
-            for statement in method.descendants():
-                for call in context.facts.tree.calls(statement):
-                    if _is_complex_parameter(context, call):
-                        message = f"{owner.name} has a complex parameter, whose gradient cannot be unscaled"
-                        raise Refusal(COMPLEX_PARAMETERS, call, message)
-
-
-def _is_complex_parameter(context: Context, call: cst.Call) -> bool:
-    is_parameter = called_name(call) == "Parameter" and bool(call.args)
-    return is_parameter and context.values.of(call.args[0].value).dtypes == _COMPLEX

@@ -6,8 +6,10 @@ from amp_migrate.facts import Facts
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.bce import BceSite
 from amp_migrate.plan.safety.areas import keep_areas
+from amp_migrate.plan.safety.complex_weights import check_complex_weights
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.coordinates import keep_coordinates
+from amp_migrate.plan.safety.decompositions import BESIDE_DECOMPOSITIONS
 from amp_migrate.plan.safety.dtype_checks import keep_what_is_checked
 from amp_migrate.plan.safety.exact_products import EXACT
 from amp_migrate.plan.safety.extensions import check_extensions
@@ -18,6 +20,7 @@ from amp_migrate.plan.safety.half_losses import keep_losses
 from amp_migrate.plan.safety.hooked import match_hooks
 from amp_migrate.plan.safety.in_place import match_products_in_place
 from amp_migrate.plan.safety.indexed import match_indexed_writes
+from amp_migrate.plan.safety.inverses import WITH_INVERSES
 from amp_migrate.plan.safety.isolated_products import (
     CAST_BY_HAND,
     DISTANCES,
@@ -26,9 +29,9 @@ from amp_migrate.plan.safety.isolated_products import (
     keep_squares_beside,
 )
 from amp_migrate.plan.safety.large_tensors import keep_moved_numbers
-from amp_migrate.plan.safety.linear_algebra import BESIDE_DECOMPOSITIONS, WITH_INVERSES, keep_linear_algebra
+from amp_migrate.plan.safety.linear_algebra import keep_linear_algebra
 from amp_migrate.plan.safety.masks import keep_masks
-from amp_migrate.plan.safety.norm_weights import check_complex_weights, keep_norm_weights
+from amp_migrate.plan.safety.norm_weights import keep_norm_weights
 from amp_migrate.plan.safety.nothing_in_half import note_what_stays_in_float32
 from amp_migrate.plan.safety.positions import keep_positions
 from amp_migrate.plan.safety.precision import Precisions
