@@ -16,6 +16,7 @@ import libcst as cst
 from amp_migrate.facts.names import Names
 from amp_migrate.facts.objects import Objects
 from amp_migrate.facts.stores import subscript_key
+from amp_migrate.facts.targets import shown_at
 from amp_migrate.facts.tree import Class, Function
 from amp_migrate.facts.variables import Variable
 
@@ -82,11 +83,8 @@ class Identity:
             return None
         last, returned = function.body.statements[-1].node, self.objects.returned_by(function)
         part = returned[0] if len(returned) == 1 and isinstance(last, cst.Return) else None
-        for index in selector:
-            elements = part.elements if isinstance(part, (cst.Tuple, cst.List)) else ()
-            is_plain = index < len(elements) and not any(isinstance(one, cst.StarredElement) for one in elements)
-            part = elements[index].value if is_plain else None
-        return self.key(part) if part is not None else None
+        shown = shown_at(part, selector)
+        return self.key(shown) if shown is not None else None
 
     def _stored(self, variable: Variable) -> Key | None:
         """`self.args = args` in several methods of a class: there `args` is what the class calls `self.args`. So it is

@@ -10,6 +10,7 @@ import libcst as cst
 from amp_migrate.facts.object import Object, ObjectSet, overlap
 from amp_migrate.facts.points_to import PointsTo, items_under
 from amp_migrate.facts.stores import ANY, Store, subscript_key
+from amp_migrate.facts.targets import shown_at
 from amp_migrate.facts.tree import Class, Function
 from amp_migrate.facts.variables import Variable
 
@@ -78,9 +79,8 @@ class Objects(PointsTo):
             found += [value for one in self.objects(node.value) for value in items_under(one.origin, key)]
         for value, selector in self.unpacked(node):
             called = self.called_function(value) if isinstance(value, cst.Call) else None
-            if called is not None and len(selector) == 1:
-                tuples = [value.elements for value in self.returned_by(called) if isinstance(value, cst.Tuple)]
-                found += [parts[selector[0]].value for parts in tuples if selector[0] < len(parts)]
+            returned = self.returned_by(called) if called is not None and selector else []
+            found += [shown for one in returned if (shown := shown_at(one, selector)) is not None]
         return found
 
     def unpacked(self, node: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, tuple[int, ...]]]:

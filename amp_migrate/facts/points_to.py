@@ -26,6 +26,7 @@ from amp_migrate.facts.names import Names
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.queues import are_queues, taken_from
 from amp_migrate.facts.stores import ANY, Store, Stores, string_key, subscript_key
+from amp_migrate.facts.targets import shown_at
 from amp_migrate.facts.tree import Class, Function, Statement, Tree, called_name, names_in, walk
 from amp_migrate.facts.variables import Binding, Variable
 from amp_migrate.models.traits import named
@@ -291,12 +292,10 @@ class PointsTo(Callables):
         if isinstance(last.value, cst.Call):
             return self._returned_parts(last.value, (place,)) or _NOTHING
         held = [one.origin for one in self.objects(last.value)]
-        tuples = [one for one in held if isinstance(one, cst.Tuple) and len(one.elements) > place]
-        if len(tuples) < len(held) or any(
-            isinstance(part, cst.StarredElement) for one in tuples for part in one.elements
-        ):
+        shown = [shown_at(one, (place,)) for one in held if isinstance(one, cst.Tuple)]
+        if len(shown) < len(held) or None in shown:
             return _NOTHING
-        return frozenset(found for one in tuples for found in self.objects(one.elements[place].value))
+        return frozenset(found for one in shown if one is not None for found in self.objects(one))
 
     def _of_loop_variable(self, source: cst.BaseExpression, selector: tuple[int, ...]) -> ObjectSet:
         """What `for target in source` binds: an element, or with zip and enumerate one of several."""
@@ -454,18 +453,16 @@ class PointsTo(Callables):
 
     def _returned_parts(self, value: cst.BaseExpression, selector: tuple[int, ...]) -> ObjectSet | None:
         """What `model, state = load(model, path)` binds, where the function returns displays: None for other values."""
-        functions = self._functions_run(value) if isinstance(value, cst.Call) and len(selector) == 1 else []
+        functions = self._functions_run(value) if isinstance(value, cst.Call) and selector else []
         if not functions:
             return None
         assert isinstance(value, cst.Call)
         found = _NOTHING
         for function, returned in ((one, given) for one in functions for given in self._stores.returned(one)):
-            if not isinstance(returned, cst.Tuple) or len(returned.elements) <= selector[0]:
+            shown = shown_at(returned, selector)
+            if shown is None:
                 return None
-            element = returned.elements[selector[0]]
-            if isinstance(element, cst.StarredElement):
-                return None
-            found |= self._returned(value, function, element.value)
+            found |= self._returned(value, function, shown)
         return found
 
     def _returned(self, call: cst.Call, function: Function, value: cst.BaseExpression) -> ObjectSet:

@@ -32,5 +32,14 @@ def targets_given(
             yield from targets_given(element.value, value, (*selector, index), of_each=of_each)
 
 
+def shown_at(value: cst.BaseExpression | None, selector: Selector) -> cst.BaseExpression | None:
+    """The part of a tuple or a list that is written out: None where none stands there for certain, as after a star."""
+    for index in selector:
+        elements = value.elements if isinstance(value, _DISPLAYS) else ()
+        is_certain = index < len(elements) and not any(map(_is_starred, elements[: index + 1]))
+        value = elements[index].value if is_certain else None
+    return value
+
+
 def _is_starred(element: cst.BaseElement) -> bool:
     return isinstance(element, cst.StarredElement)

@@ -11,6 +11,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.reaching import reaching
+from amp_migrate.facts.targets import shown_at
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.plan.safety.precision import Precisions
@@ -49,11 +50,9 @@ def _is_new(precisions: Precisions, made: Made) -> bool:
 
 def _returns_fresh(precisions: Precisions, returned: cst.BaseExpression, place: int) -> bool:
     """True for an element of a returned tuple that is made for it, and that the function does not keep."""
-    if not isinstance(returned, cst.Tuple) or place >= len(returned.elements):
-        return False
-    element = returned.elements[place].value
+    element = shown_at(returned, (place,))
     if not isinstance(element, cst.Name):
-        return _makes(precisions, element)
+        return element is not None and _makes(precisions, element)
     return _is_only_returned(precisions.facts, element) and is_fresh(precisions, element)
 
 

@@ -8,6 +8,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.reaching import assignment
+from amp_migrate.facts.targets import shown_at
 from amp_migrate.facts.tree import Function
 from amp_migrate.facts.variables import Binding
 from amp_migrate.interp.steps import Steps
@@ -67,11 +68,7 @@ class Precisions:
     def value_before(self, name: cst.Name) -> cst.BaseExpression | None:
         """The expression that certainly gave a local variable its value, as a whole."""
         last = self._last_binding(name)
-        value = last.value if last is not None else None
-        for position in last.selector if last is not None else ():
-            elements = value.elements if isinstance(value, (cst.Tuple, cst.List)) else ()
-            value = elements[position].value if position < len(elements) else None
-        return value
+        return shown_at(last.value, last.selector) if last is not None else None
 
     def behind(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """The same for a name; any other expression is what it is."""
