@@ -41,7 +41,7 @@ PROGRAMS = {
     "a clip over two": (TWO, BOTH + CLIP + "one.step()\n" + BOTH + CLIP + "two.step()\n"),
     "a clip over two, then both": (TWO, BOTH + CLIP + "one.step()\n" + BOTH + CLIP + "one.step()\ntwo.step()\n"),
     "printed, then clipped": (TWO, BOTH + LARGEST + CLIP + "two.step()\n" + BOTH + CLIP + "one.step()\n"),
-    "optimizers of two arms": (CHOSEN, BOTH + CLIP + "if i % 2:\n    one.step()\ntwo.step()\n"),
+    "optimizers of two arms": (CHOSEN, BOTH + CLIP + "if i > 4:\n    one.step()\ntwo.step()\n"),
 }
 
 

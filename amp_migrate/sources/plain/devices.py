@@ -45,6 +45,7 @@ _PARALLEL = frozenset("DataParallel DistributedDataParallel DDP".split())
 _WORDS = ("cuda", "gpu", "cpu", "device")
 _GPU_NUMBERS = frozenset("rank local_rank gpu gpu_id gpuid cuda_id device_id".split())
 _SETTINGS = re.compile(r"\b(?:args?|opts?|options?|conf(?:ig)?|cfg|h?params?|hps?|settings|flags)$", re.IGNORECASE)
+_HAS_GPU = unknown(("text", "torch.cuda.is_available()"))
 Place = Literal["cuda", "elsewhere", "unknown"]
 
 
@@ -153,7 +154,10 @@ class Devices:
         decided = self._decided()
         for root in self.facts.tree.roots if not decided else ():
             own = self._of_program(root)
-            if own._elsewhere and own.moves and own._decided():
+            told = own._decided() if own._elsewhere and own.moves else []
+            if told and self.facts.conditions.implies(_HAS_GPU, conjunction([one.formula for one in told])):
+                decided = told  # what goes to a GPU in any case runs where there is one
+            elif told:
                 message = "one script moves the models to a GPU in any case, and another does not"
                 raise Refusal(UNKNOWN_DEVICE, own.moves[0].call, message)
         return [dataclasses.replace(condition, moves=self._of_models) for condition in decided]
@@ -677,7 +681,9 @@ class Devices:
                 )
             finally:
                 self._open.discard(node)
-        return isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.Subscript, cst.BaseString))
+        if isinstance(node, cst.IfExp):
+            return self._is_string(node.body) or self._is_string(node.orelse)
+        return isinstance(node, (cst.BooleanOperation, cst.Subscript, cst.BaseString))
 
     # -- the condition ----------------------------------------------------------------------------------
 
@@ -756,26 +762,29 @@ class Devices:
             if self._is_visible(flag) or (not is_known and self._is_visible_above(flag)):
                 return Condition(flag, self.facts.conditions.compile(flag))
         if device is not None and (flag is None or (is_known and not self._is_flag(flag))):
-            return self._device_test(device, is_string=decision.is_string)
+            return self._device_test(device, decision)
         if flag is None:
             raise Refusal(UNKNOWN_DEVICE, move.call, f"which device {self.facts.text(move.call)} means is not known")
         if device is not None and (is_known or not self._is_visible(flag)):
-            return self._device_test(device, is_string=decision.is_string)
+            return self._device_test(device, decision)
         formula = self.facts.conditions.compile(flag)
         return Condition(flag, negation(formula) if decision.negated else formula, negated=decision.negated)
 
     def _is_flag(self, node: cst.BaseExpression) -> bool:
         return isinstance(node, (cst.Name, cst.Attribute, cst.UnaryOperation))
 
-    def _device_test(self, device: cst.BaseExpression, *, is_string: bool) -> Condition:
+    def _device_test(self, device: cst.BaseExpression, decision: Decision) -> Condition:
         quote = self.facts.quote(device)
         formula = unknown(("device", self.facts.identity.key(device) or device))
+        if decision.flag is not None:  # by which the devices of several scripts are one
+            asked = self.facts.conditions.compile(decision.flag)
+            formula = negation(asked) if decision.negated else asked
         values = [device, *self.facts.objects.values_of(device)]
         if any(isinstance(part, cst.Attribute) and self._is_type(part) for one in values for part in walk(one)):
             return Condition(device, formula, suffix=".is_cuda")
         test = f".type == {quote}cuda{quote}"
         may_be_none = self._may_be_none(device)
-        is_name = is_string or may_be_none or self._is_string_by_default(device)
+        is_name = decision.is_string or may_be_none or self._is_string_by_default(device)
         otherwise = f" or {quote}cpu{quote}" if may_be_none else ""
         return Condition(device, formula, suffix=test, is_device_name=is_name, otherwise=otherwise)
 
