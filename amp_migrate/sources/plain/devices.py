@@ -358,6 +358,20 @@ class Devices:
             if one.kind == "call" or (isinstance(one.origin, Class) and self._may_be_module(one.origin))
         )
 
+    def _is_behind_losses(self, statement: Statement, seen: frozenset[Function] = frozenset()) -> bool:
+        """True for what runs after all losses alone: an evaluation that moves the model decides nothing about them."""
+        function, calls = statement.function, self.facts.calls
+        losing = {loss.statement.function for loss in self.losses}
+        orders = [loss.statement.order for loss in self.losses if loss.statement.function is function]
+        for inner in function.descendants():
+            if any(calls.reaches(site.callee, losing.__contains__) for site in calls.in_statement(inner)):
+                orders.append(inner.order)
+        if orders or function in seen:
+            return bool(orders) and max(orders) < statement.order
+        others = calls.of_other_programs(losing)
+        callers = [one for _, one in self.facts.objects.possible_callers(function) if one.function not in others]
+        return bool(callers) and all(self._is_behind_losses(one, seen | {function}) for one in callers)
+
     def _may_be_module(self, owner: Class) -> bool:
         """True for what is derived from a module, or from a class of a file that is not at hand."""
         bases = (base.value for one in self.facts.objects.ancestors(owner) for base in one.node.bases)
@@ -376,7 +390,7 @@ class Devices:
             if self._belongs_to(statement, others) or statement.function in elsewhere:
                 continue
             for move in self._move(call, statement):
-                if not self._is_never_called(statement.function):
+                if not (self._is_never_called(statement.function) or self._is_behind_losses(statement)):
                     yield move
 
     def _is_never_called(self, function: Function) -> bool:
