@@ -174,6 +174,9 @@ class Devices:
         certain = [move for move in self.moves if move.decision is None]
         chosen_from = next(filter(None, map(self._call_of_several, certain)), None)
         if chosen_from is not None:
+            selected = [self._selected(chosen_from, move) for move in certain]
+            if len({one and one.flag for one in selected}) == 1 and selected[0] is not None:
+                return [self._condition(selected[0], certain[0])]
             text = self.facts.text(chosen_from)
             return self._told_by_models(chosen_from, f"{text} may run a function that moves nothing to a GPU")
         guards = [guards for move in certain for guards in self._ways(move.statement)]
@@ -211,6 +214,15 @@ class Devices:
             if any(one not in moving for one in self.facts.objects.candidates(call)):
                 return call
         return None
+
+    def _selected(self, call: cst.Call, move: Move) -> Decision | None:
+        """The flag of `place = to_gpu if use_cuda else as_it_is`, one of which a call runs, and of which one moves."""
+        values = self.facts.objects.values_of(call.func) or [call.func]
+        choice = values[0] if len(values) == 1 else None
+        if not isinstance(choice, cst.IfExp) or any(self._ways(move.statement)):
+            return None
+        runs = [move.statement.function.node in self.facts.objects.origins(arm) for arm in (choice.body, choice.orelse)]
+        return Decision(choice.test, runs[1], None, False) if runs[0] is not runs[1] else None
 
     def _is_asked_for(self, move: Move) -> bool:
         """True in a `def cuda(self)` that nothing in sight calls, and that does not train itself."""
