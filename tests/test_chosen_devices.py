@@ -235,3 +235,26 @@ def test_where_a_model_is_made_is_no_choice_of_a_device(made):
         else 'torch.amp.GradScaler("cuda", enabled=device.type == "cuda")'
     )
     assert f"scaler = {scaler}\n" in output
+
+
+BOTH = "def to_gpu(x):\n    return x.cuda()\ndef as_it_is(x):\n    return x\n"
+MOVED = ("net, last = move(net), move(nn.Linear(3, 3))\nnet = nn.Sequential(net, last)", "x, y = move(x), move(y)")
+
+
+@pytest.mark.parametrize(
+    ("move", "enabled"),
+    [
+        ("to_gpu if args.slow else as_it_is", "args.slow"),
+        ("as_it_is if args.slow else to_gpu", "not args.slow"),
+        ("to_gpu if args.count > 0 else as_it_is", "args.count > 0"),
+        ("(lambda x: x.cuda()) if args.slow else (lambda x: x)", "args.slow"),
+        ("(lambda x: x) if args.slow else to_gpu", "not args.slow"),
+    ],
+)
+def test_one_of_two_functions_moves_the_models_and_the_batches(move, enabled):
+    assert scaler_of(f"{BOTH}move = {move}", *MOVED).endswith(f'("cuda", enabled={enabled})')
+
+
+@pytest.mark.parametrize("move", ["to_gpu if args.slow else to_gpu", "[as_it_is, to_gpu][args.slow]"])
+def test_which_of_two_functions_moves_them_is_not_told_by_a_flag(move):
+    assert "args.slow" not in scaler_of(f"{BOTH}move = {move}", *MOVED)

@@ -220,3 +220,81 @@ def test_a_program_that_borrows_a_block_of_a_training_decides_nothing_for_it(tmp
     nets, other = migrate_project([tmp_path], Options(api="torch.amp"))
     assert OF_ITS_OWN in nets.output.decode(), nets.findings
     assert 'GradScaler("cuda")' in other.output.decode(), other.findings
+
+
+MAIN = """\
+import torch
+import torch.utils.data
+from torch import nn
+HEAD
+
+def main():
+    DEVICE
+    model = nn.Linear(8, 1).MOVED
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, [(torch.randn(4, 8).MOVED, torch.ones(4, 1).MOVED)], optimizer)
+
+
+if __name__ == "__main__":
+    main()
+"""
+SHARED = """
+def train(model, batches, optimizer):
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+MADE = [
+    'torch.device("cuda" if torch.cuda.is_available() else "cpu")',
+    'torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")',
+    'torch.device("cpu" if not torch.cuda.is_available() else "cuda:0")',
+    '"cuda" if torch.cuda.is_available() else "cpu"',
+]
+
+
+def of_two_scripts(tmp_path, made, other, moved="to(device)"):
+    first = MAIN.replace("HEAD\n", SHARED).replace("DEVICE", f"device = {made}").replace("MOVED", "to(device)")
+    second = MAIN.replace("HEAD\n", "from first import train\n").replace("DEVICE", other).replace("MOVED", moved)
+    (tmp_path / "first.py").write_text(first)
+    (tmp_path / "second.py").write_text(second)
+    return migrate_project([tmp_path], Options(api="torch.amp"))
+
+
+@pytest.mark.parametrize("other", MADE)
+@pytest.mark.parametrize("made", MADE)
+def test_devices_that_ask_for_a_gpu_alike(tmp_path, made, other):
+    first, second = of_two_scripts(tmp_path, made, f"place = {other}", "to(place)")
+    for result in first, second:
+        assert result.status == "migrated", result.findings
+        assert 'GradScaler("cuda", enabled=torch.cuda.is_available())' in result.output.decode()
+
+
+@pytest.mark.parametrize("made", MADE[:3])
+def test_devices_of_modules_that_are_made_alike(tmp_path, made):
+    known = f"device = {made}\n"
+    (tmp_path / "first.py").write_text(
+        MAIN.replace("DEVICE", "pass").replace("HEAD\n", known + SHARED).replace("MOVED", "to(device)")
+    )
+    second = (
+        MAIN.replace("DEVICE", "pass")
+        .replace("HEAD\n", known + "from first import train\n")
+        .replace("MOVED", "to(device)")
+    )
+    (tmp_path / "second.py").write_text(second)
+    for result in migrate_project([tmp_path], Options(api="torch.amp")):
+        assert result.status == "migrated", result.findings
+        assert 'GradScaler("cuda", enabled=device.type == "cuda")' in result.output.decode()
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_beside_a_script_that_needs_a_gpu(tmp_path, made):
+    for result in of_two_scripts(tmp_path, made, "pass", "cuda()"):
+        assert result.status == "migrated", result.findings
+        assert "GradScaler('cuda', enabled=" in result.output.decode().replace('"', "'")
+
+
+def test_beside_a_script_that_needs_a_gpu_an_option_decides(tmp_path):
+    made = 'torch.device("cuda" if torch.cuda.is_available() and "--slow" not in __import__("sys").argv else "cpu")'
+    assert [one.status for one in of_two_scripts(tmp_path, made, "pass", "cuda()")] == ["left", "untouched"]

@@ -10,6 +10,7 @@ import libcst as cst
 
 from amp_migrate.check.unseen import Unseen
 from amp_migrate.facts import Facts
+from amp_migrate.facts.backwards import differentiated, is_backward
 from amp_migrate.facts.clips import is_clip
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.each_once import each_once
@@ -125,17 +126,15 @@ class Scalers:
 
     def _scaler_event(self, call: cst.Call) -> Event | None:
         func = call.func
-        if not isinstance(func, cst.Attribute):
-            return None
-        method = func.attr.value
-        if method == "backward":
+        if is_backward(self.facts, call):
             scaled = next((one for one in self._losses(call) if self.is_scaled(one)), None)
             if scaled is None:
                 return None
             scaler = self._scaler_of(scaled)
             return Event("unseen" if self._may_be_own(scaler) else "backward", call, scaler=scaler)
-        if not self.is_scaler(func.value):
+        if not isinstance(func, cst.Attribute) or not self.is_scaler(func.value):
             return None
+        method = func.attr.value
         scaler = self.facts.objects.objects(func.value)
         if self._may_be_own(scaler):
             return Event("unseen", call)
@@ -155,8 +154,7 @@ class Scalers:
 
     def _losses(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What a backward may be of: `loss.backward()`, `accelerator.backward(loss)`."""
-        assert isinstance(call.func, cst.Attribute)
-        yield call.func.value
+        yield from differentiated(self.facts, call)
         yield from (arg.value for arg in call.args[:1] if arg.keyword is None)
 
     def _is_each(self, call: cst.Call, optimizer: cst.BaseExpression) -> bool:
@@ -194,13 +192,13 @@ class Scalers:
         func = call.func
         if is_clip(self.facts, call) and not self._is_own(call) and not self._is_rescaled(call):
             return Event("clip", call)
-        if not isinstance(func, cst.Attribute):
-            return None
-        if func.attr.value == "backward" and not self._is_own(call):
+        if is_backward(self.facts, call) and not self._is_own(call):
             if self._is_plain(call):
                 return Event("plain backward", call)
             is_open = self.whole and not any(map(self.is_scaled, self._losses(call)))
             return Event("unknown backward", call) if is_open else None
+        if not isinstance(func, cst.Attribute):
+            return None
         if func.attr.value == "zero_grad":
             return Event("zero_grad", call)
         if func.attr.value == "step" and not call.args and not self.is_scaler(func.value):
@@ -270,9 +268,11 @@ class Scalers:
 
     def _is_plain(self, call: cst.Call) -> bool:
         """True where every value that a loss may have is known, and none is a scaled one."""
-        assert isinstance(call.func, cst.Attribute)
-        node = call.func.value
-        given = self.facts.objects.values_of(node) if isinstance(node, (cst.Name, cst.Attribute)) else [node]
+        given = [
+            value
+            for node in differentiated(self.facts, call)
+            for value in (self.facts.objects.values_of(node) if isinstance(node, (cst.Name, cst.Attribute)) else [node])
+        ]
         values = self._meant(given)
         calls = [part for value in values for part in walk(value) if isinstance(part, cst.Call)]
         is_engine = bool(call.args) and any(called_name(value)[:1].isupper() for value in calls if value in values)

@@ -50,6 +50,9 @@ class Identity:
 
     def variable_key(self, variable: Variable) -> Key:
         variable = self.names.source(variable)
+        if variable.import_path is not None and all(one.kind == "import" for one in variable.bindings):
+            # `import torch` and `import torch.optim` bind one thing
+            return ("import", self.names.followed(variable.import_path))
         if variable in self._open or len(variable.bindings) != 1:
             return ("variable", variable)
         self._open.add(variable)
@@ -62,8 +65,6 @@ class Identity:
         binding = variable.bindings[0]
         if binding.kind == "assign" and binding.value is not None:
             return self._bound_key(binding.value, binding.selector)
-        if binding.kind == "import":
-            return ("import", self.names.followed(binding.path))
         function = variable.scope.owner
         if binding.kind != "param" or not isinstance(function, Function) or not isinstance(binding.node, cst.Param):
             return None

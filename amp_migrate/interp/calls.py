@@ -17,7 +17,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY, constant_key, may_be_same
 from amp_migrate.facts.module_lists import taken_out
 from amp_migrate.facts.tree import Class, Function, called_name
-from amp_migrate.interp.containers import Containers
+from amp_migrate.interp.containers import Containers, run_by
 from amp_migrate.interp.dtype_asked import dtype_asked
 from amp_migrate.interp.layers import Layers
 from amp_migrate.interp.place import Field, Frame, Frames, Keys, Place, of_any
@@ -273,11 +273,12 @@ class Calls:
 
     def _of_layers(self, node: cst.Call, place: Place) -> Step | None:
         """The result of layers of torch that are called."""
-        layers = self.layers.called(node.func)
+        layers = self.layers.called(run_by(node))
         return self._made_by(layers, node, place) if layers else None
 
     def _made_by(self, layers: list[tuple[Operation | None, ...]], node: cst.Call, place: Place) -> Step:
         operands = self._operands(node, None, place.frames)
+        operands = operands if run_by(node) is node.func else operands[1:2]
         output = place.keys[0] if place.keys else None
         same = () if all(layers) else operands[:1]
         return Step(same, tuple(Made(node, one, operands, output, is_plain=True) for one in layers if one))

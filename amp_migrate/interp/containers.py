@@ -22,6 +22,11 @@ from amp_migrate.models import traits
 _ADDING = traits.named("adding a module")
 
 
+def run_by(call: cst.Call) -> cst.BaseExpression:
+    """`net` of `net(x)` and of `data_parallel(net, x)`."""
+    return call.args[0].value if called_name(call) == "data_parallel" and call.args else call.func
+
+
 class Containers:
     """Answers for the containers that the unit makes."""
 
@@ -29,12 +34,13 @@ class Containers:
         self.facts = facts
 
     def called(self, call: cst.Call) -> list[cst.Call]:
-        """The containers of torch.nn that a call may run with one argument; none where it may run anything else, or
-        something is around them.
+        """The containers of torch.nn that a call may run with one argument, itself or by `data_parallel(container, x)`;
+        none where it may run anything else, or something is around them.
         """
-        if not isinstance(call.func, (cst.Name, cst.Attribute)) or len(call.args) != 1 or call.args[0].star:
+        run = run_by(call)
+        if not isinstance(run, (cst.Name, cst.Attribute)) or any(arg.star for arg in call.args):
             return []
-        return self._meant(call.func, set()) or []
+        return self._meant(run, set()) or [] if run is not call.func or len(call.args) == 1 else []
 
     def is_container(self, maker: object) -> TypeGuard[cst.Call]:
         """True for the call that makes an `nn.Sequential`."""

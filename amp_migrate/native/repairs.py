@@ -6,6 +6,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function, Statement, atom, called_name
+from amp_migrate.interp.containers import run_by
 from amp_migrate.native.edits import Edits, Wrap
 from amp_migrate.native.nodes import floated
 from amp_migrate.native.spelling import Spellings
@@ -108,7 +109,7 @@ class RepairWriter:
 
     def _split(self, call: cst.Call) -> None:
         """`self.main[-1](self.main[:-1](x).float())`"""
-        container = self.facts.text(call.func)
+        container = self.facts.text(run_by(call))
         self.edits.transform(call, lambda updated: _last_on_float32(updated, container))
 
     def _decorate(self, function: Function, text: str) -> None:
@@ -150,5 +151,10 @@ def _membership(node: cst.CSTNode) -> cst.CSTNode:
 
 def _last_on_float32(node: cst.CSTNode, container: str) -> cst.CSTNode:
     assert isinstance(node, cst.Call)
-    without_last = node.with_changes(func=cst.parse_expression(f"{container}[:-1]"), lpar=[], rpar=[])
+    others = cst.parse_expression(f"{container}[:-1]")
+    if called_name(node) == "data_parallel":
+        first = node.args[0].with_changes(value=others)
+        without_last = node.with_changes(args=[first, *node.args[1:]], lpar=[], rpar=[])
+    else:
+        without_last = node.with_changes(func=others, lpar=[], rpar=[])
     return cst.Call(cst.parse_expression(f"{container}[-1]"), [cst.Arg(floated(without_last))])

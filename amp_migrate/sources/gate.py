@@ -53,7 +53,14 @@ def _holds(source: bytes, wanted: Callable[[ast.AST], bool]) -> bool:
 
 def _makes_gradients(node: ast.AST) -> bool:
     is_given = isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Store)
-    return is_given or (isinstance(node, ast.Attribute) and node.attr == "backward")
+    return is_given or _is_named(node, "backward")
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    """True for `x.name`, and for an import of the name."""
+    if isinstance(node, ast.ImportFrom):
+        return any(one.name == name for one in node.names)
+    return isinstance(node, ast.Attribute) and node.attr == name
 
 
 def _is_import_of_apex(node: ast.AST) -> bool:

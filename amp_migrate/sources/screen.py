@@ -13,7 +13,7 @@ IMPORTS_APEX = re.compile(
     rb"|import_module\((?:(?!import_module)[^)])*apex"
 )
 
-_BACKWARD = re.compile(rb"\.backward\b|[\"']backward[\"']")
+_BACKWARD = re.compile(rb"\.backward\b|[\"']backward[\"']|\bimport\b.*\bbackward\b")
 _GIVEN = re.compile(rb"\.grad[ \t]*=[ \t]*(?!None\b)[^=\s]")  # gradients without a backward
 _GPU = re.compile(rb"cuda|device|gpu|half|16|apex|parallel", re.IGNORECASE)
 _NATIVE = re.compile(  # an import alone decides nothing

@@ -265,14 +265,20 @@ class Comparison:
         return not named or (not passed and named <= {one.arg for one in parameters(self.before.node)})
 
     def _whole(self, node: ast.AST) -> ast.AST:
-        """X(...) of `X[-1](X[:-1](...).float())`: the last module of a container on float32."""
+        """X(...) of `X[-1](X[:-1](...).float())`: the last module of a container on float32; `data_parallel(X, ...)` of
+        `X[-1](data_parallel(X[:-1], ...).float())`.
+        """
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript) and len(node.args) == 1):
             return node
         inner = self._uncast(node.args[0]) or node.args[0]
-        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Subscript):
-            slices = ast.unparse(node.func.slice), ast.unparse(inner.func.slice)
-            if slices == ("-1", ":-1") and same(inner.func.value, node.func.value):
-                return call(node.func.value, *inner.args)
+        if not isinstance(inner, ast.Call):
+            return node
+        is_parallel = bool(inner.args) and ast.unparse(inner.func).endswith("data_parallel")
+        run, *given = inner.args if is_parallel else [inner.func, *inner.args]
+        if isinstance(run, ast.Subscript):
+            slices = ast.unparse(node.func.slice), ast.unparse(run.slice)
+            if slices == ("-1", ":-1") and same(run.value, node.func.value):
+                return changed(inner, args=[run.value, *given]) if is_parallel else call(run.value, *given)
         return node
 
     def _uncast(self, node: ast.AST) -> ast.expr | None:

@@ -394,6 +394,9 @@ class Eraser:
         func = node.func
         if isinstance(func, ast.Name) and (named := self._method_named(func)) is not None:
             func, node = named, changed(node, func=named)
+        if self.file.called(func) == "torch.autograd.backward" and (loss := _only_loss(node)) is not None:
+            func = ast.Attribute(loss, "backward", ast.Load())
+            return self.expr(changed(node, func=func, args=node.args[1:]))
         if self.file.called(func) in (*AUTOCASTS, *SCALERS):
             self.found.switches.append((self.scope, node))
             return name("<native amp>")
@@ -662,6 +665,14 @@ class Eraser:
                 elif "__name__" not in ast.unparse(one):
                     found.append((scope, one, answer))
         self.found.tests.append((sets_up, found))
+
+
+def _only_loss(node: ast.Call) -> ast.expr | None:
+    """The loss of `torch.autograd.backward([loss])`: it is what `loss.backward()` is."""
+    given = node.args[0] if node.args else None
+    if isinstance(given, (ast.List, ast.Tuple)):
+        given = given.elts[0] if len(given.elts) == 1 else None
+    return given if not isinstance(given, ast.Starred) else None
 
 
 def _subject(node: ast.AST) -> str:

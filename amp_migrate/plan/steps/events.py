@@ -14,6 +14,7 @@ import re
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.backwards import is_backward
 from amp_migrate.facts.clips import is_bound_clip, is_clip
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.presence import asks_whether_there_is
@@ -268,7 +269,7 @@ class _Collector:
             return GradientUse(statement, "clip", part, part, objects or self._holders(part), access)
         if is_bound_clip(self.facts, part):
             return GradientUse(statement, "other", part, part, objects, access)
-        if name == "backward" and isinstance(part.func, cst.Attribute) and not functions:
+        if is_backward(self.facts, part) and not functions:
             is_of_apex = "apex" in (self.facts.names.dotted(part.func) or "")
             is_harmless = is_of_apex or is_cleared(self.facts, self.roles, statement)
             return GradientUse(statement, "backward", part, part, None) if not is_harmless else None

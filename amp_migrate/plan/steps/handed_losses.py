@@ -15,6 +15,7 @@ from functools import partial
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.backwards import is_backward
 from amp_migrate.facts.each_once import each_once
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Function, Statement, walk
@@ -87,8 +88,7 @@ def _is_differentiated(facts: Facts, read: cst.Name) -> bool:
     """True for `scaled_loss.backward(...)` and `torch.autograd.backward([scaled_loss])`."""
     return any(
         isinstance(part, cst.Call)
-        and isinstance(part.func, cst.Attribute)
-        and part.func.attr.value == "backward"
+        and is_backward(facts, part)
         and any(inner is read for inner in walk(part))
         and facts.objects.called_function(part) is None
         for part in facts.tree.expressions(facts.tree.statement_of(read))

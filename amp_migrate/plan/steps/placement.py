@@ -68,8 +68,9 @@ def plan_steps(facts: Facts, events: Events, decide: Decide) -> StepPlan:
         unscales.plan()
         if events.apart and not graph.starts_clean(graph.plain_backwards()):
             raise AddsGradients(events.apart[0])
-        updates = UpdatePlanner(graph, unscales.unscales)
+        updates = UpdatePlanner(graph, unscales)
         updates.plan()
+        unscales.check_unstepped(point for update in updates.updates for point in _passed(graph, update))
         # What several roots reach is planned by each of them, and written once.
         _extend(plan.unscales, unscales.unscales)
         _extend(plan.micro_uses, unscales.micro_uses)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -21,7 +21,7 @@ from amp_migrate.plan.steps.second_backwards import AddsGradients
 from amp_migrate.plan.steps.step_graph import StepGraph, Test
 from amp_migrate.rules.steps import GRADIENTS_IN_USE
 
-_LEAVING = (cst.Continue, cst.Break, cst.Return)
+LEAVING = (cst.Continue, cst.Break, cst.Return)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +52,7 @@ class UnscalePlanner:
         self.graph = graph
         self.unscales: list[Unscale] = []
         self.micro_uses: list[GradientUse] = []
+        self.unstepped: dict[Unscale, tuple[ObjectSet, list[GradientUse]]] = {}
 
     def plan(self) -> None:
         """Raises Refusal where gradients are used in a way that no placement of unscale_ serves."""
@@ -108,18 +109,26 @@ class UnscalePlanner:
                 text = " ".join(self.facts.text(use.node).split())
                 message = f"{text} may use gradients of an optimizer that steps later than another one"
                 raise Refusal(GRADIENTS_IN_USE, use.node, message, self._models_elsewhere(use))
-        self._check_stepped(members, uses)
         for cluster in self._clusters(members, uses):
             unscale = self._place(members, cluster, sources)
             if unscale not in self.unscales:
                 self.unscales.append(unscale)
+            if not all(self._is_stepped(use, members) for use in cluster):
+                self.unstepped[unscale] = (members, cluster)
 
-    def _check_stepped(self, members: ObjectSet, uses: list[GradientUse]) -> None:
-        """Gradients that no step takes any more are cleared, but `unscale_` would be remembered: the next step of the
-        optimizer would take its gradients for unscaled. (A GAN's critic has those of the generator's loss.)
+    def check_unstepped(self, updated: Iterable[Point]) -> None:
+        """Gradients that no step takes any more are cleared, but `unscale_` is remembered until the next update:
+        without one, the next step of the optimizer would take its gradients for unscaled. After an update, they are
+        unscaled no more. (A GAN's critic has those of the generator's loss.)
         """
-        for use in uses:
-            if self._is_stepped(use, members):
+        passed = set(updated)
+        for unscale, (members, (use, *_)) in self.unstepped.items():
+            backward, ends = self.graph.is_backward(members), self.graph.ends(members)
+            entries = self.graph.entries(unscale.before)
+            following = [point for point in entries if point not in passed]
+            made = filter(backward, self.graph.live)
+            is_late = self.graph.passes(made, [(passed.__contains__, ends), (entries.__contains__, ends)])
+            if not is_late and not self.graph.path_exists(following, backward, passed.__contains__):
                 continue
             text = " ".join(self.facts.text(use.node).split())
             message = f"{text} uses gradients that no step takes: they are cleared before the next one"
@@ -152,14 +161,16 @@ class UnscalePlanner:
             self.micro_uses.append(use)
 
     def _clusters(self, members: ObjectSet, uses: list[GradientUse]) -> list[list[GradientUse]]:
-        """Uses before the same steps belong together."""
-        step = self.graph.is_step(members)
+        """Uses before the same steps belong together, and those that follow one another."""
+        step, statements = self.graph.is_step(members), {use.statement for use in uses}
         clusters: list[tuple[set[Statement | None], list[GradientUse]]] = []
         for use in uses:
-            reached = {
+            reached = {use.statement} | {
                 point.statement
                 for point in self.graph.reached(
-                    self.graph.points([use.statement]), step, self.graph.is_backward(members)
+                    self.graph.points([use.statement]),
+                    lambda point: step(point) or point.statement in statements,
+                    self.graph.is_backward(members),
                 )
             }
             joined = [cluster for cluster in clusters if cluster[0] & reached]
@@ -322,6 +333,8 @@ class UnscalePlanner:
         variable = self.facts.names.definition(step.optimizer)
         if variable is None or not all(self._is_conditional(binding.statement) for binding in variable.bindings):
             return None
+        if any(self.facts.tree.statement_of(load).runs_before(candidate) for load in variable.loads):
+            return None  # it is there in any case
         for outer in reversed(step.statement.path()[:-1]):
             if isinstance(outer.node, cst.If) and not candidate.inside(outer):
                 if step.statement.arm_of(outer.node) != "body":
@@ -351,6 +364,6 @@ def tests_that_decide(events: Events, use: GradientUse) -> list[cst.BaseExpressi
     made = {path[0] for path in writes(use.statement)}
     around = [outer for step in events.all_steps() for outer in step.statement.path()[:-1]]
     own = use.statement.function.descendants()
-    around += [one for one in own if any(isinstance(inner.node, _LEAVING) for inner in one.descendants())]
+    around += [one for one in own if any(isinstance(inner.node, LEAVING) for inner in one.descendants())]
     tests = [one.node.test for one in dict.fromkeys(around) if isinstance(one.node, cst.If)]
     return [test for test in tests if names_in(test) & made]

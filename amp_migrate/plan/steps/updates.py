@@ -17,7 +17,7 @@ from amp_migrate.plan.steps.configured import Configured
 from amp_migrate.plan.steps.events import Step
 from amp_migrate.plan.steps.left_out import can_be_left_out
 from amp_migrate.plan.steps.step_graph import StepGraph
-from amp_migrate.plan.steps.unscales import Unscale
+from amp_migrate.plan.steps.unscales import LEAVING, Unscale, UnscalePlanner
 from amp_migrate.rules.steps import GRADIENTS_IN_USE, UPDATE_PLACE
 
 
@@ -42,9 +42,10 @@ def in_between(facts: Facts, step: Step) -> Refusal:
 class UpdatePlanner:
     """Collects the updates below one root, and the steps that they follow."""
 
-    def __init__(self, graph: StepGraph, unscales: list[Unscale]) -> None:
+    def __init__(self, graph: StepGraph, unscales: UnscalePlanner) -> None:
         self.graph = graph
-        self.unscales = unscales
+        self.unscales = unscales.unscales
+        self.unstepped = unscales.unstepped
         self.updates: list[Update] = []
         self.steps: list[Step] = []
         self.without_gradients: list[Step] = []
@@ -74,6 +75,11 @@ class UpdatePlanner:
             self.configured += [step for step in lacking if step not in without]
             for unscale in own:
                 self._place_early_updates(unscale, anchor)
+        for unscale, (_, uses) in self.unstepped.items():
+            if not any(self._leads_to(unscale, [step]) for step in self.steps):
+                last = self._anchor([use.statement for use in uses], [unscale.before])
+                jump = next((one for one in last.next_siblings() if isinstance(one.node, LEAVING)), None)
+                self._add_update(Update(jump, before=True) if jump else Update(last))
 
     def _groups(self) -> list[list[Step]]:
         """Steps with no backward between them, or whose gradients are alive at each other's steps in one iteration."""
@@ -307,5 +313,5 @@ class UpdatePlanner:
         function = unscale.before.function
         for statement in function.body.statements:
             for inner in statement.descendants():
-                if isinstance(inner.node, (cst.Continue, cst.Return, cst.Break)):
+                if isinstance(inner.node, LEAVING):
                     yield inner

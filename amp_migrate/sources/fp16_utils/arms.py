@@ -25,6 +25,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amp_migrate.facts import Facts
+from amp_migrate.facts.backwards import differentiated, is_backward_of_torch
 from amp_migrate.facts.conditions import Formula, negated, negation, source_key
 from amp_migrate.facts.dataflow import Path, overlaps, path_of, reads, writes
 from amp_migrate.facts.reaching import stands_for
@@ -305,9 +306,13 @@ class Arms:
     def _scale(self, plain: Block, optimizer: str) -> None:
         """`loss.backward()` is the optimizer's: it is known now which ones are scaled."""
         for call in self._plain_backwards(plain):
-            assert isinstance(call.func, cst.Attribute)
-            loss = call.func.value
-            texts = [self.facts.text(bare(loss)), *(_argument(self.facts, arg) for arg in call.args)]
+            losses, others = differentiated(self.facts, call), call.args
+            if is_backward_of_torch(self.facts, call):
+                others = [arg for arg in others[1:] if arg.keyword is not None]
+                if len(losses) != 1 or len(others) != len(call.args) - 1 or call.args[0].star:
+                    text = self.facts.text(call)
+                    raise Refusal(UNKNOWN_FP16_USE, call, f"{text} is given several losses, or gradients of its own")
+            texts = [self.facts.text(bare(losses[0])), *(_argument(self.facts, arg) for arg in others)]
             self.lowering.replaced[call] = f"{optimizer}.backward({', '.join(texts)})"
 
     def _receiver_nearby(self, statement: Statement) -> str:

@@ -45,6 +45,7 @@ _PARALLEL = frozenset("DataParallel DistributedDataParallel DDP".split())
 _WORDS = ("cuda", "gpu", "cpu", "device")
 _GPU_NUMBERS = frozenset("rank local_rank gpu gpu_id gpuid cuda_id device_id".split())
 _SETTINGS = re.compile(r"\b(?:args?|opts?|options?|conf(?:ig)?|cfg|h?params?|hps?|settings|flags)$", re.IGNORECASE)
+_HAS_GPU = unknown(("text", "torch.cuda.is_available()"))
 Place = Literal["cuda", "elsewhere", "unknown"]
 
 
@@ -153,7 +154,10 @@ class Devices:
         decided = self._decided()
         for root in self.facts.tree.roots if not decided else ():
             own = self._of_program(root)
-            if own._elsewhere and own.moves and own._decided():
+            told = own._decided() if own._elsewhere and own.moves else []
+            if told and self.facts.conditions.implies(_HAS_GPU, conjunction([one.formula for one in told])):
+                decided = told  # what goes to a GPU in any case runs where there is one
+            elif told:
                 message = "one script moves the models to a GPU in any case, and another does not"
                 raise Refusal(UNKNOWN_DEVICE, own.moves[0].call, message)
         return [dataclasses.replace(condition, moves=self._of_models) for condition in decided]
@@ -170,6 +174,9 @@ class Devices:
         certain = [move for move in self.moves if move.decision is None]
         chosen_from = next(filter(None, map(self._call_of_several, certain)), None)
         if chosen_from is not None:
+            selected = [self._selected(chosen_from, move) for move in certain]
+            if len({one and one.flag for one in selected}) == 1 and selected[0] is not None:
+                return [self._condition(selected[0], certain[0])]
             text = self.facts.text(chosen_from)
             return self._told_by_models(chosen_from, f"{text} may run a function that moves nothing to a GPU")
         guards = [guards for move in certain for guards in self._ways(move.statement)]
@@ -207,6 +214,15 @@ class Devices:
             if any(one not in moving for one in self.facts.objects.candidates(call)):
                 return call
         return None
+
+    def _selected(self, call: cst.Call, move: Move) -> Decision | None:
+        """The flag of `place = to_gpu if use_cuda else as_it_is`, one of which a call runs, and of which one moves."""
+        values = self.facts.objects.values_of(call.func) or [call.func]
+        choice = values[0] if len(values) == 1 else None
+        if not isinstance(choice, cst.IfExp) or any(self._ways(move.statement)):
+            return None
+        runs = [move.statement.function.node in self.facts.objects.origins(arm) for arm in (choice.body, choice.orelse)]
+        return Decision(choice.test, runs[1], None, False) if runs[0] is not runs[1] else None
 
     def _is_asked_for(self, move: Move) -> bool:
         """True in a `def cuda(self)` that nothing in sight calls, and that does not train itself."""
@@ -354,6 +370,20 @@ class Devices:
             if one.kind == "call" or (isinstance(one.origin, Class) and self._may_be_module(one.origin))
         )
 
+    def _is_behind_losses(self, statement: Statement, seen: frozenset[Function] = frozenset()) -> bool:
+        """True for what runs after all losses alone: an evaluation that moves the model decides nothing about them."""
+        function, calls = statement.function, self.facts.calls
+        losing = {loss.statement.function for loss in self.losses}
+        orders = [loss.statement.order for loss in self.losses if loss.statement.function is function]
+        for inner in function.descendants():
+            if any(calls.reaches(site.callee, losing.__contains__) for site in calls.in_statement(inner)):
+                orders.append(inner.order)
+        if orders or function in seen:
+            return bool(orders) and max(orders) < statement.order
+        others = calls.of_other_programs(losing)
+        callers = [one for _, one in self.facts.objects.possible_callers(function) if one.function not in others]
+        return bool(callers) and all(self._is_behind_losses(one, seen | {function}) for one in callers)
+
     def _may_be_module(self, owner: Class) -> bool:
         """True for what is derived from a module, or from a class of a file that is not at hand."""
         bases = (base.value for one in self.facts.objects.ancestors(owner) for base in one.node.bases)
@@ -372,7 +402,7 @@ class Devices:
             if self._belongs_to(statement, others) or statement.function in elsewhere:
                 continue
             for move in self._move(call, statement):
-                if not self._is_never_called(statement.function):
+                if not (self._is_never_called(statement.function) or self._is_behind_losses(statement)):
                     yield move
 
     def _is_never_called(self, function: Function) -> bool:
@@ -677,7 +707,9 @@ class Devices:
                 )
             finally:
                 self._open.discard(node)
-        return isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.Subscript, cst.BaseString))
+        if isinstance(node, cst.IfExp):
+            return self._is_string(node.body) or self._is_string(node.orelse)
+        return isinstance(node, (cst.BooleanOperation, cst.Subscript, cst.BaseString))
 
     # -- the condition ----------------------------------------------------------------------------------
 
@@ -756,26 +788,29 @@ class Devices:
             if self._is_visible(flag) or (not is_known and self._is_visible_above(flag)):
                 return Condition(flag, self.facts.conditions.compile(flag))
         if device is not None and (flag is None or (is_known and not self._is_flag(flag))):
-            return self._device_test(device, is_string=decision.is_string)
+            return self._device_test(device, decision)
         if flag is None:
             raise Refusal(UNKNOWN_DEVICE, move.call, f"which device {self.facts.text(move.call)} means is not known")
         if device is not None and (is_known or not self._is_visible(flag)):
-            return self._device_test(device, is_string=decision.is_string)
+            return self._device_test(device, decision)
         formula = self.facts.conditions.compile(flag)
         return Condition(flag, negation(formula) if decision.negated else formula, negated=decision.negated)
 
     def _is_flag(self, node: cst.BaseExpression) -> bool:
         return isinstance(node, (cst.Name, cst.Attribute, cst.UnaryOperation))
 
-    def _device_test(self, device: cst.BaseExpression, *, is_string: bool) -> Condition:
+    def _device_test(self, device: cst.BaseExpression, decision: Decision) -> Condition:
         quote = self.facts.quote(device)
         formula = unknown(("device", self.facts.identity.key(device) or device))
+        if decision.flag is not None:  # by which the devices of several scripts are one
+            asked = self.facts.conditions.compile(decision.flag)
+            formula = negation(asked) if decision.negated else asked
         values = [device, *self.facts.objects.values_of(device)]
         if any(isinstance(part, cst.Attribute) and self._is_type(part) for one in values for part in walk(one)):
             return Condition(device, formula, suffix=".is_cuda")
         test = f".type == {quote}cuda{quote}"
         may_be_none = self._may_be_none(device)
-        is_name = is_string or may_be_none or self._is_string_by_default(device)
+        is_name = decision.is_string or may_be_none or self._is_string_by_default(device)
         otherwise = f" or {quote}cpu{quote}" if may_be_none else ""
         return Condition(device, formula, suffix=test, is_device_name=is_name, otherwise=otherwise)
 

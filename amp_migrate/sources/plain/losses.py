@@ -14,7 +14,7 @@ import dataclasses
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.backwards import differentiated, is_backward_of_torch
+from amp_migrate.facts.backwards import differentiated, is_backward, is_backward_of_torch
 from amp_migrate.facts.object import Object, ObjectSet
 from amp_migrate.facts.tree import Function, Statement, called_name
 from amp_migrate.findings import Refusal
@@ -43,8 +43,7 @@ def find_losses(facts: Facts) -> list[Loss]:
     return [
         Loss(part, statement, loss, list(part.args[is_backward_of_torch(facts, part) :]))
         for part, statement in facts.tree.every(cst.Call)
-        if called_name(part) == "backward" and isinstance(part.func, cst.Attribute)
-        if _is_of_loss(facts, part, part.func, statement)
+        if is_backward(facts, part) and _is_of_loss(facts, part, statement)
         for loss in differentiated(facts, part)
     ]
 
@@ -62,8 +61,9 @@ def gradients_given(facts: Facts) -> cst.Attribute | None:
     return None
 
 
-def _is_of_loss(facts: Facts, call: cst.Call, func: cst.Attribute, statement: Statement) -> bool:
-    if is_backward_of_torch(facts, call):
+def _is_of_loss(facts: Facts, call: cst.Call, statement: Statement) -> bool:
+    func = call.func
+    if is_backward_of_torch(facts, call) or not isinstance(func, cst.Attribute):
         return True
     if facts.names.dotted(func) is not None and not _is_value(facts, func.value):
         return False
