@@ -129,6 +129,9 @@ def body(line: str, **parts: str) -> str:
         ("s = torch.masked_fill(h @ h.t() * 2, mask, -2**32+1)", None),
         ("h.masked_fill_(mask, -1e9)", "h = h.float()\nh.masked_fill_(mask, -1e9)"),
         ("s = torch.where(mask, h, -1e9)", "s = torch.where(mask, h.float(), -1e9)"),
+        ("h.fill_diagonal_(-1e9)", "h = h.float()\nh.fill_diagonal_(-1e9)"),
+        ("s = h.scatter(1, mask, -1e9)", "s = h.float().scatter(1, mask, -1e9)"),
+        ("s = F.pad(h, (1, 1), value=-1e9)", "s = F.pad(h.float(), (1, 1), value=-1e9)"),
         ("s = torch.full_like(h, torch.finfo(torch.float32).min)", None),
         ("s = h + (1 - mask.to(h.dtype)) * -1e9", "s = h + (1 - mask.to(h.dtype)).float() * -1e9"),
         ("h[mask] = -1e9", "h = h.float()\nh[mask] = -1e9"),
@@ -141,6 +144,10 @@ def body(line: str, **parts: str) -> str:
         (
             "g = F.linear(h, h)",
             'with torch.amp.autocast("cuda", enabled=False):\n    g = F.linear(h.float(), h.float())',
+        ),
+        (
+            "g = h.unsqueeze(1) @ h.unsqueeze(2)",
+            'with torch.amp.autocast("cuda", enabled=False):\n    g = h.unsqueeze(1).float() @ h.unsqueeze(2).float()',
         ),
         ("f = h.view(4, 4, 16)\nt = f.swapdims(1, 2)\ng = torch.baddbmm(torch.zeros(4, 4, 4), f, t)", None),
         (
@@ -164,6 +171,10 @@ def body(line: str, **parts: str) -> str:
         ("b = torch.zeros(8, 16)\nb[mask] = h", "b = torch.zeros(8, 16)\nb[mask] = h.to(b.dtype)"),
         ("h[mask] = self.token", "h[mask] = self.token.to(h.dtype)"),
         ("b = torch.zeros(8, 16).index_add_(0, mask, h)", "b = torch.zeros(8, 16).index_add_(0, mask, h.float())"),
+        (
+            "b = torch.zeros_like(h).index_add_(0, mask, h.softmax(1))",
+            "b = torch.zeros_like(h).float().index_add_(0, mask, h.softmax(1))",
+        ),
         (
             "b = torch.scatter(torch.zeros(8, 16), 0, mask, h)",
             "b = torch.scatter(torch.zeros(8, 16), 0, mask, h.float())",
@@ -213,6 +224,8 @@ def body(line: str, **parts: str) -> str:
             "t = h if mask else h.argmax(1)\ni = t.new_tensor(range(9)).long()",
             "t = h if mask else h.argmax(1)\ni = t.float().new_tensor(range(9)).long()",
         ),
+        ("p = h.sigmoid() * 4999\ni = p.floor().long()", "p = h.sigmoid().float() * 4999\ni = p.floor().long()"),
+        ("i = (len(x) * h.sigmoid()).clamp(0, 9).int()", "i = (len(x) * h.sigmoid().float()).clamp(0, 9).int()"),
         ("i = torch.arange(9).type_as(h).to(torch.long)", "i = torch.arange(9).type_as(h.float()).to(torch.long)"),
     ],
 )
