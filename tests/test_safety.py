@@ -94,6 +94,7 @@ class Net(nn.Module):
         self.inner = nn.Linear(16, 16)
         self.head = nn.Linear(16, 4)
         self.token = nn.Parameter(torch.zeros(16))
+        self.register_buffer("mel", torch.rand(8, 9))
         self.act = nn.Sigmoid()
 
     def forward(self, x, mask):
@@ -162,6 +163,26 @@ def body(line: str, **parts: str) -> str:
             "d = torch.zeros(8, 8) - 2 * F.linear(h, x)",
             'with torch.amp.autocast("cuda", enabled=False):\n'
             "    d = torch.zeros(8, 8) - 2 * F.linear(h.float(), x.float())",
+        ),
+        (
+            "w = torch.stft(x, 16, return_complex=True).abs().pow(2)\ng = self.mel @ w",
+            "w = torch.stft(x.float(), 16, return_complex=True).abs().pow(2)\n"
+            'with torch.amp.autocast("cuda", enabled=False):\n    g = self.mel @ w',
+        ),
+        (
+            "t = torch.stack([x[0] ** i for i in range(16)])\ng = h @ t",
+            "t = torch.stack([x[0] ** i for i in range(16)])\n"
+            'with torch.amp.autocast("cuda", enabled=False):\n    g = h.float() @ t',
+        ),
+        (
+            "p = h.softmax(1)\ng = 1 / torch.mm(p, p.sum(0)[:, None])",
+            "p = h.softmax(1)\n"
+            'with torch.amp.autocast("cuda", enabled=False):\n    g = 1 / torch.mm(p, p.sum(0)[:, None])',
+        ),
+        (
+            "m = torch.bmm(h, x)\nc = (m[:, 0, 0] + m[:, 1, 1] - 1) / 2\nt = torch.acos(c.clamp(-0.9, 0.9))",
+            'with torch.amp.autocast("cuda", enabled=False):\n    m = torch.bmm(h.float(), x.float())\n'
+            "c = (m[:, 0, 0] + m[:, 1, 1] - 1) / 2\nt = torch.acos(c.clamp(-0.9, 0.9))",
         ),
         ("g = torch.inverse(h)", "g = torch.inverse(h.float())"),
         ("g = h.logdet()", "g = h.float().logdet()"),

@@ -22,7 +22,7 @@ from amp_migrate import Options, migrate_source
 from tests.drawn.run import CLOSE, run
 
 LAYOUTS = ("loop", "function", "module", "forward", "method", "two parts", "trainer")
-_NOISE = 1e-3  # of a result of half layers: two roundings of 2 ** -11
+_NOISE = 5e-4  # of a result of half layers: a rounding by 2 ** -11, of what is summed as well
 _FAR = 0.1  # of the step of the weights: gradients are rounded more often than losses
 _SCALES = (4096.0, 16.0, 1 / 16, 2**-12)
 
@@ -219,7 +219,7 @@ def _watched(source: str, noise: int | None = None, scale: float | None = None) 
     noisy = "pass"
     if noise is not None:
         made = f"torch.randn(out.shape, generator=torch.Generator().manual_seed({noise}))"
-        noisy = f"out = out * (1 + {_NOISE} * {made})"
+        noisy = f"out = out + {_NOISE} * (out.abs() + out.abs().mean()).detach() * {made}"
     for mark, text in (("# before", before), ("# after", after), ("# noise", noisy)):
         source = re.sub(rf"^( *){mark}$", lambda found, text=text: textwrap.indent(text, found[1]), source, flags=re.M)
     return source if scale is None else re.sub(r"GradScaler\((['\"])cuda\1", rf"\g<0>, init_scale={scale}", source)
@@ -231,6 +231,8 @@ def outcome_of(idiom: Idiom, layout: str) -> tuple[str, str]:
     original = run(_watched(source))
     if original.error or not all(map(math.isfinite, original.losses)):
         return "no program", f"{original.error} at `{original.line}`" if original.error else f"{original.losses}"
+    if abs(original.losses[1]) > 10 * abs(original.losses[0]) + 1:
+        return "no program", f"it diverges: {original.losses[:2]}"
     result = migrate_source(source.encode(), Options(api="torch.amp"))
     if result.status != "migrated":
         return "left alone", "; ".join(f"{one.code} {one.message}" for one in result.findings) or "nothing is said"

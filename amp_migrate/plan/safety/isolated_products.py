@@ -34,11 +34,11 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
 from amp_migrate.interp.step import Made
-from amp_migrate.models import Dtype, Operation
+from amp_migrate.models import Dtype
 from amp_migrate.models.queries import follows, half_inside, makes, rearranges
 from amp_migrate.plan.regions.forwards import DATA_CALLS
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.passing import bounds_and_epsilons, casts_to, computes_linearly
+from amp_migrate.plan.safety.passing import adds_up, bounds_and_epsilons, casts_to, computes_linearly
 from amp_migrate.plan.safety.products import factors, isolate, multiplies, tensors
 
 
@@ -146,14 +146,10 @@ def keep_squares_beside(context: Context, distances: list[Made]) -> None:
     squares_of = partial(multiplies, context)
     for made in context.results if products else ():
         if made.is_a("difference") or made.is_a("sum of two"):
-            ends = [one for place in made.operands for one in context.trace(place, _adds_up, squares_of).ends]
+            ends = [one for place in made.operands for one in context.trace(place, adds_up, squares_of).ends]
             for one in ends if any(end.node in products for end in ends) else ():
                 if squares_of(one) and context.precisions.of(one.node).may_be_half:
                     context.safety.keep_float32(one.operands[0].node)
-
-
-def _adds_up(row: Operation) -> bool:
-    return computes_linearly(row) or row.is_a("sum")
 
 
 def _doubled(context: Context, made: Made) -> Iterator[Made]:
