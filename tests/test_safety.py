@@ -247,6 +247,10 @@ def body(line: str, **parts: str) -> str:
         ),
         ("p = h.sigmoid() * 4999\ni = p.floor().long()", "p = h.sigmoid().float() * 4999\ni = p.floor().long()"),
         ("i = (len(x) * h.sigmoid()).clamp(0, 9).int()", "i = (len(x) * h.sigmoid().float()).clamp(0, 9).int()"),
+        (
+            "e = torch.finfo(h.dtype).eps\nq = x / (x + e)",
+            "h = h.float()\ne = torch.finfo(h.dtype).eps\nq = x / (x + e)",
+        ),
         ("i = torch.arange(9).type_as(h).to(torch.long)", "i = torch.arange(9).type_as(h.float()).to(torch.long)"),
     ],
 )
@@ -305,6 +309,8 @@ def test_what_torch_has_no_more_takes_float32_as_what_came_after_it(call):
         "states = {}\nstates[mask] = h",
         "b = torch.zeros(8, 16)\nb[mask] += h",
         "p = F.softmax(h, -1)\nq = -torch.log(p + 1e-8)",
+        "p = F.softmax(h, -1)\nq = -torch.log(p + torch.finfo(p.dtype).eps)",
+        "s = h.masked_fill(mask, torch.finfo(h.dtype).min)",
         "q = h / (h.norm(dim=1, keepdim=True) + 1e-12)",
         "q = torch.log(F.relu(h) + 1e-5)",
         "h.clamp_(min=1e-12)\nq = torch.log(h)",
