@@ -43,6 +43,34 @@ def gram_in_island(x: torch.Tensor) -> torch.Tensor:
         return gram(x.float())
 
 
+def rows_of_themselves(x: torch.Tensor) -> torch.Tensor:
+    return torch.bmm(x.unsqueeze(1), x.unsqueeze(2))
+
+
+def rows_of_themselves_in_island(x: torch.Tensor) -> torch.Tensor:
+    with island():
+        return rows_of_themselves(x.float())
+
+
+def cubes(x: torch.Tensor) -> torch.Tensor:
+    return x @ torch.stack([torch.arange(41.0, 44.0) ** power for power in (1, 2, 3)])
+
+
+def cubes_in_island(x: torch.Tensor) -> torch.Tensor:
+    with island():
+        return cubes(x.float())
+
+
+def one_by_product(x: torch.Tensor) -> torch.Tensor:
+    p = torch.exp(x.float() - 12)
+    return 1 / torch.mm(p, p.t())
+
+
+def one_by_product_in_island(x: torch.Tensor) -> torch.Tensor:
+    with island():
+        return one_by_product(x)
+
+
 def deviation(mean: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return torch.sqrt((x**2).mean() - mean**2)
 
@@ -103,6 +131,12 @@ PATTERNS = {
     "trace": (lambda: torch.trace(half(3, 3).fill_(3e4)), lambda: torch.trace(half(3, 3).fill_(3e4).float())),
     "masked_fill": (lambda: half(3).masked_fill(MASK, -1e9), lambda: half(3).float().masked_fill(MASK, -1e9)),
     "masked_fill_": (lambda: half(3).masked_fill_(MASK, -1e9), lambda: half(3).float().masked_fill_(MASK, -1e9)),
+    "fill_diagonal_": (
+        lambda: half(3, 3).fill_diagonal_(-1e9),
+        lambda: half(3, 3).float().fill_diagonal_(-1e9),
+    ),
+    "scatter of a number": (lambda: half(3).scatter(0, ROWS, -1e9), lambda: half(3).float().scatter(0, ROWS, -1e9)),
+    "pad": (lambda: F.pad(half(3), (1, 1), value=-1e9), lambda: F.pad(half(3).float(), (1, 1), value=-1e9)),
     "full_like": (lambda: torch.full_like(half(3), -1e9), lambda: torch.full_like(half(3).float(), -1e9)),
     "fill_": (lambda: torch.empty_like(half(3)).fill_(1e6), lambda: torch.empty_like(half(3)).float().fill_(1e6)),
     "clamp": (lambda: half(3).clamp(max=1e9), lambda: half(3).float().clamp(max=1e9)),
@@ -113,6 +147,12 @@ PATTERNS = {
     ),
     "mask times constant": (lambda: half(3).abs() * -1e9, lambda: half(3).abs().float() * -1e9),
     "gram": (lambda: gram(half(2, 4, 512, scale=30)), lambda: gram_in_island(half(2, 4, 512, scale=30))),
+    "rows of themselves": (
+        lambda: rows_of_themselves(half(2, 512, scale=30)),
+        lambda: rows_of_themselves_in_island(half(2, 512, scale=30)),
+    ),
+    "cubes": (lambda: cubes(half(3, 3)), lambda: cubes_in_island(half(3, 3))),
+    "one by a product": (lambda: one_by_product(half(3, 3)), lambda: one_by_product_in_island(half(3, 3))),
     "distance by a product": (
         lambda: one_by_distance(torch.full((1, 8), 40.3)),
         lambda: one_by_distance_in_island(torch.full((1, 8), 40.3)),

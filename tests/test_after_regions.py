@@ -133,6 +133,33 @@ def test_an_operation_that_takes_half_stays(tmp_path, expression):
     assert printed(tmp_path, expression) == f"print({expression})"
 
 
+LAYERS = """\
+import torch
+from torch import nn
+
+def criterion(out, energy):
+    at = out.detach().requires_grad_(True)
+    force = torch.autograd.grad(energy(at).sum(), at, create_graph=True)[0]
+    return (force**2).mean() + out.pow(2).mean()
+
+net, energy = nn.Linear(4, 3).cuda(), {layers}.cuda()
+optimizer = torch.optim.SGD([*net.parameters(), *energy.parameters()], lr=0.1)
+for x in batches:
+    out = net(x.cuda())
+    loss = criterion(out, energy)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("layers", ["nn.Linear(3, 1)", "nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))"])
+def test_layers_get_float32_after_a_region(layers):
+    result = migrate_source(LAYERS.format(layers=layers).encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+    assert "energy(at.float())" in result.output.decode()
+
+
 METRICS = """\
 class Result:
     def evaluate(self, output, target):

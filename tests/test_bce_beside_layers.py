@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from amp_migrate import Options, migrate_project
+from amp_migrate import Options, migrate_project, migrate_source
 from tests.unit_fixture import write_tree
 
 SCRIPT = """\
@@ -96,3 +96,29 @@ def test_a_layer_stays_under_autocast(tmp_path, head, model):
         in output
     ), output
     assert result.status == "migrated" or head == "out of sight"
+
+
+TWO = """\
+import torch
+from torch import nn
+
+net, disc = nn.Linear(8, 8).cuda(), nn.Linear(8, 1).cuda()
+bce = nn.BCELoss()
+optimizer = torch.optim.SGD([*net.parameters(), *disc.parameters()], lr=0.1)
+for x in batches:
+    x = x.cuda()
+    out = net(x)
+    valid = torch.ones(4, 1).cuda()
+    loss = {made}(torch.sigmoid(disc(out)), valid) + {made}(torch.sigmoid(disc(x)), 1 - valid)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("made", ["bce", "nn.BCELoss()", "torch.nn.functional.binary_cross_entropy"])
+def test_two_of_them_in_one_statement_take_what_is_float32_as_it_is(made):
+    output = migrate_source(TWO.format(made=made).encode(), Options(api="torch.amp")).output.decode()
+    assert "output = torch.sigmoid(disc(out).float())" in output
+    assert "prediction = torch.sigmoid(disc(x).float())" in output
+    assert f"    loss = {made}(output, valid) + {made}(prediction, 1 - valid)\n" in output

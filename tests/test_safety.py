@@ -94,6 +94,7 @@ class Net(nn.Module):
         self.inner = nn.Linear(16, 16)
         self.head = nn.Linear(16, 4)
         self.token = nn.Parameter(torch.zeros(16))
+        self.register_buffer("mel", torch.rand(8, 9))
         self.act = nn.Sigmoid()
 
     def forward(self, x, mask):
@@ -129,6 +130,9 @@ def body(line: str, **parts: str) -> str:
         ("s = torch.masked_fill(h @ h.t() * 2, mask, -2**32+1)", None),
         ("h.masked_fill_(mask, -1e9)", "h = h.float()\nh.masked_fill_(mask, -1e9)"),
         ("s = torch.where(mask, h, -1e9)", "s = torch.where(mask, h.float(), -1e9)"),
+        ("h.fill_diagonal_(-1e9)", "h = h.float()\nh.fill_diagonal_(-1e9)"),
+        ("s = h.scatter(1, mask, -1e9)", "s = h.float().scatter(1, mask, -1e9)"),
+        ("s = F.pad(h, (1, 1), value=-1e9)", "s = F.pad(h.float(), (1, 1), value=-1e9)"),
         ("s = torch.full_like(h, torch.finfo(torch.float32).min)", None),
         ("s = h + (1 - mask.to(h.dtype)) * -1e9", "s = h + (1 - mask.to(h.dtype)).float() * -1e9"),
         ("h[mask] = -1e9", "h = h.float()\nh[mask] = -1e9"),
@@ -141,6 +145,10 @@ def body(line: str, **parts: str) -> str:
         (
             "g = F.linear(h, h)",
             'with torch.amp.autocast("cuda", enabled=False):\n    g = F.linear(h.float(), h.float())',
+        ),
+        (
+            "g = h.unsqueeze(1) @ h.unsqueeze(2)",
+            'with torch.amp.autocast("cuda", enabled=False):\n    g = h.unsqueeze(1).float() @ h.unsqueeze(2).float()',
         ),
         ("f = h.view(4, 4, 16)\nt = f.swapdims(1, 2)\ng = torch.baddbmm(torch.zeros(4, 4, 4), f, t)", None),
         (
@@ -156,6 +164,26 @@ def body(line: str, **parts: str) -> str:
             'with torch.amp.autocast("cuda", enabled=False):\n'
             "    d = torch.zeros(8, 8) - 2 * F.linear(h.float(), x.float())",
         ),
+        (
+            "w = torch.stft(x, 16, return_complex=True).abs().pow(2)\ng = self.mel @ w",
+            "w = torch.stft(x.float(), 16, return_complex=True).abs().pow(2)\n"
+            'with torch.amp.autocast("cuda", enabled=False):\n    g = self.mel @ w',
+        ),
+        (
+            "t = torch.stack([x[0] ** i for i in range(16)])\ng = h @ t",
+            "t = torch.stack([x[0] ** i for i in range(16)])\n"
+            'with torch.amp.autocast("cuda", enabled=False):\n    g = h.float() @ t',
+        ),
+        (
+            "p = h.softmax(1)\ng = 1 / torch.mm(p, p.sum(0)[:, None])",
+            "p = h.softmax(1)\n"
+            'with torch.amp.autocast("cuda", enabled=False):\n    g = 1 / torch.mm(p, p.sum(0)[:, None])',
+        ),
+        (
+            "m = torch.bmm(h, x)\nc = (m[:, 0, 0] + m[:, 1, 1] - 1) / 2\nt = torch.acos(c.clamp(-0.9, 0.9))",
+            'with torch.amp.autocast("cuda", enabled=False):\n    m = torch.bmm(h.float(), x.float())\n'
+            "c = (m[:, 0, 0] + m[:, 1, 1] - 1) / 2\nt = torch.acos(c.clamp(-0.9, 0.9))",
+        ),
         ("g = torch.inverse(h)", "g = torch.inverse(h.float())"),
         ("g = h.logdet()", "g = h.float().logdet()"),
         ("g = torch.pinverse(h)", 'with torch.amp.autocast("cuda", enabled=False):\n    g = torch.pinverse(h.float())'),
@@ -164,6 +192,10 @@ def body(line: str, **parts: str) -> str:
         ("b = torch.zeros(8, 16)\nb[mask] = h", "b = torch.zeros(8, 16)\nb[mask] = h.to(b.dtype)"),
         ("h[mask] = self.token", "h[mask] = self.token.to(h.dtype)"),
         ("b = torch.zeros(8, 16).index_add_(0, mask, h)", "b = torch.zeros(8, 16).index_add_(0, mask, h.float())"),
+        (
+            "b = torch.zeros_like(h).index_add_(0, mask, h.softmax(1))",
+            "b = torch.zeros_like(h).float().index_add_(0, mask, h.softmax(1))",
+        ),
         (
             "b = torch.scatter(torch.zeros(8, 16), 0, mask, h)",
             "b = torch.scatter(torch.zeros(8, 16), 0, mask, h.float())",
@@ -212,6 +244,12 @@ def body(line: str, **parts: str) -> str:
         (
             "t = h if mask else h.argmax(1)\ni = t.new_tensor(range(9)).long()",
             "t = h if mask else h.argmax(1)\ni = t.float().new_tensor(range(9)).long()",
+        ),
+        ("p = h.sigmoid() * 4999\ni = p.floor().long()", "p = h.sigmoid().float() * 4999\ni = p.floor().long()"),
+        ("i = (len(x) * h.sigmoid()).clamp(0, 9).int()", "i = (len(x) * h.sigmoid().float()).clamp(0, 9).int()"),
+        (
+            "e = torch.finfo(h.dtype).eps\nq = x / (x + e)",
+            "h = h.float()\ne = torch.finfo(h.dtype).eps\nq = x / (x + e)",
         ),
         ("i = torch.arange(9).type_as(h).to(torch.long)", "i = torch.arange(9).type_as(h.float()).to(torch.long)"),
     ],
@@ -271,6 +309,8 @@ def test_what_torch_has_no_more_takes_float32_as_what_came_after_it(call):
         "states = {}\nstates[mask] = h",
         "b = torch.zeros(8, 16)\nb[mask] += h",
         "p = F.softmax(h, -1)\nq = -torch.log(p + 1e-8)",
+        "p = F.softmax(h, -1)\nq = -torch.log(p + torch.finfo(p.dtype).eps)",
+        "s = h.masked_fill(mask, torch.finfo(h.dtype).min)",
         "q = h / (h.norm(dim=1, keepdim=True) + 1e-12)",
         "q = torch.log(F.relu(h) + 1e-5)",
         "h.clamp_(min=1e-12)\nq = torch.log(h)",

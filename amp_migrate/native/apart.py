@@ -90,8 +90,8 @@ def _only_computes(step: Step) -> bool:
 
 def _is_criterion(facts: Facts, call: cst.Call) -> bool:
     """True for an instance of one of torch's losses that is called, and for what makes one."""
-    made = facts.objects.calls_behind(call.func) if isinstance(call.func, (cst.Name, cst.Attribute)) else []
-    names = [facts.names.dotted(one.func) or "" for one in (call, *made)]
+    made = facts.objects.calls_behind(call.func) if isinstance(call.func, (cst.Name, cst.Attribute)) else [call.func]
+    names = [facts.names.dotted(one.func) or "" for one in (call, *made) if isinstance(one, cst.Call)]
     return any(name.startswith("torch.nn.") and name.endswith("Loss") for name in names)
 
 

@@ -29,6 +29,7 @@ from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
+from amp_migrate.interp.values import Unrepaired, Values
 from amp_migrate.models import Operation
 from amp_migrate.models.queries import in_half, is_refused, only_moves, refused
 from amp_migrate.plan.regions.forwards import Forwards
@@ -95,6 +96,7 @@ class _Finder:
         self.reached = reached
         self.sigmoids = Sigmoids(facts)
         self._steps = facts.analysis(Steps)
+        self._values = Values(facts, self._steps, Unrepaired())
         self.with_logits = with_logits
         self.splits = splits
         self._behind: set[Statement] = set()  # what regions end before, wherever it runs
@@ -325,7 +327,7 @@ class _Finder:
         results: list[cst.BaseExpression] = [
             arg.value
             for other in others
-            for arg in other.args
+            for arg in (other.args[2:] if self._is_bce(other) else other.args)
             if isinstance(arg.value, cst.Name) and self._is_made_by(arg.value, region)
         ]
         if statement.function is region.first.function:
@@ -348,7 +350,10 @@ class _Finder:
                 yield self.facts.text(other.node)
 
     def _is_made_by(self, value: cst.BaseExpression, region: Region) -> bool:
+        """True for what the region makes, and may make in half."""
         if not isinstance(value, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
+            return False
+        if not self._values.of(value).may_be_half:
             return False
         makers = (one for one in region.statements() if not self._shapes_data(one))
         made = [path for statement in makers for path in _written_in(statement)]

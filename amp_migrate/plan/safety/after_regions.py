@@ -47,11 +47,12 @@ def match_operands(context: Context) -> None:
             is_raised = context.precisions.behind(operand.node) in raised
             if not is_raised and context.precisions.of(operand.node) is Precision.HALF:
                 context.safety.keep_float32(operand.node)
-        if row is None or writes(row) or not (row.strict or row.product or row.parameters):
+        multiplies = any(one is not None and (one.product or one.parameters) for one in made.operations)
+        if not multiplies and (row is None or writes(row) or not row.strict):
             continue
         found = {one.node: context.precisions.of(one.node) for one in tensors(made)}
         halves = [node for node, precision in found.items() if precision.may_be_half]
-        if row.product or row.parameters or len(halves) < len(found):
+        if multiplies or len(halves) < len(found):
             for node in halves:
                 context.safety.keep_float32(node)
 

@@ -4,7 +4,11 @@
     assert boxes.dtype == torch.float32            =>          boxes = boxes.float()
                                                                assert boxes.dtype == torch.float32
 
-Who asks wants what follows in float32. What passes the test is float32, and stays as it is.
+Who asks wants what follows in float32. What passes the test is float32, and stays as it is. Who asks for the eps of a
+dtype has a number of float32 in mind as well: that of half is 1e-3.
+
+    eps = torch.finfo(p.dtype).eps                 =>          p = p.float()
+                                                               eps = torch.finfo(p.dtype).eps
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from amp_migrate.plan.safety.repairs import TypeTest
 from amp_migrate.plan.safety.type_tests import raises, type_test
 from amp_migrate.rules.safety import FLOAT32_ONLY
 
+_SMALL = ("eps", "resolution", "tiny", "smallest_normal")
+
 
 def keep_what_is_checked(context: Context) -> None:
     """`.float()` before a statement that raises for anything but float32; Refusal where it cannot stand there."""
@@ -37,6 +43,19 @@ def keep_what_is_checked(context: Context) -> None:
                 text = context.facts.text(checked)
                 raise Refusal(FLOAT32_ONLY, checked, f"{text} has to be float32, and may be half under autocast")
             context.safety.rebound.append((statement, checked.value))
+        for measured in () if statement.is_elif else _measured(context, statement):
+            if context.precisions.of(measured).may_be_half and isinstance(measured, cst.Name):
+                context.safety.rebound.append((statement, measured.value))
+
+
+def _measured(context: Context, statement: Statement) -> Iterator[cst.BaseExpression]:
+    """X of `torch.finfo(X.dtype).eps`."""
+    for part in context.facts.tree.expressions(statement):
+        if isinstance(part, cst.Attribute) and part.attr.value in _SMALL and isinstance(part.value, cst.Call):
+            if context.facts.names.dotted(part.value.func) == "torch.finfo" and part.value.args:
+                dtype = part.value.args[0].value
+                if isinstance(dtype, cst.Attribute) and dtype.attr.value == "dtype":
+                    yield dtype.value
 
 
 def _checked(context: Context, statement: Statement) -> Iterator[cst.BaseExpression]:

@@ -9,6 +9,7 @@ says which values have to be exact, and how far back their products are looked f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import libcst as cst
@@ -17,10 +18,12 @@ from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import Passes
 from amp_migrate.interp.step import Made
-from amp_migrate.models import traits
+from amp_migrate.models import Dtype, traits
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.isolated_products import IsolatedProducts
-from amp_migrate.plan.safety.passing import bounds, bounds_and_epsilons, computes_linearly
+from amp_migrate.plan.safety.numbers import numbers
+from amp_migrate.plan.safety.passing import adds_up, bounds, bounds_and_epsilons, computes_linearly, moves
+from amp_migrate.plan.safety.products import factors
 
 
 def _behind(values: Callable[[Context], Iterator[Place]], passes: Passes, why: str) -> IsolatedProducts:
@@ -31,7 +34,7 @@ def _behind(values: Callable[[Context], Iterator[Place]], passes: Passes, why: s
 
 
 def angles(context: Context) -> Iterator[Place]:
-    """X of `acos(X)`: from 0.9998 on a cosine is one in half, where it has no derivative."""
+    """X of `acos(X)`: from 0.9998 on a cosine is one in half, without a derivative; the trace of a product may be X."""
     yield from (made.operands[0] for made in context.results if made.is_a("arc"))
 
 
@@ -56,6 +59,25 @@ def _is_product_of_norms(context: Context, made: Made) -> bool:
     return all(ends and all(one.is_a("norm") for one in ends) for ends in norms)
 
 
+def powers(context: Context) -> Iterator[Made]:
+    """`w @ torch.stack([t**k for k in range(5)])`: of 41 the cube is infinite. So are squares of sums of waves, as in
+    `filters @ torch.stft(x, 512).abs() ** 2`.
+    """
+    for made in context.results:
+        for factor in factors(context, made):
+            for power in context.trace(factor, moves).ends:
+                if power.is_a("power") and len(power.operands) == 2:
+                    known = numbers(context.facts, power.operands[1].node) or [math.inf]
+                    if max(known) > 2 or (max(known) == 2 and _is_of_waves(context, power.operands[0])):
+                        yield made
+
+
+def _is_of_waves(context: Context, value: Place) -> bool:
+    """True for `torch.fft.rfft(x).abs()`."""
+    ends = context.trace(value, moves).ends
+    return any(Dtype.COMPLEX in context.values.at(one).dtypes for end in ends for one in end.operands[:1])
+
+
 def statistics(context: Context) -> Iterator[Place]:
     """Y of `self.mean.mul_(decay).add_(Y)`: an overflow in what a forward keeps stays for the rest of the training."""
     for call, _ in context.reach.calls():
@@ -69,7 +91,8 @@ def _is_kept(func: cst.Attribute) -> bool:
 
 
 EXACT = (
-    _behind(angles, bounds, "its angle is taken"),
+    IsolatedProducts(powers, "it multiplies powers"),
+    _behind(angles, adds_up, "its angle is taken"),
     _behind(lengths_beside, bounds, "it is divided by norms later on"),
     _behind(waves, computes_linearly, "its sine or cosine is taken"),
     _behind(statistics, bounds, "is kept"),

@@ -23,7 +23,7 @@ from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
 from amp_migrate.models import Dtype, Operation, method
-from amp_migrate.models.queries import in_half, never_in_half, writes
+from amp_migrate.models.queries import creates, in_half, never_in_half, writes
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.repairs import Cast
@@ -128,6 +128,10 @@ def _match(context: Context, destination: cst.BaseExpression, source: cst.BaseEx
         context.safety.casts.append(Cast(source, destination))
     elif into is Precision.SINGLE:
         context.safety.keep_float32(source)
+    elif any(one.operation is not None and creates(one.operation) for one in context.made(destination)):
+        context.safety.keep_float32(destination)
+        if given is not Precision.SINGLE:
+            context.safety.keep_float32(source)
 
 
 def _is_half_or_float32(context: Context, source: cst.BaseExpression) -> bool:

@@ -34,11 +34,11 @@ from amp_migrate.facts.values import literal_value
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
 from amp_migrate.interp.step import Made
-from amp_migrate.models import Dtype, Operation
+from amp_migrate.models import Dtype
 from amp_migrate.models.queries import follows, half_inside, makes, rearranges
 from amp_migrate.plan.regions.forwards import DATA_CALLS
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.passing import bounds_and_epsilons, casts_to, computes_linearly
+from amp_migrate.plan.safety.passing import adds_up, bounds_and_epsilons, casts_to, computes_linearly
 from amp_migrate.plan.safety.products import factors, isolate, multiplies, tensors
 
 
@@ -74,11 +74,14 @@ def squares(context: Context) -> Iterator[Made]:
 
 
 def _is_square(context: Context, made: Made, pair: tuple[Place, ...]) -> bool:
-    """True for a pair of one matrix, once turned; the equation of an einsum says how it turns."""
+    """True for a pair of one matrix, once turned; the equation of an einsum says how it turns.
+
+    So are `x.unsqueeze(1)` and `x.unsqueeze(2)`.
+    """
     if not pair:
         return False
-    (one, turned), (other, also_turned) = (_before_shaping(context, operand) for operand in pair)
-    is_turned = (turned != also_turned) != made.is_a("transposes") or made.is_a("einsum")
+    (one, turned, shape), (other, also_turned, other_shape) = (_before_shaping(context, operand) for operand in pair)
+    is_turned = (turned != also_turned) != made.is_a("transposes") or made.is_a("einsum") or shape != other_shape
     is_one = is_turned and _is_same(context, one, other)
     return is_one and not _is_bounded(context, pair[0])
 
@@ -86,9 +89,10 @@ def _is_square(context: Context, made: Made, pair: tuple[Place, ...]) -> bool:
 _OF_SEVERAL = (cst.Subscript, cst.ListComp, cst.GeneratorExp)  # elements of one thing are told apart by their keys
 
 
-def _before_shaping(context: Context, place: Place) -> tuple[Place, bool]:
-    """What an operand was before it was shaped, and whether it is transposed an odd number of times."""
+def _before_shaping(context: Context, place: Place) -> tuple[Place, bool, list[str]]:
+    """What an operand was before it was shaped, whether it is transposed an odd number of times, and its new shapes."""
     turned = False
+    shapes: list[str] = []
     seen: set[Place] = set()
     while place not in seen and not isinstance(place.node, _OF_SEVERAL):
         seen.add(place)
@@ -97,8 +101,12 @@ def _before_shaping(context: Context, place: Place) -> tuple[Place, bool]:
         if len(step.same) == 1 and not step.made and ANY not in step.same[0].keys:  # two loops have two elements
             (place,) = step.same
         elif made is not None and made.operation is not None and rearranges(made.operation) and made.operands:
-            turned, place = turned != made.is_a("turn"), made.operands[0]
-    return place, turned
+            if made.is_a("turn"):
+                turned = not turned
+            elif made.operation.shape_only and isinstance(made.node, cst.Call):
+                shapes += [context.facts.text(arg) for arg in made.node.args]
+            place = made.operands[0]
+    return place, turned, shapes
 
 
 def _is_same(context: Context, one: Place, other: Place) -> bool:
@@ -138,14 +146,10 @@ def keep_squares_beside(context: Context, distances: list[Made]) -> None:
     squares_of = partial(multiplies, context)
     for made in context.results if products else ():
         if made.is_a("difference") or made.is_a("sum of two"):
-            ends = [one for place in made.operands for one in context.trace(place, _adds_up, squares_of).ends]
+            ends = [one for place in made.operands for one in context.trace(place, adds_up, squares_of).ends]
             for one in ends if any(end.node in products for end in ends) else ():
                 if squares_of(one) and context.precisions.of(one.node).may_be_half:
                     context.safety.keep_float32(one.operands[0].node)
-
-
-def _adds_up(row: Operation) -> bool:
-    return computes_linearly(row) or row.is_a("sum")
 
 
 def _doubled(context: Context, made: Made) -> Iterator[Made]:

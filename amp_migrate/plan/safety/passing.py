@@ -27,6 +27,11 @@ def computes_linearly(row: Operation) -> bool:
     return bounds(row) or (row.elementwise and row.linear in ("linear", "affine"))
 
 
+def adds_up(row: Operation) -> bool:
+    """The same, and sums over dimensions."""
+    return computes_linearly(row) or row.is_a("sum")
+
+
 def keeps_float32(row: Operation) -> bool:
     """Autocast runs it in the dtype of what it is given, or in float32."""
     return row.policy != "half" and not row.raises_under_autocast and row.result not in ("half", "nothing", "unknown")

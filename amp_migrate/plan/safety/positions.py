@@ -6,6 +6,11 @@ The new tensor is wanted for its device; its dtype is the signal's by accident, 
 numbers have to be exact. Whole numbers that are counted are exact in any case:
 
     torch.arange(n).type_as(signal)            =>    torch.arange(n).type_as(signal.float())
+
+So it is with places that a network says: half numbers between 2048 and 4096 are 2 apart, and 4999 is 5000.
+
+    place = torch.sigmoid(h) * 4999            =>    place = torch.sigmoid(h).float() * 4999
+    table[place.floor().long()]
 """
 
 from __future__ import annotations
@@ -16,10 +21,12 @@ import libcst as cst
 
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
-from amp_migrate.models import Dtype
+from amp_migrate.models import Dtype, Operation
+from amp_migrate.models.queries import passes_on
 from amp_migrate.plan.safety.context import Context
-from amp_migrate.plan.safety.numbers import numbers
-from amp_migrate.plan.safety.passing import moves
+from amp_migrate.plan.safety.numbers import magnifies, numbers
+from amp_migrate.plan.safety.passing import computes_linearly, moves
+from amp_migrate.plan.safety.precision import Precision
 
 _WHOLE = 2048  # up to it half has each whole number
 _BOUNDS = ("start", "end")
@@ -42,6 +49,24 @@ def keep_positions(context: Context) -> None:
                 value = context.values.of(model.node)
                 if value.is_tensor and value.may_be_half:
                     context.safety.keep_float32(model.node)
+        for scaled in context.trace(made.operands[0], _keeps_places).passed if _casts_to_integers(made) else ():
+            for operand in _magnified(context, scaled):
+                if context.precisions.of(operand.node).may_be_half:
+                    context.safety.keep_float32(operand.node)
+
+
+def _keeps_places(row: Operation) -> bool:
+    return computes_linearly(row) or passes_on(row)
+
+
+def _magnified(context: Context, made: Made) -> Iterator[Place]:
+    """X of `X * 4999` and `n * X`, where it is not known that the number is small."""
+    pairs = (made.operands, made.operands[::-1]) if made.is_a("product of numbers") and len(made.operands) == 2 else ()
+    for other, factor in pairs:
+        is_known = bool(numbers(context.facts, factor.node))
+        is_number = context.precisions.of(factor.node) is Precision.NUMBER
+        if magnifies(context.facts, factor.node) or (is_number and not is_known):
+            yield other
 
 
 def _counted(context: Context, made: Made) -> Iterator[Made]:

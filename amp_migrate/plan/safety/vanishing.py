@@ -13,7 +13,8 @@ So is what an output is divided by, whose square the gradient is divided by: hal
 
 So are bounds just below one, which keep `log(1 - p)` finite. log casts to float32, but what it takes was rounded
 before: log(0), and NaN gradients ([run]). Sums, norms and exponentials are float32 under autocast; what is added to
-them stays. A product of float32 matrices that goes into a logarithm is what autocast would round: it runs outside.
+them stays. A product of float32 matrices that goes into a logarithm, or is divided by, is what autocast would round:
+it runs outside.
 
     mel = torch.matmul(amplitude, self.filters)        =>    with autocast(enabled=False):
     torch.log(mel.clamp(min=1e-10))                              mel = torch.matmul(amplitude, self.filters)
@@ -43,7 +44,7 @@ def keep_epsilons(context: Context) -> None:
         for argument in with_a_pole(context, made):
             ends = context.trace(argument, moves).ends
             is_product = made.is_a("quotient") and any(_is_product(context, one) for one in ends)
-            if is_product and context.precisions.of(argument.node).is_tensor:
+            if is_product and context.precisions.of(argument.node).is_tensor and not _isolate(context, argument.node):
                 context.safety.keep_float32(context.innermost(argument.node))
             for end in ends:
                 for operand in _guarded(context, end) if context.runs(end.node) else ():
