@@ -28,8 +28,6 @@ from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions.cached_casts import keep_no_stale_casts
 from amp_migrate.plan.regions.enabled import Enabled
 from amp_migrate.plan.regions.forwards import Forwards
-from amp_migrate.plan.regions.given_to_models import check_given_to_models
-from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.training import find_regions
 from amp_migrate.plan.roles import Roles
@@ -157,7 +155,6 @@ class _Planner:
             raise _OutOfReach from None
         check_tests(self.facts, tests, scalers)
         self._check_handed_on(scalers)
-        check_given_to_models(self.facts, forwards, regions)
         is_ever_half = not enabling.always_off or self.found.casts_models
         plan = TrainingPlan(
             found=self.found,
@@ -171,7 +168,6 @@ class _Planner:
             findings=list(self.found.findings),
             carrier_tests=tests,
             clips_of_scaled=clips_of_scaled,
-            floats=halves_leaving(self.facts, forwards, regions) if is_ever_half else [],
             bce=[],
         )
         plan.skips = find_skips(self.facts, self.found, steps, free_name(self.facts, "scale", "old_scale"))
