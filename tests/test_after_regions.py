@@ -451,3 +451,16 @@ def test_what_another_unit_sees_is_float32_where_it_was(tmp_path, kept, written,
     (output,) = (one.output.decode() for one in results if one.status == "migrated")
     assert (written in output) == (is_cast or written.endswith("\n"))
     assert output.count(".float()") == (written.count(".float()") if is_cast else 0)
+
+
+def test_a_file_that_is_handed_a_trainer_gets_float32_from_it(tmp_path):
+    trainer = TAKEN.format(returned="fake", use="fake", given="out").split("\n\ntrainer = ")[0] + "\n"
+    library = "def run(trainer, x, W):\n    return trainer.train(x) @ W, trainer.last @ W\n"
+    main = "import torch\nfrom library import run\nfrom trainer import Trainer\n\n"
+    main += "print(run(Trainer(), torch.randn(4, 8).cuda(), torch.randn(8, 8).cuda()))\n"
+    files = {"trainer.py": trainer, "library.py": library, "main.py": main}
+    write_tree(tmp_path, {name: text.encode() for name, text in files.items()})
+    results = migrate_project([tmp_path], Options(api="torch.amp"))
+    (output,) = (one.output.decode() for one in results if one.status == "migrated")
+    assert "return fake.float()\n" in output
+    assert "self.last = fake.detach().float()\n" in output

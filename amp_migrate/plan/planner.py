@@ -48,6 +48,7 @@ from amp_migrate.plan.steps.updates import in_between
 from amp_migrate.plan.training_plan import Scaler, TrainingPlan
 from amp_migrate.rules.apex import UNKNOWN_AMP_USE
 from amp_migrate.rules.native import SCALER_NOT_SAVED
+from amp_migrate.rules.regions import FORWARD_IN_FLOAT32
 from amp_migrate.rules.source_forms import APEX_AMP, PLAIN
 from amp_migrate.rules.steps import NO_GRADIENTS
 
@@ -132,11 +133,8 @@ class _Planner:
         clips = self._clips_of_scaled(events)
         clips_of_scaled = [] if self._repairs_clips else clips
         check_clips(self.facts, self.found, clips_of_scaled)
-        regions = [
-            region
-            for region in find_regions(self.facts, self.found, forwards, events)
-            if not is_dead(region.first, decide)
-        ]
+        alive, left_in_float32 = find_regions(self.facts, self.found, forwards, events)
+        regions = [region for region in alive if not is_dead(region.first, decide)]
         for load in self.found.loads:
             load.format_test = format_test(self.facts, load)
         tests = self._remaining_tests(collapses)
@@ -184,6 +182,9 @@ class _Planner:
             enabled.evaluate(forwards, self.shared)
         if is_ever_half:
             reached.keep_results(dtype)
+        for statement in left_in_float32:
+            message = "this loss takes gradients as well: its forwards are in float32 now"
+            plan.findings.append(self.facts.finding(statement.node, FORWARD_IN_FLOAT32, message))
         plan.findings.extend(notes(self.facts, self.options, plan, clips))
         plan.findings.extend(now_as_written(self.facts, self.found, roles, events, steps, decide))
         return plan

@@ -43,15 +43,19 @@ def context_after(facts: Facts, regions: Sequence[Region], values: Values, safet
     return Context(facts, after, _PrecisionsAfter(facts, safety, values, after), safety)
 
 
+def raise_operands(context: Context) -> None:
+    """Float32 for what half rounds too much in arithmetic, whatever takes the result."""
+    raised = {made.node: made for made in context.results if _needs_float32(context, made)}
+    for operand in (one for made in raised.values() for one in made.operands):
+        is_raised = context.precisions.behind(operand.node) in raised
+        if not is_raised and context.precisions.of(operand.node) is Precision.HALF:
+            context.safety.keep_float32(operand.node)
+
+
 def match_operands(context: Context) -> None:
     """Float32 for what is multiplied, and for what is half beside what is not in an operation that takes one dtype."""
-    raised = {made.node for made in context.results if _needs_float32(context, made)}
     for made in context.results:
         row = made.operation
-        for operand in made.operands if made.node in raised else ():
-            is_raised = context.precisions.behind(operand.node) in raised
-            if not is_raised and context.precisions.of(operand.node) is Precision.HALF:
-                context.safety.keep_float32(operand.node)
         if row is None or writes(row) or not (row.strict or row.product or row.parameters):
             continue
         found = {one.node: context.precisions.of(one.node) for one in tensors(made)}

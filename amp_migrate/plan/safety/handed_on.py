@@ -207,7 +207,10 @@ def _parts(context: Context, place: Place) -> Iterator[cst.BaseExpression]:
 def _keep_seen(context: Context, statements: Collection[Statement]) -> None:
     facts = context.facts
     values = [
-        Place(value) for one in statements if facts.is_used_outside(one.function) for value in _given_back(facts, one)
+        Place(value)
+        for one in statements
+        if facts.is_seen_outside(*facts.name_of(one.function))
+        for value in _given_back(facts, one)
     ]
     for field, stores in facts.objects.all_stores():
         values += [Place(one.value, one.selector) for one in stores if _is_read_outside(facts, one.base, field)]
@@ -228,7 +231,7 @@ def _given_back(facts: Facts, statement: Statement) -> Iterator[cst.BaseExpressi
 def _is_read_outside(facts: Facts, base: cst.BaseExpression, field: str) -> bool:
     """True where files outside of the unit speak of an attribute of a class of the unit."""
     owners = [one for one in facts.objects.origins(base) if isinstance(one, Class)]
-    return any(facts.elsewhere.use_function(facts.file_of(one.node).path, f"{one.name}.{field}") for one in owners)
+    return any(facts.is_seen_outside(facts.file_of(one.node).path, f"{one.name}.{field}") for one in owners)
 
 
 def _is_half_output(context: Context, node: cst.BaseExpression) -> bool:

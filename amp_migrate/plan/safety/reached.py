@@ -30,7 +30,7 @@ from amp_migrate.plan.regions.logits import Logits, plan_logits
 from amp_migrate.plan.regions.region import Region, UnderAutocast
 from amp_migrate.plan.regions.sums_after import halves_summed_after
 from amp_migrate.plan.roles import Roles
-from amp_migrate.plan.safety.after_regions import context_after, match_operands
+from amp_migrate.plan.safety.after_regions import context_after, match_operands, raise_operands
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.functions import guard_functions, guard_products
 from amp_migrate.plan.safety.handed_on import keep_handed_on
@@ -156,6 +156,7 @@ class Reached:
     def _keep_operands(self) -> None:
         """What operations after a region are given. Under Apex's O1 it was half already, and products were patched."""
         context = context_after(self.facts, self.regions, self._values(), self.plan.safety)
+        raise_operands(context)
         # What a model returned was float32 also under Apex's O2.
         is_seen = not self.found.is_proven or (self.found.form == APEX_AMP and not self._ran_patched)
         keep_handed_on(context, self.forwards, self.regions, is_seen=is_seen)
