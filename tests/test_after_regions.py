@@ -271,7 +271,7 @@ SHOWN = {
     "a function": ("torchvision.utils.make_grid(output.cpu())", "output.float().cpu()"),
     "by its name": ("make_grid(output.data.cpu().unsqueeze(1), normalize=True)", "output.float().data.cpu()"),
     "by a keyword": ("make_grid(tensor=output.detach()[:8].cpu())", "output.detach()[:8].float().cpu()"),
-    "of torch": ("torch.save(output.cpu(), name)", "torch.save(output.cpu(), name)"),
+    "of torch": ("torch.save(output.cpu(), name)", "torch.save(output.cpu().float(), name)"),
     "NumPy": ("print(output.cpu().numpy())", "output.float().cpu()"),
     "a sum of NumPy": ("print(output.cpu().numpy().sum())", "print(output.float().cpu().numpy().sum())"),
     "a list of numbers": ("print(sum(output.cpu().tolist()[0]))", "print(sum(output.cpu().tolist()[0]))"),
@@ -427,6 +427,13 @@ STORED = {
     "self.fake = {'fake': fake}": "self.fake = {'fake': fake.float()}",
     "self.fake['last'] = fake": "self.fake['last'] = fake.float()",
     "self.unseen = fake": "self.unseen = fake\n",
+    "self.fake = Result(loss, fake)": "self.fake = Result(loss, fake.float())",
+    "return Result(loss=loss, fake=fake)": "return Result(loss=loss, fake=fake.float())",
+    "global LAST\n        LAST = fake": "LAST = fake.float()",
+    "x['fake'] = fake": "x['fake'] = fake.float()",
+    "self.fake['run'](fake)": "self.fake['run'](fake.float())",
+    "for hook in self.fake.values():\n            hook(fake)": "hook(fake.float())",
+    "torch.save([fake], 'last.pt')": "torch.save([fake.float()], 'last.pt')",
     "return fake.argmax(1)": "return fake.argmax(1)\n",
 }
 
@@ -442,10 +449,10 @@ def test_what_another_unit_sees_is_float32_where_it_was(tmp_path, kept, written,
         scaled = "with amp.scale_loss(loss, self.optimizer) as scaled:\n            scaled.backward()"
         trainer = "from apex import amp\n" + trainer.replace("self.fake = {}", f"self.fake = {{}}\n        {made}")
         trainer = trainer.replace("loss.backward()", scaled)
-    main = "import torch\nfrom trainer import Trainer\n\ntrainer = Trainer()\n"
-    main += (
-        "for step in range(3):\n    found = trainer.train(torch.randn(4, 8).cuda())\n    print(found, trainer.fake)\n"
-    )
+    trainer += "\n\nLAST = None\n"
+    main = "import torch\nimport trainer as module\nfrom trainer import Trainer\n\ntrainer = Trainer()\n"
+    main += "for step in range(3):\n    found = trainer.train(torch.randn(4, 8).cuda())\n"
+    main += "    print(found, trainer.fake, module.LAST)\n"
     write_tree(tmp_path, {"trainer.py": trainer.encode(), "main.py": main.encode()})
     results = migrate_project([tmp_path], Options(api="torch.amp"))
     (output,) = (one.output.decode() for one in results if one.status == "migrated")

@@ -72,8 +72,9 @@ def _needs_float32(context: Context, made: Made) -> bool:
     if made.is_a("product of numbers") and any(magnifies(context.facts, one.node) for one in made.operands):
         return True
     is_arithmetic = made.operation is not None and made.operation.elementwise and len(made.operands) == 2
-    scalars = (one for one in made.operands if is_arithmetic and context.values.at(one).is_zero_dim)
-    return any(context.precisions.of(one.node) is Precision.SINGLE for one in scalars)
+    scalars = [one for one in made.operands if is_arithmetic and context.values.at(one).is_zero_dim]
+    is_beside = len(scalars) < len(made.operands)  # two such tensors are promoted
+    return is_beside and any(context.precisions.of(one.node) is Precision.SINGLE for one in scalars)
 
 
 @dataclasses.dataclass

@@ -39,9 +39,10 @@ def keep_handed_on(context: Context, forwards: Forwards, regions: Sequence[Regio
     (`is_seen`), for what functions return to it and attributes keep for it. Raises Refusal where a module that is not
     read gets what may be no tensor.
     """
-    covered = (inner for region in regions for one in region.statements() for inner in one.descendants())
-    statements = frozenset((*context.reach.statements, *covered))
-    _keep_given(context, forwards, statements)
+    covered = {inner for region in regions for one in region.statements() for inner in one.descendants()}
+    under_autocast = context.values.runs_under_autocast
+    statements = {one for one in context.facts.tree.all_statements() if one in covered or not under_autocast([one])}
+    _keep_given(context, forwards, statements, is_seen=is_seen)
     if is_seen:
         _keep_seen(context, statements)
 
@@ -49,10 +50,11 @@ def keep_handed_on(context: Context, forwards: Forwards, regions: Sequence[Regio
 # -- what calls are given -------------------------------------------------------------------------------
 
 
-def _keep_given(context: Context, forwards: Forwards, statements: Collection[Statement]) -> None:
+def _keep_given(context: Context, forwards: Forwards, statements: Collection[Statement], *, is_seen: bool) -> None:
     for call, _ in context.reach.calls():
         is_unread = _runs_unread(context, forwards, call)
-        for arg in _taken(context, forwards, call, is_unread=is_unread):
+        is_open = is_seen and _is_open(context, forwards, call)
+        for arg in call.args if is_open else _taken(context, forwards, call, is_unread=is_unread):
             for node in _parts(context, Place(arg.value)) if is_unread else [arg.value]:
                 if context.precisions.of(node) is not Precision.HALF:
                     continue
@@ -78,6 +80,13 @@ def _taken(context: Context, forwards: Forwards, call: cst.Call, *, is_unread: b
         row and not row.reduction and not row.policy for row in layers
     )
     return call.args[:1] if is_loss or _is_measure(context.facts, call) else ()
+
+
+def _is_open(context: Context, forwards: Forwards, call: cst.Call) -> bool:
+    """True for `hook(fake)`, where nobody has in sight what is called."""
+    calls = context.steps.calls
+    is_known = context.facts.objects.candidates(call) or calls.entered(call) or calls.layers.called(call.func)
+    return not is_known and forwards.is_of_object(call)
 
 
 def _runs_unread(context: Context, forwards: Forwards, call: cst.Call) -> bool:
@@ -195,6 +204,8 @@ def _parts(context: Context, place: Place) -> Iterator[cst.BaseExpression]:
         seen.add(current)
         if current.keys:
             waiting += context.steps.of(current).same
+        elif isinstance(current.node, cst.Call) and called_name(current.node)[:1].isupper():  # an instance
+            waiting += [Place(arg.value, (), current.frames) for arg in current.node.args]
         elif context.values.at(current).is_container:
             waiting.append(Place(current.node, (ANY,), current.frames))
         else:
@@ -212,6 +223,11 @@ def _keep_seen(context: Context, statements: Collection[Statement]) -> None:
         if facts.is_seen_outside(*facts.name_of(one.function))
         for value in _given_back(facts, one)
     ]
+    values += [Place(one.args[0].value) for one, _ in context.reach.calls() if facts.text(one.func) == "torch.save"]
+    for variable in facts.names.all_variables():
+        given = [one for one in variable.bindings if one.value is not None and one.kind == "assign"]
+        if any(one.statement in statements for one in given) and facts.names.used_elsewhere(variable):
+            values += [Place(one.value, one.selector) for one in given if one.value is not None]
     for field, stores in facts.objects.all_stores():
         values += [Place(one.value, one.selector) for one in stores if _is_read_outside(facts, one.base, field)]
     for node in (node for value in values for node in _parts(context, value)):
@@ -229,7 +245,9 @@ def _given_back(facts: Facts, statement: Statement) -> Iterator[cst.BaseExpressi
 
 
 def _is_read_outside(facts: Facts, base: cst.BaseExpression, field: str) -> bool:
-    """True where files outside of the unit speak of an attribute of a class of the unit."""
+    """True where files outside of the unit speak of an attribute of a class of the unit, or give what is filled."""
+    if any(one.kind == "parameter" for one in facts.objects.objects(base)):
+        return field.startswith("[") and facts.is_seen_outside(*facts.name_of(facts.tree.function_of(base)))
     owners = [one for one in facts.objects.origins(base) if isinstance(one, Class)]
     return any(facts.is_seen_outside(facts.file_of(one.node).path, f"{one.name}.{field}") for one in owners)
 
