@@ -217,7 +217,7 @@ def test_what_may_be_a_dict_is_not_asked_for_its_dtype(tmp_path, how, made):
     ("call", "written"),
     [
         ("model.places(scores)", "model.places(scores.float())"),
-        ("model.places(scores[:, 1:])", "model.places(scores.float()[:, 1:])"),
+        ("model.places(scores[:, 1:])", "model.places(scores[:, 1:].float())"),
         ("model.head(scores)", "model.head(scores.float())"),
     ],
 )
@@ -259,6 +259,12 @@ import torchvision
 from torch import nn
 from torchvision.utils import make_grid
 
+W = torch.ones(8, 8).cuda()
+
+
+def show(output, name="out"):
+    {function}
+
 
 class Net(nn.Module):
     def __init__(self):
@@ -274,7 +280,7 @@ class Net(nn.Module):
         return dict(loss=(x - self.fc(h)).abs().mean(), h=h)
 
     def show(self, output, name="out"):
-        {show}
+        {method}
 
     def fit(self, batches):
         for x in batches:
@@ -292,38 +298,44 @@ SHOWN = {
     "a function": ("torchvision.utils.make_grid(output.cpu())", "output.float().cpu()"),
     "by its name": ("make_grid(output.data.cpu().unsqueeze(1), normalize=True)", "output.float().data.cpu()"),
     "by a keyword": ("make_grid(tensor=output.detach()[:8].cpu())", "output.detach()[:8].float().cpu()"),
-    "of torch": ("torch.save(output.cpu(), name)", "torch.save(output.cpu(), name)"),
+    "of torch": ("torch.save(output.cpu(), name)", "torch.save(output.cpu().float(), name)"),
     "NumPy": ("print(output.cpu().numpy())", "output.float().cpu()"),
     "a sum of NumPy": ("print(output.cpu().numpy().sum())", "print(output.float().cpu().numpy().sum())"),
     "a list of numbers": ("print(sum(output.cpu().tolist()[0]))", "print(sum(output.cpu().tolist()[0]))"),
-    "a product": ("return output @ self.weight", "output.float() @"),
+    "a product": ("return output @ W", "output.float() @"),
 }
 
 
-@pytest.mark.parametrize("call", ["self.show(found['h'])", "self.show(output=found['h'])"])
-@pytest.mark.parametrize(("show", "shown"), SHOWN.values(), ids=SHOWN)
-def test_a_method_of_the_model_that_runs_no_layer_may_get_half(show, shown, call):
-    result = migrate_source(SHOWING.format(show=show, call=call).encode(), Options(api="torch.amp"))
+def shown(call: str, *, function: str = "pass", method: str = "pass") -> str:
+    source = SHOWING.format(call=call, function=function, method=method)
+    result = migrate_source(source.encode(), Options(api="torch.amp"))
     assert result.status == "migrated", result.findings
-    assert shown in result.output.decode()
+    return result.output.decode()
 
 
-@pytest.mark.parametrize("show", ["return self.fc(output)", "made = self.fc\n        return made(output)"])
-def test_one_that_runs_a_layer_gets_float32(show):
-    result = migrate_source(SHOWING.format(show=show, call="self.show(found['h'])").encode(), Options())
-    assert "self.show(found['h'].float())" in result.output.decode()
+@pytest.mark.parametrize("call", ["show(found['h'])", "show(output=found['h'])"])
+@pytest.mark.parametrize(("use", "written"), SHOWN.values(), ids=SHOWN)
+def test_a_function_gets_half_and_its_uses_are_asked(use, written, call):
+    output = shown(call, function=use)
+    assert written in output
+    assert f"            {call}\n" in output
 
 
 @pytest.mark.parametrize(
-    "show",
-    [
-        "return self.fc(output * 2)",
-        "self.h = output\n        self.run()\n\n    def run(self):\n        self.fc(self.h)",
-    ],
+    "use", ["return self.fc(output)", "made = self.fc\n        return made(output)", "print(output)"]
 )
-def test_one_that_may_run_a_layer_on_it_is_refused(show):
-    result = migrate_source(SHOWING.format(show=show, call="self.show(found['h'])").encode(), Options())
-    assert [one.code for one in result.findings] == ["AMP925"]
+@pytest.mark.parametrize("call", ["self.show({})", "self.show(output={})"])
+def test_a_method_of_the_model_gets_float32(use, call):
+    assert call.format("found['h'].float()") in shown(call.format("found['h']"), method=use)
+
+
+KEPT_FOR_LATER = "self.h = output\n        self.run()\n\n    def run(self):\n        self.fc(self.h)"
+
+
+@pytest.mark.parametrize("use", ["return self.fc(output['h'])", KEPT_FOR_LATER.replace("= output", "= output['h']")])
+def test_a_layer_is_given_float32_where_a_method_gets_a_dict(use):
+    output = shown("self.show(found)", method=use)
+    assert "self.fc(output['h'].float())" in output or "self.fc(self.h.float())" in output
 
 
 TAKEN = """\
@@ -341,11 +353,22 @@ class Judge(nn.Module):
         return self.last(self.first(x).relu())
 
 
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.judge, self.last = Judge(), nn.Linear(3, 3)
+
+    def forward(self, batch):
+        return self.last(self.judge(batch["x"]))
+
+
 class Trainer:
     def __init__(self):
         self.G, self.judge, self.layer = nn.Linear(8, 8).cuda(), Judge().cuda(), nn.Linear(8, 3).cuda()
         self.W, self.bank = torch.randn(8, 8).cuda(), torch.zeros(4, 8).cuda()
         self.optimizer = torch.optim.SGD(self.G.parameters(), lr=0.1)
+        self.reader, self.rnn = Reader().cuda(), nn.LSTM(8, 8).cuda()
+        self.kept, self.log = [], {{}}
         self.last = None
 
     def train(self, x):
@@ -372,11 +395,23 @@ WAYS = {
     "dict(fake=fake)": "out['fake']",
     "[fake]": "out[0]",
     "None": "trainer.last",
+    "self.kept.append(fake)": "trainer.kept[-1]",
+    "self.log.setdefault('fake', []).append(fake)": "trainer.log['fake'][0]",
+    "list(map(lambda one: one.detach(), [fake]))": "out[0]",
 }
+YIELDED = {"return None\n": "yield loss, fake\n", "out = trainer.train": "(_, out), = trainer.train"}
 USES = {
     "self.judge(fake)": "self.judge(fake.float())",
     "self.layer(fake)": "self.layer(fake.float())",
     "fake @ self.W": "fake.float() @ self.W",
+    "self.reader(dict(x=fake))": "self.judge(batch['x'].float())",
+    "nn.Sequential(self.judge, nn.ReLU())(fake)": "nn.ReLU())(fake.float())",
+    "self.rnn(fake[None], (fake[None], self.W[None, :4]))": "self.rnn(fake[None].float(), (fake[None].float(), self.W",
+    "list(map(self.judge, [fake]))": "self.first(x.float())",
+    "self.layer(fake.softmax(1))": "self.layer(fake.softmax(1).float())",
+    "F.binary_cross_entropy(fake.sigmoid(), self.W[:4])": "F.binary_cross_entropy(fake.sigmoid().float(), ",
+    "nn.MSELoss()(fake, self.W[:4])": "nn.MSELoss()(fake.float(), ",
+    "nn.ReLU()(fake)": "nn.ReLU()(fake)\n",
     "torch.cdist(fake, self.W)": "torch.cdist(fake.float(), self.W)",
     "self.bank.index_copy_(0, torch.arange(4).cuda(), fake)": "torch.arange(4).cuda(), fake.to(self.bank.dtype))",
     "fake.argmax(1)": "fake.argmax(1)",
@@ -387,18 +422,79 @@ USES = {
 @pytest.mark.parametrize(("use", "written"), USES.items())
 def test_what_a_function_returns_or_keeps_is_half_elsewhere_too(use, written, returned, given):
     source = TAKEN.format(returned=returned, use=use, given=given)
-    output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
+    written_alone(written, source)
+
+
+def written_alone(written: str, source: str) -> None:
+    output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode().replace('"', "'")
     assert written in output
     assert output.count(".float()") == written.count(".float()")
 
 
-def test_what_a_function_returns_to_another_unit_is_float32(tmp_path):
-    trainer = TAKEN.format(returned="loss, fake", use="fake", given="out[1]").split("\n\ntrainer = ")[0] + "\n"
-    main = "import torch\nfrom trainer import Trainer\n\nW = torch.randn(8, 8).cuda()\ntrainer = Trainer()\n"
-    main += (
-        "for step in range(3):\n    loss, out = trainer.train(torch.randn(4, 8).cuda())\n    print((out @ W).sum())\n"
-    )
+@pytest.mark.parametrize(("use", "written"), USES.items())
+def test_what_a_generator_yields_is_half_elsewhere_too(use, written):
+    source = TAKEN.format(returned="None", use=use, given="out")
+    for before, after in YIELDED.items():
+        source = source.replace(before, after)
+    written_alone(written, source)
+
+
+def test_two_casts_in_a_tuple_are_two():
+    use = "self.rnn(self.W[None, :4], (fake[None], fake[None]))"
+    written_alone("(fake[None].float(), fake[None].float())", TAKEN.format(returned="fake", use=use, given="out"))
+
+
+STORED = {
+    "return loss, fake": "return loss, fake.float()",
+    "return {'loss': loss, 'fake': fake}": "return {'loss': loss, 'fake': fake.float()}",
+    "kept = []\n        kept.append(fake)\n        return loss, kept": "kept.append(fake.float())",
+    "yield loss, fake": "yield loss, fake.float()",
+    "self.fake = fake.detach()": "self.fake = fake.detach().float()",
+    "self.fake, self.loss = fake, loss": "self.fake, self.loss = fake.float(), loss",
+    "self.fake = {'fake': fake}": "self.fake = {'fake': fake.float()}",
+    "self.fake['last'] = fake": "self.fake['last'] = fake.float()",
+    "self.unseen = fake": "self.unseen = fake\n",
+    "self.fake = Result(loss, fake)": "self.fake = Result(loss, fake.float())",
+    "return Result(loss=loss, fake=fake)": "return Result(loss=loss, fake=fake.float())",
+    "global LAST\n        LAST = fake": "LAST = fake.float()",
+    "x['fake'] = fake": "x['fake'] = fake.float()",
+    "self.fake['run'](fake)": "self.fake['run'](fake.float())",
+    "for hook in self.fake.values():\n            hook(fake)": "hook(fake.float())",
+    "torch.save([fake], 'last.pt')": "torch.save([fake.float()], 'last.pt')",
+    "return fake.argmax(1)": "return fake.argmax(1)\n",
+}
+
+
+@pytest.mark.parametrize(("kept", "written"), STORED.items())
+@pytest.mark.parametrize(("level", "is_cast"), [("", True), ("O2", True), ("O1", False)])
+def test_what_another_unit_sees_is_float32_where_it_was(tmp_path, kept, written, level, is_cast):
+    """Under Apex's O1 what a model returned was half already."""
+    trainer = TAKEN.format(returned="None", use="fake", given="out").split("\n\ntrainer = ")[0] + "\n"
+    trainer = trainer.replace("return None", kept).replace("self.last = None", "self.fake = {}")
+    if level:
+        made = f"self.G, self.optimizer = amp.initialize(self.G, self.optimizer, opt_level='{level}')"
+        scaled = "with amp.scale_loss(loss, self.optimizer) as scaled:\n            scaled.backward()"
+        trainer = "from apex import amp\n" + trainer.replace("self.fake = {}", f"self.fake = {{}}\n        {made}")
+        trainer = trainer.replace("loss.backward()", scaled)
+    trainer += "\n\nLAST = None\n"
+    main = "import torch\nimport trainer as module\nfrom trainer import Trainer\n\ntrainer = Trainer()\n"
+    main += "for step in range(3):\n    found = trainer.train(torch.randn(4, 8).cuda())\n"
+    main += "    print(found, trainer.fake, module.LAST)\n"
     write_tree(tmp_path, {"trainer.py": trainer.encode(), "main.py": main.encode()})
     results = migrate_project([tmp_path], Options(api="torch.amp"))
     (output,) = (one.output.decode() for one in results if one.status == "migrated")
-    assert "return loss, fake.float()\n" in output
+    assert (written in output) == (is_cast or written.endswith("\n"))
+    assert output.count(".float()") == (written.count(".float()") if is_cast else 0)
+
+
+def test_a_file_that_is_handed_a_trainer_gets_float32_from_it(tmp_path):
+    trainer = TAKEN.format(returned="fake", use="fake", given="out").split("\n\ntrainer = ")[0] + "\n"
+    library = "def run(trainer, x, W):\n    return trainer.train(x) @ W, trainer.last @ W\n"
+    main = "import torch\nfrom library import run\nfrom trainer import Trainer\n\n"
+    main += "print(run(Trainer(), torch.randn(4, 8).cuda(), torch.randn(8, 8).cuda()))\n"
+    files = {"trainer.py": trainer, "library.py": library, "main.py": main}
+    write_tree(tmp_path, {name: text.encode() for name, text in files.items()})
+    results = migrate_project([tmp_path], Options(api="torch.amp"))
+    (output,) = (one.output.decode() for one in results if one.status == "migrated")
+    assert "return fake.float()\n" in output
+    assert "self.last = fake.detach().float()\n" in output

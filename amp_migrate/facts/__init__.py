@@ -113,6 +113,10 @@ class Facts:
         """True where files that are not looked at here refer to a function."""
         return self.elsewhere.use_function(*self.name_of(function))
 
+    def is_seen_outside(self, path: str, name: str) -> bool:
+        """True where such files may get what a function returns, or an attribute of a class keeps."""
+        return self.elsewhere.use_function(path, name) or self.elsewhere.may_be_handed(path, name)
+
     def may_run(self, function: Function) -> bool:
         """False for a helper that nobody uses, and what is defined in it."""
         function = function.outermost

@@ -91,6 +91,12 @@ class Elsewhere:
         """True where other files refer to a function, or to the class of a method, of one of the unit's files."""
         return False
 
+    def may_be_handed(self, path: str, name: str) -> bool:
+        """True where other files use a method or an attribute of that name, and may do so of an instance of its class
+        that they are handed.
+        """
+        return False
+
     def declared_torch(self, path: str) -> tuple[int, int] | None:
         """The oldest torch that a file's project declares, (0, 0) without a lower bound; None if it says nothing."""
         return None

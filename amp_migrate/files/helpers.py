@@ -38,15 +38,20 @@ class Helpers(Elsewhere):
         declared_torch: Callable[[str], tuple[int, int] | None] | None = None,
         holding: Callable[[re.Pattern[bytes]], list[Path]] | None = None,
         *,
+        may_be_handed: Callable[[str, str], bool] | None = None,
         is_set_up: bool = False,
     ) -> None:
         self.is_set_up = is_set_up
         self._use_function = use_function or super().use_function
+        self._may_be_handed = may_be_handed or super().may_be_handed
         self._declared_torch = declared_torch or super().declared_torch
         self._holding = holding or (lambda words: [])
 
     def use_function(self, path: str, name: str) -> bool:
         return self._use_function(path, name)
+
+    def may_be_handed(self, path: str, name: str) -> bool:
+        return self._may_be_handed(path, name)
 
     def declared_torch(self, path: str) -> tuple[int, int] | None:
         return self._declared_torch(path)

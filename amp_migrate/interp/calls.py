@@ -25,7 +25,7 @@ from amp_migrate.interp.step import CONSTANT, LOST, Made, Step, either
 from amp_migrate.models import Dtype, Operation, is_distribution, traits
 
 SINGLE = frozenset((Dtype.SINGLE,))  # what parameters are
-_MOST_FRAMES = 4  # calls that are told apart; what called the outermost of them may then be any
+MOST_FRAMES = 4  # calls that are told apart; what called the outermost of them may then be any
 _SAME_ELEMENTS = frozenset("list tuple sorted reversed iter dict OrderedDict set deque copy deepcopy tqdm".split())
 _OF_MODULES = frozenset("OrderedDict deque copy deepcopy tqdm".split())
 _DEEPEST = 6  # assignments of replicas
@@ -43,7 +43,10 @@ class Calls:
         """What a call may return."""
         entered = self.entered(node) or self._at_the_end(node)
         if entered:
-            return either([self.returned(frame, place) for frame in entered])
+            is_mapped = _is_map(node)  # `map(shrink, images)` has what the function returns for its elements
+            part = Place(node, place.keys[1:], place.frames) if is_mapped else place
+            step = either([self.returned(frame, part) for frame in entered])
+            return dataclasses.replace(step, is_container=True) if is_mapped and not place.keys else step
         return (
             self._of_numbers(node, place)
             or self._of_containers(node, place)
@@ -63,8 +66,8 @@ class Calls:
             return [Frame(one, node) for one in functions]
         if called_name(node) == "data_parallel" and node.args:
             return [Frame(one, node, skipped=1) for one in self.forwards_of(node.args[0].value)]
-        if called_name(node) == "checkpoint" and node.args:
-            return self._checkpointed(node)
+        if _runs_first(node):
+            return self._handed_over(node)
         if called_name(node) == "apply" and isinstance(node.func, cst.Attribute):
             return [Frame(one, node, added=1) for one in self._autograd_forwards(node.func.value)]
         return [Frame(one, node) for one in self.forwards_of(_module_of(node))]
@@ -87,10 +90,10 @@ class Calls:
         found = [self.forwards_of(maker) for maker in self._containers.lasts(one.origin for one in meant)]
         return [Frame(one, None) for forwards in found for one in forwards] if all(found) else []
 
-    def _checkpointed(self, node: cst.Call) -> list[Frame]:
+    def _handed_over(self, node: cst.Call) -> list[Frame]:
         """`checkpoint(run, x)` returns what `run(x)` does."""
         run = node.args[0].value
-        function = self.facts.objects.function_handed_over(run)
+        function = self.facts.tree.function_at.get(run) or self.facts.objects.function_handed_over(run)
         functions = [function] if function is not None else self.forwards_of(run)
         return [Frame(one, node, skipped=1) for one in functions]
 
@@ -138,14 +141,31 @@ class Calls:
     def returned(self, frame: Frame, place: Place) -> Step:
         """What a function returns; where it calls itself, whatever called it the first time."""
         values = self.facts.objects.returned_by(frame.function)
-        if not values:
+        yielded = self._yielded.get(frame.function)
+        if not values and not yielded:
             return LOST
         before = [number for number, one in enumerate(place.frames) if one.function is frame.function]
         around = place.frames[before[-1] + 1 :] if before else place.frames
         frames = (*around, frame)
-        if len(frames) > _MOST_FRAMES:  # where it began says whether it runs under autocast
-            frames = (frames[0], *frames[1 - _MOST_FRAMES :])
+        if len(frames) > MOST_FRAMES:  # where it began says whether it runs under autocast
+            frames = (frames[0], *frames[1 - MOST_FRAMES :])
+        if yielded:
+            found = (
+                Place(value, keys if is_all else keys[1:], frames) for keys in [place.keys] for value, is_all in yielded
+            )
+            return Step(tuple(found), is_container=not place.keys)
         return Step(tuple(Place(value, place.keys, frames) for value in values))
+
+    @cached_property
+    def _yielded(self) -> dict[Function, list[tuple[cst.BaseExpression, bool]]]:
+        """What generators give for their elements, with true for `yield from images`, which is all of them."""
+        found: dict[Function, list[tuple[cst.BaseExpression, bool]]] = {}
+        for part, at in self.facts.tree.every(cst.Yield):
+            if part.value is not None:
+                is_all = isinstance(part.value, cst.From)
+                value = part.value.item if isinstance(part.value, cst.From) else part.value
+                found.setdefault(at.function, []).append((value, is_all))
+        return found
 
     def runs_of(self, function: Function) -> list[Frame]:
         """The calls of a function; of a forward, those of its module."""
@@ -156,7 +176,16 @@ class Calls:
                 forwards = self.forwards_of(call.func)
                 if not forwards or function in forwards:
                     calls[call] = None
-        return [Frame(function, call) for call in calls]
+        return [*(Frame(function, call) for call in calls), *self._runs_by_others.get(function, ())]
+
+    @cached_property
+    def _runs_by_others(self) -> dict[Function, list[Frame]]:
+        """The calls of `map` and `checkpoint` that run a function."""
+        found: dict[Function, list[Frame]] = {}
+        for call, _ in self.facts.tree.every(cst.Call):
+            for frame in self._handed_over(call) if _runs_first(call) else ():
+                found.setdefault(frame.function, []).append(frame)
+        return found
 
     @cached_property
     def _calls_of_instances(self) -> dict[object, list[cst.Call]]:
@@ -182,7 +211,7 @@ class Calls:
         else:
             given = self.facts.objects.argument(call, frame.function, param)
         if given is not None:
-            return Step((Place(given.value, keys, frames),))
+            return Step((Place(given.value, (ANY, *keys) if _is_map(call) else keys, frames),))
         if has_star:
             return self._given_by_star(call, frame.function, param, keys, frames)
         if param.default is None or any(arg.star for arg in call.args):
@@ -417,6 +446,14 @@ def _read_of_fields(node: cst.Call, place: Place) -> Step | None:
     field = place.keys[0] if place.keys else None
     named = [arg.value for arg in node.args if isinstance(field, Field) and _is_named(arg, field.name)]
     return either([_part(value, place.keys[1:], place) for value in named]) if named else None
+
+
+def _runs_first(call: cst.Call) -> bool:
+    return bool(call.args) and (called_name(call) == "checkpoint" or _is_map(call))
+
+
+def _is_map(call: cst.Call | None) -> bool:
+    return call is not None and isinstance(call.func, cst.Name) and call.func.value == "map"
 
 
 def _is_text(node: cst.BaseExpression) -> bool:

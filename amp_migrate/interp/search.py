@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+
+import libcst as cst
 
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.step import Made
@@ -39,12 +41,20 @@ class Trace:
         return (*self.ends, *self.passed)
 
 
-def trace(steps: Steps, value: Place, passes: Passes, stops: Stops = never, *, of_dtype: bool = False) -> Trace:
+def trace(
+    steps: Steps,
+    value: Place,
+    passes: Passes,
+    stops: Stops = never,
+    *,
+    of_dtype: bool = False,
+    without: Collection[cst.BaseExpression] = (),
+) -> Trace:
     """The ways back from a value, each to the first operation that does not pass, or to a result that stops it. A way
     that leads out of sight ends there, and the others go on.
 
     What is written into it in place counts as well; for where its dtype comes from (`of_dtype`) it does not, and that
-    of `torch.zeros_like(x)` comes from x.
+    of `torch.zeros_like(x)` comes from x. No way goes through the expressions `without`.
     """
     ends: dict[Made, None] = {}
     passed: dict[Made, None] = {}
@@ -53,7 +63,7 @@ def trace(steps: Steps, value: Place, passes: Passes, stops: Stops = never, *, o
     waiting = [value]
     while waiting:
         place = waiting.pop()
-        if place in seen:
+        if place in seen or any(place.node is one for one in without):
             continue
         seen[place] = None
         if len(seen) > _MOST:

@@ -241,12 +241,18 @@ class Steps:
     # -- containers -------------------------------------------------------------------------------------
 
     @cached_property
-    def _put_into(self) -> dict[Object, list[tuple[int, Put]]]:
-        """The same by the objects that the containers may be, each with its place among all."""
-        found: dict[Object, list[tuple[int, Put]]] = {}
+    def _put_into(self) -> dict[Object, list[tuple[int, Keys, Put]]]:
+        """The same by the objects that the containers may be, each with its place among all, and with the keys that
+        lead to it from a container around: `log["loss"].append(loss)`.
+        """
+        found: dict[Object, list[tuple[int, Keys, Put]]] = {}
         for number, put in enumerate(self._containers.puts):
-            for one in self.facts.objects.objects(put.base):
-                found.setdefault(one, []).append((number, put))
+            base: cst.BaseExpression | None = put.base
+            keys: Keys = ()
+            while base is not None:
+                for one in self.facts.objects.objects(base):
+                    found.setdefault(one, []).append((number, keys, put))
+                base, keys = _around(base, keys)
         return found
 
     def _put(self, node: cst.BaseExpression, place: Place) -> Step:
@@ -255,12 +261,14 @@ class Steps:
         if not keys or isinstance(keys[0], Field):
             return Step()
         found = []
-        into = (put for one in self.facts.objects.objects(node) for put in self._put_into.get(one, ()))
-        for _, put in sorted(dict(into).items()):
-            if put.base is node or not (put.merges or may_be_same(put.key, keys[0])):
+        into = {put for one in self.facts.objects.objects(node) for put in self._put_into.get(one, ())}
+        for _, around, put in sorted(into, key=lambda one: (one[0], len(one[1]))):
+            rest = keys[len(around) :]
+            is_there = bool(rest) and all(map(may_be_same, around, keys))
+            if put.base is node or not is_there or not (put.merges or may_be_same(put.key, rest[0])):
                 continue
-            inside = of_any(keys) if isinstance(keys[0], int) else keys
-            part = inside if put.merges else (*put.selector, *keys[1:])
+            inside = of_any(rest) if isinstance(rest[0], int) else rest
+            part = inside if put.merges else (*put.selector, *rest[1:])
             found.append(self._elsewhere(put.value, part, place.frames))
         return Step(written=tuple(found)) if found and self._is_tensor(node) else Step(tuple(found))
 
@@ -270,6 +278,15 @@ class Steps:
             return True
         made = [one.origin for one in self.facts.objects.objects(node)]
         return bool(made) and all(isinstance(one, cst.Call) and self.calls.is_operation(one) for one in made)
+
+
+def _around(node: cst.BaseExpression, keys: Keys) -> tuple[cst.BaseExpression | None, Keys]:
+    """X and the keys that lead on from it, of `X["loss"]` and `X.setdefault("loss", [])`."""
+    if isinstance(node, cst.Subscript):
+        return node.value, (key_of(node), *keys)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and called_name(node) == "setdefault":
+        return node.func.value, (constant_key(node.args[0].value), *keys)
+    return None, ()
 
 
 _IN_PLACE: dict[type[cst.BaseAugOp], str] = {

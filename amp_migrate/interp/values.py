@@ -149,7 +149,13 @@ class Values:
 
     def ways_of_dtype(self, place: Place) -> Trace:
         """The ways back from a value to what has given it its dtype."""
-        return trace(self.steps, place, _keeps_dtype, of_dtype=True)
+        without = self._repairs.floats
+        return trace(self.steps, place, _passes_dtype, self._is_cast_by_autocast, of_dtype=True, without=without)
+
+    def _is_cast_by_autocast(self, made: Made) -> bool:
+        """True for a softmax under autocast, which is float32 there, and half of what is half elsewhere."""
+        has_policy = any(one is not None and one.policy for one in made.operations)
+        return has_policy and self.is_autocast(made.node, made.operands[0].frames if made.operands else ())
 
     def _settle(self, place: Place) -> None:
         """Work out a value and all that it comes from: the least that agrees with every step."""
@@ -323,9 +329,14 @@ def _dtypes(
     return found | anyway
 
 
+def _passes_dtype(row: Operation) -> bool:
+    """Without autocast it has the dtype of what it is given."""
+    return row.shape_only or follows(row) or row.picks
+
+
 def _keeps_dtype(row: Operation) -> bool:
     """It has the dtype of what it is given, under autocast as well."""
-    return row.shape_only or ((follows(row) or row.picks) and not row.policy)
+    return row.shape_only or (_passes_dtype(row) and not row.policy)
 
 
 def _ends_in_half(operations: Sequence[Operation | None]) -> bool:

@@ -113,12 +113,12 @@ def product_in_place(row: Operation) -> bool:
 def writes(row: Operation) -> bool:
     """It writes one tensor into another, which must have the same dtype."""
     is_write = row.half_kernel and row.result == "same" and row.inputs in (2, 3) and row.second >= 0
-    return is_write and wants_one_dtype(row) and not product_in_place(row)
+    return is_write and not row.reduction and wants_one_dtype(row) and not product_in_place(row)
 
 
 def takes_two(row: Operation) -> bool:
-    """A product, or a write of one tensor into another: its second tensor can be nothing else."""
-    return row.second >= 0 and (row.product or writes(row)) and not row.is_a("write of a number")
+    """A product, a loss, or a write of one tensor into another: its second tensor can be nothing else."""
+    return row.second >= 0 and (row.product or row.reduction or writes(row)) and not row.is_a("write of a number")
 
 
 def has_parameters(row: Operation) -> bool:

@@ -84,8 +84,6 @@ class _Emitter(Writer):
             self.repairs.float(operand)
         for region in self.plan.regions:
             self._region(region)
-        for value in self.plan.floats:
-            self.repairs.float(value)
         self._binary_cross_entropies()
         self._logits()
         self.repairs.write(self.plan.safety)

@@ -28,8 +28,6 @@ from amp_migrate.plan.parameters import Parameters
 from amp_migrate.plan.regions.cached_casts import keep_no_stale_casts
 from amp_migrate.plan.regions.enabled import Enabled
 from amp_migrate.plan.regions.forwards import Forwards
-from amp_migrate.plan.regions.given_to_models import check_given_to_models
-from amp_migrate.plan.regions.leaving import halves_leaving
 from amp_migrate.plan.regions.region import Region
 from amp_migrate.plan.regions.training import find_regions
 from amp_migrate.plan.roles import Roles
@@ -50,6 +48,7 @@ from amp_migrate.plan.steps.updates import in_between
 from amp_migrate.plan.training_plan import Scaler, TrainingPlan
 from amp_migrate.rules.apex import UNKNOWN_AMP_USE
 from amp_migrate.rules.native import SCALER_NOT_SAVED
+from amp_migrate.rules.regions import FORWARD_IN_FLOAT32
 from amp_migrate.rules.source_forms import APEX_AMP, PLAIN
 from amp_migrate.rules.steps import NO_GRADIENTS
 
@@ -134,11 +133,8 @@ class _Planner:
         clips = self._clips_of_scaled(events)
         clips_of_scaled = [] if self._repairs_clips else clips
         check_clips(self.facts, self.found, clips_of_scaled)
-        regions = [
-            region
-            for region in find_regions(self.facts, self.found, forwards, events)
-            if not is_dead(region.first, decide)
-        ]
+        alive, left_in_float32 = find_regions(self.facts, self.found, forwards, events)
+        regions = [region for region in alive if not is_dead(region.first, decide)]
         for load in self.found.loads:
             load.format_test = format_test(self.facts, load)
         tests = self._remaining_tests(collapses)
@@ -157,7 +153,6 @@ class _Planner:
             raise _OutOfReach from None
         check_tests(self.facts, tests, scalers)
         self._check_handed_on(scalers)
-        check_given_to_models(self.facts, forwards, regions)
         is_ever_half = not enabling.always_off or self.found.casts_models
         plan = TrainingPlan(
             found=self.found,
@@ -171,7 +166,6 @@ class _Planner:
             findings=list(self.found.findings),
             carrier_tests=tests,
             clips_of_scaled=clips_of_scaled,
-            floats=halves_leaving(self.facts, forwards, regions) if is_ever_half else [],
             bce=[],
         )
         plan.skips = find_skips(self.facts, self.found, steps, free_name(self.facts, "scale", "old_scale"))
@@ -188,6 +182,9 @@ class _Planner:
             enabled.evaluate(forwards, self.shared)
         if is_ever_half:
             reached.keep_results(dtype)
+        for statement in left_in_float32:
+            message = "this loss takes gradients as well: its forwards are in float32 now"
+            plan.findings.append(self.facts.finding(statement.node, FORWARD_IN_FLOAT32, message))
         plan.findings.extend(notes(self.facts, self.options, plan, clips))
         plan.findings.extend(now_as_written(self.facts, self.found, roles, events, steps, decide))
         return plan

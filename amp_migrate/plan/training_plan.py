@@ -89,7 +89,6 @@ class TrainingPlan:
     findings: list[Finding]
     carrier_tests: list[cst.BaseExpression]
     clips_of_scaled: list[cst.Call]
-    floats: list[cst.BaseExpression]
     bce: list[BceSite]
     logits: Logits = dataclasses.field(default_factory=Logits)
     safety: Safety = dataclasses.field(default_factory=Safety)

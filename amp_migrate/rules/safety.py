@@ -102,6 +102,7 @@ GRADIENT_PENALTY = Rule(
             "take the gradients outside of what runs the model for the loss, then run again",
         ),
     },
+    helped_by=frozenset({Help.CALLERS}),
 )
 LOSS_ON_CPU = Rule(
     "AMP969",

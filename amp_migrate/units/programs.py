@@ -155,6 +155,7 @@ class Programs:
             partial(self._is_used_outside, files),
             self.workspace.declared_torch,
             self.index.holding,
+            may_be_handed=partial(self._may_be_handed, files),
             is_set_up=self.cast_for_others.issuperset(files),
         )
         try:
@@ -165,6 +166,9 @@ class Programs:
         if outcome.refusal is not None:
             outcome.refusal.with_traceback(None)  # its frames would keep all facts of the program alive
         return outcome
+
+    def _may_be_handed(self, files: tuple[Path, ...], path: str, name: str) -> bool:
+        return bool(self.index.receivers(name, real(path), Unit(files, {})))
 
     def _is_used_outside(self, files: tuple[Path, ...], path: str, name: str) -> bool:
         return bool(self.index.users_of(name, real(path), Unit(files, {})))

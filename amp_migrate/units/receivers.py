@@ -22,14 +22,19 @@ _UNNAMED = re.compile(r"__\w+__|forward")  # called without their names
 
 
 def receivers(sources: Sources, file: Path, name: str, members: Iterable[Path]) -> set[Path]:
-    """The files outside of `members` with such calls of `Class.method`, defined in `file`."""
+    """The files outside of `members` with such calls of `Class.method`, defined in `file`, or that name an attribute
+    of that name.
+    """
     top, _, method = name.partition(".")
-    takes = _taken(sources.source(file), top, method) if method and not _UNNAMED.fullmatch(method) else None
-    if takes is None:
+    if not method or _UNNAMED.fullmatch(method):
         return set()
-    least, most = takes
-    outside = (one for one in sources.files if one not in members and sources.mentions(one, method))
-    calling = {one for one in outside if any(least <= given <= most for given in _given(sources.source(one), method))}
+    calling = {one for one in sources.files if one not in members and sources.mentions(one, method)}
+    takes = _taken(sources.source(file), top, method) if calling else None
+    if takes is not None:
+        least, most = takes
+        calling = {
+            one for one in calling if any(least <= given <= most for given in _given(sources.source(one), method))
+        }
     return calling & _used_with(sources, Node(file, top)) if calling else set()
 
 

@@ -382,12 +382,16 @@ class Eraser:
         done = [self.expr(one) for one in kept]
         if any(new is not old for new, old in zip(done, kept, strict=True)):  # types that are one now
             texts = [ast.unparse(one) for one in done]
-            done = [one for index, one in enumerate(done) if texts.index(texts[index]) == index]
+            types = [isinstance(one, ast.Constant) or self._is_of_torch(one) for one in kept]
+            done = [one for index, one in enumerate(done) if not types[index] or texts.index(texts[index]) == index]
         return (
             done[0]
             if len(done) == 1 and len(node.elts) > 1 and isinstance(node, ast.Tuple)
             else changed(node, elts=done)
         )
+
+    def _is_of_torch(self, node: ast.expr) -> bool:
+        return (self.file.dotted(node) or "").startswith("torch.")
 
     def _Call(self, node: ast.Call) -> ast.expr | None:
         self.found.around[node] = tuple(self.around)

@@ -100,7 +100,7 @@ class Enabled:
                 left[found.region.first] = "other files call it with options of their own"
             elif isinstance(enabled, str) or enabled is None:
                 plan.regions.append(AutocastRegion(found.region, enabled, evaluation=True))
-                plan.floats.extend(found.floats)
+                plan.safety.floats.extend(found.floats)
             else:
                 left[found.region.first] = "the condition of mixed precision is not known there"
         check_half_inputs(self.facts, [*shared, *(one.region for one in plan.regions)], forwards, decide)

@@ -25,6 +25,7 @@ from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.conditions import source_key
 from amp_migrate.facts.dataflow import own_reads, writes
+from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Block, Function, Statement, called_name, walk
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import values_as_written
@@ -35,7 +36,6 @@ from amp_migrate.plan.model import Recognition
 from amp_migrate.plan.purity import only_looks, only_says
 from amp_migrate.plan.regions.forwards import Forwards, has_no_gradients, is_no_grad
 from amp_migrate.plan.regions.half_parts import names_of_halves, plain_names
-from amp_migrate.plan.regions.leaving import loads_after, what_follows
 from amp_migrate.plan.regions.region import Region, has_no_casts
 from amp_migrate.plan.regions.tensors import Tensors
 
@@ -286,7 +286,7 @@ class Evaluation:
 
     def _leaving(self, name: str, region: Region) -> list[cst.Name] | None:
         """The loads of a half result after its region that need `.float()`; None where that is not certain."""
-        loads = list(loads_after(self.facts, name, region))
+        loads = list(_loads_after(self.facts, name, region))
         leaving = [load for load in loads if not self.tensors.is_neutral(load)]
         if not leaving:
             return []
@@ -314,12 +314,12 @@ class Evaluation:
 
     def _is_floating(self, name: str, region: Region) -> bool:
         """One of several outputs may hold ids: `.float()` on them would change what they index."""
-        loads = (*loads_after(self.facts, name, region), *self._loads_in(name, region))
+        loads = (*_loads_after(self.facts, name, region), *self._loads_in(name, region))
         return any(self.tensors.shows_floating(load) for load in loads)
 
     def _may_be_rebound(self, name: str, region: Region) -> bool:
         """True where the name gets another value in a branch or a loop, and is read after it."""
-        for statement in what_follows(region.last):
+        for statement in _what_follows(region.last):
             if (name,) in writes(statement) and isinstance(statement.node, cst.Assign):
                 return False
             branches = (inner for inner in statement.descendants() if inner is not statement)
@@ -339,7 +339,7 @@ class Evaluation:
         """Loads after `x = x * c`: what they show of x holds before the product too."""
         loads = self.facts.names.loads_visible(name, region.function)
         rescaled = False
-        for statement in what_follows(region.last):
+        for statement in _what_follows(region.last):
             if rescaled:
                 yield from (load for load in loads if self.facts.tree.statement_of(load).inside(statement))
             if (name,) in writes(statement) and isinstance(statement.node, cst.Assign):
@@ -364,6 +364,25 @@ def _ends_before(region: Region, other: Region) -> bool:
 
 def _is_all_of(region: Region, block: Block) -> bool:
     return region.block is block and region.first is block.statements[0] and region.last is block.statements[-1]
+
+
+def _loads_after(facts: Facts, name: str, region: Region) -> Iterator[cst.Name]:
+    """The loads after the region, up to the statement that certainly gives the name another value."""
+    variable = facts.names.visible(name, region.function)
+    for load in variable.loads if variable is not None else ():
+        at = facts.tree.statement_of(load)
+        if at.function is region.function and at.order > region.last.order and not region.covers(at):
+            bound = [one.statement for one in reaching(variable, at)] if variable is not None else []
+            if any(one is not None and region.covers(one) for one in bound):
+                yield load
+
+
+def _what_follows(statement: Statement) -> Iterator[Statement]:
+    """What runs after a statement in its function: later siblings, then those of what holds it."""
+    current: Statement | None = statement
+    while current is not None:
+        yield from current.next_siblings()
+        current = current.block.owner
 
 
 def asks_anew(facts: Facts, function: Function, enabled: str) -> bool:

@@ -7,6 +7,7 @@ import libcst as cst
 from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import called_name
+from amp_migrate.interp.calls import Calls
 from amp_migrate.interp.uses import shows_tensor
 from amp_migrate.models import Operation, names, traits
 from amp_migrate.models.dtypes import INTEGER
@@ -54,22 +55,27 @@ class Tensors:
         if shows_tensor(self.facts, load):
             return True
         call = self.facts.tree.taker(load)
-        return call is not None and call.args[0].value is load and self.is_torch_loss(call)
+        return call is not None and call.args[0].value is load and self._may_be_layer(call)
+
+    def _may_be_layer(self, call: cst.Call) -> bool:
+        """A layer or a criterion of torch.nn takes a tensor first, and so does what else the call may mean; not a
+        container that begins with another module.
+        """
+        layers = self.facts.analysis(Calls).layers.possible(call.func)
+        return any(operations and operations[0] is not None for operations in layers)
 
     def is_torch_loss(self, call: cst.Call) -> bool:
         """A criterion of torch.nn, called on its input, or its functional form."""
         dotted = self.facts.names.dotted(call.func) or ""
         if dotted.startswith("torch.nn.functional."):
             return called_name(call).endswith("loss") or called_name(call) in names(in_float32)
-        if not isinstance(call.func, (cst.Name, cst.Attribute)):
-            return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
         return bool(origins) and all(
             isinstance(origin, cst.Call) and (self.facts.names.dotted(origin.func) or "").startswith("torch.nn.")
             for origin in origins
         )
 
-    def shows_floating(self, load: cst.Name) -> bool:
+    def shows_floating(self, load: cst.BaseExpression) -> bool:
         """A use that only floating tensors allow, or that is made of scores."""
         parent = self.facts.tree.parents.get(load)
         if isinstance(parent, cst.Attribute) and parent.value is load:

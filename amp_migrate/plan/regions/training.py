@@ -28,9 +28,14 @@ from amp_migrate.plan.steps.events import Events
 from amp_migrate.rules.safety import GRADIENT_PENALTY
 
 
-def find_regions(facts: Facts, found: Recognition, forwards: Forwards, events: Events) -> list[Region]:
-    """The regions of all scaled losses. Raises Refusal where a loss comes from outside of the file."""
-    return _Finder(facts, found, forwards, events).find()
+def find_regions(
+    facts: Facts, found: Recognition, forwards: Forwards, events: Events
+) -> tuple[list[Region], list[Statement]]:
+    """The regions of all scaled losses, and the statements of those that get none, since they take gradients. Raises
+    Refusal where a loss comes from outside of the file.
+    """
+    finder = _Finder(facts, found, forwards, events)
+    return finder.find(), finder.left_in_float32
 
 
 class _Finder:
@@ -42,6 +47,7 @@ class _Finder:
         self.barriers = Barriers(facts, events)
         self.behind = BehindLoss(facts, found, forwards, self.barriers)
         self.runs = Runs(facts, found, forwards, self.barriers, self.behind.needed, self._penalised)
+        self.left_in_float32: list[Statement] = []
 
     def find(self) -> list[Region]:
         for backward in self.found.backwards:
@@ -57,13 +63,17 @@ class _Finder:
         return regions
 
     def _check_anything_is_left(self, regions: list[Region]) -> None:
-        """A scaler without any autocast would be for nothing, in the unit or for one of its backwards."""
+        """A scaler without any autocast would be for nothing, in the unit or for one of its backwards. Apex had scaled
+        that one as well: beside others it goes on so, in float32, where all that it may be given is in sight.
+        """
         inside = [inner for region in regions for one in region.statements() for inner in one.descendants()]
         covered = {one.function for one in inside if self.forwards.runs_model(one)}
         needed = self.behind.needed
         functions = [one.statement.function for one in self.found.backwards] if covered else [*needed]
         bare = [one for one in functions if not self.facts.calls.reaches(one, covered.__contains__)]
         barred = [one for function in bare for one in needed.get(function, ()) if self.barriers.blocks(one)]
+        if covered and self.found.evaluates and not any(self._is_run_outside(one.function) for one in barred):
+            self.left_in_float32, barred = [one for one in barred if self.forwards.runs_model(one)], []
         penalised = [] if covered else [one for function in bare for one in self._penalised(function)]
         for forwards, why, case in (
             (penalised, "is for a penalty as well", ""),
@@ -73,6 +83,11 @@ class _Finder:
                 first = min(forwards, key=lambda one: one.order)
                 message = f"{self.facts.text(first.node)} {why}, and nothing else is left for autocast"
                 raise Refusal(GRADIENT_PENALTY, first.node, message, tuple(self.barriers.unread), case=case)
+
+    def _is_run_outside(self, function: Function) -> bool:
+        """True for what files outside of the unit may run, and give half values."""
+        ways = (one for one in self.facts.tree.functions if one is function or self.facts.calls.leads_to(one, function))
+        return any(self.facts.is_seen_outside(*self.facts.name_of(one)) for one in ways if not one.is_module)
 
     def _penalised(self, function: Function) -> frozenset[Statement]:
         """What stays in float32 for a penalty of its gradient; O1 had no such place."""

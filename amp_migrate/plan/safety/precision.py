@@ -11,6 +11,7 @@ from amp_migrate.facts.reaching import assignment
 from amp_migrate.facts.targets import shown_at
 from amp_migrate.facts.tree import Function
 from amp_migrate.facts.variables import Binding
+from amp_migrate.interp.place import Place
 from amp_migrate.interp.steps import Steps
 from amp_migrate.interp.values import Values
 from amp_migrate.models import Dtype
@@ -59,6 +60,10 @@ class Precisions:
         self.facts = facts
         self.steps = facts.analysis(Steps)
         self.values = Values(facts, self.steps, safety)
+
+    def places(self, node: cst.BaseExpression) -> list[Place]:
+        """An expression where it stands, with the calls that may lead there."""
+        return [Place(node)]
 
     def of(self, node: cst.BaseExpression) -> Precision:
         """The precision of an expression where it stands."""

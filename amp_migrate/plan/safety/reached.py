@@ -30,9 +30,10 @@ from amp_migrate.plan.regions.logits import Logits, plan_logits
 from amp_migrate.plan.regions.region import Region, UnderAutocast
 from amp_migrate.plan.regions.sums_after import halves_summed_after
 from amp_migrate.plan.roles import Roles
-from amp_migrate.plan.safety.after_regions import context_after, keep_inputs, keep_returned, match_operands
+from amp_migrate.plan.safety.after_regions import context_after, match_operands, raise_operands
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.functions import guard_functions, guard_products
+from amp_migrate.plan.safety.handed_on import keep_handed_on
 from amp_migrate.plan.safety.in_place import match_products_in_place
 from amp_migrate.plan.safety.indexed import match_indexed_writes
 from amp_migrate.plan.safety.isolated_products import given_casts
@@ -79,7 +80,6 @@ class Reached:
         """What regions hand to code that runs without autocast, evaluations included."""
         self._keep_operands()
         self._keep_arrays(dtype)
-        self._keep_sums()
         self._keep_gradients()
 
     def _repair(self) -> None:
@@ -151,16 +151,17 @@ class Reached:
         if self.found.is_proven and self.found.form != APEX_AMP:
             return
         for node in [*halves_summed_after(self.facts, self._values())]:
-            if node not in self.plan.floats:
-                self.plan.safety.keep_float32(node)
+            self.plan.safety.keep_float32(node)
 
     def _keep_operands(self) -> None:
         """What operations after a region are given. Under Apex's O1 it was half already, and products were patched."""
         context = context_after(self.facts, self.regions, self._values(), self.plan.safety)
+        raise_operands(context)
+        # What a model returned was float32 also under Apex's O2.
+        is_seen = not self.found.is_proven or (self.found.form == APEX_AMP and not self._ran_patched)
+        keep_handed_on(context, self.forwards, self.regions, is_seen=is_seen)
+        self._keep_sums()
         match_operands(context)
-        keep_inputs(context)
-        if not self.found.is_proven:
-            keep_returned(context, self.regions)
         keep_linear_algebra(context)
         if not (self.found.is_proven and self._ran_patched):
             keep_masks(context)
@@ -169,10 +170,8 @@ class Reached:
 
     def _values(self) -> Values:
         """What values are inside of regions and outside, with what is cast where they leave."""
-        safety = self.plan.safety
-        repaired = Safety(floats=[*safety.floats, *self.plan.floats], split=safety.split, islands=safety.islands)
         autocast = UnderAutocast(self.regions, self.reach.statements)
-        return Values(self.facts, self.facts.analysis(Steps), repaired, autocast)
+        return Values(self.facts, self.facts.analysis(Steps), self.plan.safety, autocast)
 
     def _keep_gradients(self) -> None:
         """What Apex made of gradients in float32."""
