@@ -39,7 +39,7 @@ def only_reads(resolved: str, position: int | str, within: frozenset[str] = froz
 def _only_reads(
     file: Path, resolved: str, function: ast.FunctionDef, position: int | str, within: frozenset[str]
 ) -> bool:
-    name = _parameter(function, position)
+    name = parameter(function, position)
     if name is None:
         return False
     names = _derived(function, name)
@@ -55,7 +55,7 @@ def _only_reads(
     return True
 
 
-def _parameter(function: ast.FunctionDef, position: int | str) -> str | None:
+def parameter(function: ast.FunctionDef, position: int | str) -> str | None:
     """The name of a parameter, as who calls the function by its class gives it."""
     decorators = [one.id if isinstance(one, ast.Name) else "" for one in function.decorator_list]
     if decorators not in ([], ["staticmethod"], ["classmethod"]):

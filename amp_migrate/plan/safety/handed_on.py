@@ -20,6 +20,7 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.contents import ANY
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Class, Statement, called_name
+from amp_migrate.files.only_ranking import only_ranks
 from amp_migrate.files.only_reading import runs_models
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
@@ -73,8 +74,10 @@ def _taken(context: Context, forwards: Forwards, call: cst.Call, *, is_unread: b
     """
     entered = context.steps.calls.entered(call)
     is_forward = any(one.function.name == "forward" and one.function.is_method for one in entered)
-    if is_unread or is_forward or forwards.roles.is_forward(call) or _is_elsewhere(context.facts, call):
+    if is_unread or is_forward or forwards.roles.is_forward(call):
         return call.args
+    if _is_elsewhere(context.facts, call):
+        return [arg for place, arg in enumerate(call.args) if not _is_only_ranked(context.facts, call, place)]
     layers = [row for rows in context.steps.calls.layers.called(call.func) for row in rows]
     is_loss = Tensors(context.facts).is_torch_loss(call) and not any(
         row and not row.reduction and not row.policy for row in layers
@@ -144,6 +147,13 @@ def _is_elsewhere(facts: Facts, call: cst.Call) -> bool:
     nodes = [call.func, *([call.func.value] if isinstance(call.func, cst.Attribute) else [])]
     paths = (path for node in nodes for path in facts.objects.paths_behind(node))
     return any(facts.elsewhere.source_of(path) is not None for path in paths)
+
+
+def _is_only_ranked(facts: Facts, call: cst.Call, place: int) -> bool:
+    keyword = call.args[place].keyword
+    resolved = facts.names.imported_as(call.func)
+    at = keyword.value if keyword is not None else place
+    return bool(resolved) and all(only_ranks(one, at) for one in resolved)
 
 
 # -- what is a tensor -----------------------------------------------------------------------------------

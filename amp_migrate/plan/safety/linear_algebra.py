@@ -17,7 +17,7 @@ import libcst as cst
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.uses import shows_tensor
-from amp_migrate.models.queries import breaks_in_half, casts_again, takes_complex
+from amp_migrate.models.queries import breaks_in_half, casts_again, takes_complex, tensor_places
 from amp_migrate.plan.safety.context import Context
 from amp_migrate.plan.safety.precision import Precision
 from amp_migrate.plan.safety.products import isolate_alone
@@ -30,11 +30,11 @@ def keep_linear_algebra(context: Context) -> None:
         row = made.operation
         if row is None or not breaks_in_half(row) or not _is_of_tensor(context, made):
             continue
-        for operand in (one.node for one in made.operands[: row.inputs]):
+        for place, operand in enumerate(one.node for one in made.operands):
             kind = context.precisions.of(operand)
-            if takes_complex(row) and kind is Precision.UNKNOWN:
+            if place == 0 and takes_complex(row) and kind is Precision.UNKNOWN:
                 _check_is_real(context, made.node, operand)
-            if kind.may_be_half or kind is Precision.UNKNOWN:
+            if kind.may_be_half or (kind is Precision.UNKNOWN and place in tensor_places(row)):
                 context.safety.keep_float32(operand)
         if casts_again(row):
             isolate_alone(context, made, "takes matrix products of its own")

@@ -71,8 +71,8 @@ def _magnified(context: Context, made: Made) -> Iterator[Place]:
 
 def _counted(context: Context, made: Made) -> Iterator[Made]:
     """The ranges of `torch.arange(n)[None].to(X)` and `torch.arange(n, dtype=X.dtype)`."""
-    value = Place(made.node) if made.is_a("range") else made.operands[0]
-    ends = context.trace(value, moves, lambda one: one.is_a("range")).ends
+    values = (Place(made.node),) if made.is_a("range") else made.operands[:1]  # none of `torch.rand(*shape)`
+    ends = (end for one in values for end in context.trace(one, moves, lambda made: made.is_a("range")).ends)
     return (end for end in ends if end.is_a("range"))
 
 
