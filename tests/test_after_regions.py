@@ -498,3 +498,41 @@ def test_a_file_that_is_handed_a_trainer_gets_float32_from_it(tmp_path):
     (output,) = (one.output.decode() for one in results if one.status == "migrated")
     assert "return fake.float()\n" in output
     assert "self.last = fake.detach().float()\n" in output
+
+
+UNPACKED = """\
+import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x, y):
+        return self.fc(x) + y
+
+
+body = nn.Linear(4, 4).cuda()
+head = Head().cuda()
+optimizer = torch.optim.SGD(body.parameters(), lr=0.1)
+for x, *rest in loader:
+    x = x.cuda()
+    out = body(x)
+    loss = out.pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    given = {given}
+    with torch.no_grad():
+        print({run})
+"""
+
+
+@pytest.mark.parametrize("run", ["head(*given)", "head.forward(*given)", "unknown(*given)"])
+@pytest.mark.parametrize("given", ["[out.detach(), x]", "(out.detach(), x)", "[out.detach()] + [x]", "[out] + rest"])
+def test_what_is_unpacked_is_cast_by_its_parts(given, run):
+    output = migrate_source(UNPACKED.format(given=given, run=run).encode(), Options()).output.decode()
+    assert run in output
+    assert f"given = {given}".replace("out", "out.float()") in output or run.startswith("unknown")

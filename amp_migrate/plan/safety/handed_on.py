@@ -56,7 +56,8 @@ def _keep_given(context: Context, forwards: Forwards, statements: Collection[Sta
         is_unread = _runs_unread(context, forwards, call)
         is_open = is_seen and _is_open(context, forwards, call)
         for arg in call.args if is_open else _taken(context, forwards, call, is_unread=is_unread):
-            for node in _parts(context, Place(arg.value)) if is_unread else [arg.value]:
+            given = Place(arg.value, (ANY,) if arg.star else ())
+            for node in _parts(context, given) if is_unread or arg.star else [arg.value]:
                 if context.precisions.of(node) is not Precision.HALF:
                     continue
                 cast = _tensor(context, node) if context.facts.tree.statement_of(node) in statements else None
