@@ -46,3 +46,12 @@ def test_what_is_only_ranked_stays_half(tmp_path, call, body, ranks):
     results = migrate_project([tmp_path], Options(api="torch.amp"))
     (output,) = (one.output.decode() for one in results if one.status == "migrated")
     assert (call in output) == ranks
+
+
+def test_what_stands_behind_a_star_is_not_known_to_be_ranked(tmp_path):
+    util = "def accuracy(output, target):\n    return (output.argmax(1) == target).float().sum() + target.sum()\n"
+    call = "accuracy(*[labels], output)"
+    write_tree(tmp_path, {"train.py": TRAIN.format(call=call).encode(), "util.py": util.encode()})
+    results = migrate_project([tmp_path], Options(api="torch.amp"))
+    (output,) = (one.output.decode() for one in results if one.status == "migrated")
+    assert "accuracy(*[labels], output.float())" in output

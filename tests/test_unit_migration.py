@@ -232,22 +232,22 @@ class TestGrowth:
             ["other.py:6", "AMP907"],
         ]
 
-    def test_casts_of_a_function_join_who_sets_apex_up_and_who_calls_it(self, project: Project) -> None:
+    @pytest.mark.parametrize(
+        ("model", "name", "run"),
+        [
+            ("def detect(x):\n    return nms(x)\n", "detect", "detect(torch.ones(2))\n"),
+            ("FINDERS = {'nms': nms}\n", "FINDERS", "FINDERS['nms'](torch.ones(2))\n"),
+        ],
+        ids=["a function", "a table"],
+    )
+    def test_casts_of_a_function_join_who_sets_apex_up_and_who_calls_it(
+        self, project: Project, model: str, name: str, run: str
+    ) -> None:
         results = project(
             {
                 "layers.py": "from apex import amp\n@amp.float_function\ndef nms(x):\n    return x\n",
-                "model.py": "from layers import nms\ndef detect(x):\n    return nms(x)\n",
-                "main.py": IMPORTS + "from model import detect\n" + SETUP + LOOP + "detect(torch.ones(2))\n",
-            }
-        )
-        assert states(results) == {"layers.py": "migrated", "main.py": "migrated", "model.py": "untouched"}
-
-    def test_casts_of_a_function_in_a_table_join_who_takes_it_out(self, project: Project) -> None:
-        results = project(
-            {
-                "layers.py": "from apex import amp\n@amp.float_function\ndef nms(x):\n    return x\n",
-                "model.py": "from layers import nms\nFINDERS = {'nms': nms}\n",
-                "main.py": IMPORTS + "from model import FINDERS\n" + SETUP + LOOP + "FINDERS['nms'](torch.ones(2))\n",
+                "model.py": "from layers import nms\n" + model,
+                "main.py": IMPORTS + f"from model import {name}\n" + SETUP + LOOP + run,
             }
         )
         assert states(results) == {"layers.py": "migrated", "main.py": "migrated", "model.py": "untouched"}

@@ -150,10 +150,9 @@ class Calls:
         if len(frames) > MOST_FRAMES:  # where it began says whether it runs under autocast
             frames = (frames[0], *frames[1 - MOST_FRAMES :])
         if yielded:
-            found = (
-                Place(value, keys if is_all else keys[1:], frames) for keys in [place.keys] for value, is_all in yielded
-            )
-            return Step(tuple(found), is_container=not place.keys)
+            keys = place.keys
+            found = tuple(Place(value, keys if is_all else keys[1:], frames) for value, is_all in yielded)
+            return Step(found, is_container=not keys)
         return Step(tuple(Place(value, place.keys, frames) for value in values))
 
     @cached_property

@@ -118,16 +118,19 @@ def writes(row: Operation) -> bool:
 
 def takes_two(row: Operation) -> bool:
     """A product, a loss, or a write of one tensor into another: its second tensor can be nothing else."""
-    is_certain = not (row.is_a("write of a number") or row.is_a("quantile"))
-    return row.second >= 0 and (row.product or row.reduction or writes(row)) and is_certain
+    return _has_second(row) and (row.product or row.reduction or writes(row))
 
 
 def tensor_places(row: Operation) -> tuple[int, ...]:
     """The positions that take floating tensors and nothing else: `n_fft` of stft is a number, its window has a name."""
     if not row.strict:
         return tuple(range(row.inputs))
-    has_second = row.second >= 0 and not row.is_a("quantile")
-    return (0, *range(row.second, row.second + row.inputs - 1)) if has_second else (0,)
+    return (0, *range(row.second, row.second + row.inputs - 1)) if _has_second(row) else (0,)
+
+
+def _has_second(row: Operation) -> bool:
+    """There is a place for a second tensor, which takes no number instead."""
+    return row.second >= 0 and not (row.is_a("write of a number") or row.is_a("quantile"))
 
 
 def has_parameters(row: Operation) -> bool:

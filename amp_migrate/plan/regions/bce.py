@@ -29,7 +29,7 @@ from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
 from amp_migrate.interp.step import Made
 from amp_migrate.interp.steps import Steps
-from amp_migrate.interp.values import Unrepaired, Values
+from amp_migrate.interp.values import values_as_written
 from amp_migrate.models import Operation
 from amp_migrate.models.queries import in_half, is_refused, only_moves, refused
 from amp_migrate.plan.regions.forwards import Forwards
@@ -96,7 +96,7 @@ class _Finder:
         self.reached = reached
         self.sigmoids = Sigmoids(facts)
         self._steps = facts.analysis(Steps)
-        self._values = Values(facts, self._steps, Unrepaired())
+        self._values = facts.analysis(values_as_written)
         self.with_logits = with_logits
         self.splits = splits
         self._behind: set[Statement] = set()  # what regions end before, wherever it runs

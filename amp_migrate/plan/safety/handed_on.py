@@ -151,6 +151,8 @@ def _is_elsewhere(facts: Facts, call: cst.Call) -> bool:
 
 
 def _is_only_ranked(facts: Facts, call: cst.Call, place: int) -> bool:
+    if any(arg.star for arg in call.args[: place + 1]):
+        return False
     keyword = call.args[place].keyword
     resolved = facts.names.imported_as(call.func)
     at = keyword.value if keyword is not None else place
@@ -234,7 +236,8 @@ def _keep_seen(context: Context, statements: Collection[Statement]) -> None:
         if facts.is_seen_outside(*facts.name_of(one.function))
         for value in _given_back(facts, one)
     ]
-    values += [Place(one.args[0].value) for one, _ in context.reach.calls() if facts.text(one.func) == "torch.save"]
+    saves = (one for one, _ in context.reach.calls() if facts.names.dotted(one.func) == "torch.save")
+    values += [Place(arg.value) for one in saves for arg in one.args[:1]]
     for variable in facts.names.all_variables():
         given = [one for one in variable.bindings if one.value is not None and one.kind == "assign"]
         if any(one.statement in statements for one in given) and facts.names.used_elsewhere(variable):
