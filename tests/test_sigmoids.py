@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amp_migrate import Options, migrate_source
+from tests.drawn.run import run
 
 SCRIPT = """\
 import torch
@@ -239,3 +240,57 @@ def test_a_loss_that_nobody_makes_is_not_met(made, is_met, is_whole):
         script, is_met = script[: script.index("def main")], True
     result = migrate_source(script.encode(), Options(api="torch.amp"))
     assert ("AMP967" in [one.code for one in result.findings]) is is_met, result.findings
+
+
+SEVERAL_USES = """\
+import argparse
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--loss", default="bce")
+args = parser.parse_args()
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(8, 4), nn.Sigmoid()).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+bce = nn.BCELoss()
+MADE
+for step in range(3):
+    x = torch.randn(16, 8)
+    y = torch.randint(0, 2, (16, 4)).cuda().float()
+    pred = net(x.cuda())
+    loss = TAKEN
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("loss", loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "taken"),
+    [
+        ("if args.loss == 'mse':\n    bce = nn.MSELoss()", "bce(pred, y)"),
+        ("if args.loss == 'mse':\n    bce = F.mse_loss", "bce(pred, y)"),
+        ("if args.loss == 'mse':\n    bce = lambda p, t: (p - t).pow(2).mean()", "bce(pred, y)"),
+        ("if args.loss == 'mse':\n    bce = getattr(nn, 'MSELoss')()", "bce(pred, y)"),
+        ("table = {'bce': bce, 'mse': nn.MSELoss()}", "table[args.loss](pred, y)"),
+        ("", "(bce if args.loss == 'bce' else nn.MSELoss())(pred, y)"),
+        ("def made(name):\n    return bce if name == 'bce' else nn.MSELoss()", "made(args.loss)(pred, y)"),
+        ("other = nn.BCELoss(reduction='none')", "bce(pred, y) + other(pred, y).mean()"),
+        ("other = nn.BCELoss(weight=torch.rand(4).cuda())", "(bce if args.loss == 'mse' else other)(pred, y)"),
+        ("", "bce(pred, y) + nn.BCELoss()(pred, y)"),
+        ("", "bce(pred, y) + bce.forward(pred, y)"),
+        ("", "bce(pred, y) + F.binary_cross_entropy(pred, y)"),
+        ("", "bce(pred, y) + F.mse_loss(pred, y)"),
+    ],
+)
+def test_every_use_of_the_probabilities_keeps_its_meaning(made, taken):
+    source = SEVERAL_USES.replace("MADE", made).replace("TAKEN", taken)
+    result = migrate_source(source.encode(), Options(api="torch.amp"))
+    assert result.status == "migrated", result.findings
+    for loss in ("bce", "mse"):
+        before, after = (run(text, ("--loss", loss)) for text in (source, result.output.decode()))
+        assert after.losses == pytest.approx(before.losses, rel=1e-3), after

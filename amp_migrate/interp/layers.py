@@ -6,6 +6,7 @@ import libcst as cst
 
 from amp_migrate import models
 from amp_migrate.facts import Facts
+from amp_migrate.facts.contents import key_of
 from amp_migrate.facts.module_lists import taken_out
 from amp_migrate.facts.tree import Class, is_super
 from amp_migrate.interp.containers import Containers
@@ -37,6 +38,10 @@ class Layers:
 
     def possible(self, func: cst.BaseExpression) -> list[tuple[Operation | None, ...] | None]:
         """The same for each thing that a name or an attribute may mean; None for what is no layer of torch."""
+        if isinstance(func, cst.Subscript) and key_of(func) == -1:
+            lasts = self._containers.lasts(self.facts.objects.origins(func.value))
+            if lasts:
+                return [self._of_maker(one) for one in lasts]
         meant = taken_out(self.facts.names, self.facts.objects, func) if isinstance(func, _CALLABLE) else ()
         return [self._of_origin(one.origin) for one in meant]
 

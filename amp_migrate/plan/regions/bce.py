@@ -138,10 +138,6 @@ class _Finder:
     def _is_bce(self, call: cst.Call) -> bool:
         if self._is_refused(call.func) or called_name(call) in models.names(is_refused):
             return True
-        if isinstance(call.func, cst.Call):
-            return called_name(call.func) in refused()  # nn.BCELoss()(output, target)
-        if not isinstance(call.func, (cst.Name, cst.Attribute)):
-            return False
         origins = [one.origin for one in self.facts.objects.objects(call.func)]
         if any(isinstance(one, cst.Call) and self._is_looked_up(one) for one in origins):
             return bool(call.args) and self.sigmoids.may_be_behind(call.args[0].value)

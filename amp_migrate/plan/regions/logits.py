@@ -19,13 +19,13 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
-from amp_migrate.facts.tree import Class, Statement, called_name
+from amp_migrate.facts.tree import Class, called_name
 from amp_migrate.facts.variables import Variable
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.search import trace
 from amp_migrate.interp.steps import Steps
 from amp_migrate.models import traits
-from amp_migrate.models.queries import keeps_numbers_or_floats
+from amp_migrate.models.queries import is_refused, keeps_numbers_or_floats
 from amp_migrate.plan.regions.moved import before_casts
 
 _LOSS = "BCELoss"
@@ -46,53 +46,64 @@ class Logits:
 def plan_logits(facts: Facts) -> Logits:
     """The criteria that can take logits, with all that it needs; nothing where some use is not understood."""
     plan = Logits()
-    for statement, made in _criteria(facts):
-        planned = _Planner(facts, made).plan(statement)
+    planner = _Planner(facts)
+    for made in planner.criteria:
+        planned = planner.plan({made}) if made not in plan.criteria else None
         if planned is not None:
-            plan.sigmoids += [one for one in planned.sigmoids if one not in plan.sigmoids]
+            plan.sigmoids += planned.sigmoids
             plan.criteria += planned.criteria
-            plan.probabilities += [one for one in planned.probabilities if one not in plan.probabilities]
+            plan.probabilities += planned.probabilities
     return plan
 
 
-def _criteria(facts: Facts) -> Iterator[tuple[Statement, cst.Call]]:
-    """Every `nn.BCELoss(...)`."""
-    for part, statement in facts.tree.every(cst.Call):
-        if called_name(part) == _LOSS and isinstance(part.func, cst.Attribute):
-            yield statement, part
-
-
 class _Planner:
-    def __init__(self, facts: Facts, criterion: cst.Call) -> None:
-        self.facts = facts
-        self.criterion = criterion
+    """`criteria` is every `nn.BCELoss(...)`; `losses` are the calls that may run a binary cross entropy, with all that
+    they may run.
+    """
 
-    def plan(self, statement: Statement) -> Logits | None:
-        """None where a loss of this criterion takes anything but the outputs of such models, or those go astray."""
-        losses = [call for call in self._calls() if self._means(call.func, {self.criterion})]
-        sigmoids: list[cst.Call] = []
-        models: ObjectSet = frozenset()
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._steps = facts.analysis(Steps)
+        made = (one for one in self._calls() if called_name(one) == _LOSS)
+        self.criteria = [one for one in made if isinstance(one.func, cst.Attribute)]
+        calls = self._calls() if self.criteria else ()
+        meant = ((call, facts.objects.origins(call.func)) for call in calls)
+        self.losses = {one: run for one, run in meant if not run.isdisjoint(self.criteria) or self._is_refused(one)}
+
+    def _is_refused(self, call: cst.Call) -> bool:
+        rows = (row for made in self._steps.of(Place(call)).made for row in made.operations)
+        return any(row is not None and is_refused(row) for row in rows)
+
+    def plan(self, criteria: set[object]) -> Logits | None:
+        """What some criteria need, with all others that are run in the same places or on outputs of the same models.
+
+        None where a loss may be anything else or takes anything but the outputs of such models, or those go astray.
+        """
+        losses = [call for call, origins in self.losses.items() if origins & criteria]
+        sigmoids: dict[cst.Call, None] = {}
         for call in losses:
-            found = _endings_behind(self.facts, call.args[0].value) if call.args else None
-            if found is None:
+            found = self._endings(call)
+            if found is None or not self.losses[call] <= set(self.criteria):
                 return None
-            sigmoids += [one for one in found if one not in sigmoids]
+            sigmoids |= dict.fromkeys(found)
         if not sigmoids:
             return None
+        others = (one for one in self.losses if not sigmoids.keys().isdisjoint(self._endings(one) or ()))
+        together = criteria.union(*(self.losses[one] for one in (*losses, *others)))
+        if together != criteria:
+            return self.plan(together)
         models = frozenset(one for sigmoid in sigmoids for one in self._models_of(sigmoid))
         probabilities = self._probabilities(models, losses)
         if probabilities is None or not self._stays_in_sight(models):
             return None
-        return Logits(sigmoids, [self.criterion], probabilities)
+        return Logits([*sigmoids], [one for one in self.criteria if one in criteria], probabilities)
+
+    def _endings(self, loss: cst.Call) -> list[cst.Call] | None:
+        return _endings_behind(self.facts, loss.args[0].value) if loss.args else None
 
     def _calls(self) -> Iterator[cst.Call]:
         for part, _ in self.facts.tree.every(cst.Call):
             yield part
-
-    def _means(self, node: cst.BaseExpression, origins: set[cst.Call]) -> bool:
-        if not isinstance(node, (cst.Name, cst.Attribute)):
-            return False
-        return any(one.origin in origins for one in self.facts.objects.objects(node) if one.kind == "call")
 
     def _models_of(self, sigmoid: cst.Call) -> ObjectSet:
         """The container itself, or the instances of the class that builds it for its forward."""
