@@ -204,6 +204,41 @@ def trained_with(tmp_path, made: str, imports: str = "import nets"):
     return migrate_project([tmp_path])
 
 
+PUT_INTO_A_MODULE = [
+    "for name in nets.__dict__:\n    models.__dict__[name] = nets.__dict__[name]",
+    "for name, net in nets.__dict__.items():\n    models.__dict__[name] = net",
+    "for name in dir(nets):\n    setattr(models, name, getattr(nets, name))",
+    "for name, net in vars(nets).items():\n    vars(models)[name] = net",
+    "zoo = models.__dict__\nfor name in vars(nets):\n    zoo[name] = vars(nets)[name]",
+    "models.__dict__.update(nets.__dict__)",
+    "vars(models).update(vars(nets))",
+    'models.__dict__.update({"net": nets.Net})',
+    "models.__dict__.update(net=nets.Net)",
+    'models.__dict__["net"] = nets.Net',
+    "models.net = nets.Net",
+    'setattr(models, "net", nets.Net)',
+]
+LOOKED_UP = ["models.__dict__[args.net]()", "getattr(models, args.net)()", "vars(models)[args.net]()"]
+BESIDE = "import nets\nimport torchvision.models as models"
+
+
+@pytest.mark.parametrize(
+    ("put", "looked_up"),
+    [(one, LOOKED_UP[0]) for one in PUT_INTO_A_MODULE] + [(PUT_INTO_A_MODULE[0], one) for one in LOOKED_UP[1:]],
+)
+def test_what_the_program_puts_into_a_module_is_read(tmp_path, put, looked_up):
+    nets, train = trained_with(tmp_path, f"{put}\nmodel = {looked_up}", BESIDE)
+    assert train.changed
+    assert b"(self.query(x) @ x.t()).float().masked_fill(own, -1e9)" in nets.output
+
+
+@pytest.mark.parametrize("put", ["torch.load(args.net)", "lambda: nets.Net()"])
+def test_what_is_put_into_a_module_and_cannot_be_followed_is_not_known(tmp_path, put):
+    made = f'models.__dict__["net"] = {put}\nmodel = models.__dict__[args.net]()'
+    _, train = trained_with(tmp_path, made, BESIDE)
+    assert [finding.code for finding in train.findings] == ["AMP951"]
+
+
 @pytest.mark.parametrize("case", OF_A_MODULE)
 def test_a_module_is_read_of_which_run_time_takes_a_model(tmp_path, case):
     nets, train = trained_with(tmp_path, OF_A_MODULE[case])

@@ -343,6 +343,8 @@ class PointsTo(Callables):
             return self._select(self.objects(node.args[0].value), attribute) | otherwise
         if name == "type" and len(node.args) == 1 and isinstance(func, cst.Name):
             return self._select(self.objects(node.args[0].value), "__class__")
+        if name == "vars" and first is not None and isinstance(func, cst.Name):
+            return self._select(self.objects(first.value), "__dict__")
         if made := self.classes_made(node):
             if first is not None and all(map(self._only_adds_to_a_wrapper, made)):
                 return self.objects(first.value)

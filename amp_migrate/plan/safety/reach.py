@@ -25,7 +25,7 @@ from amp_migrate.models import traits
 from amp_migrate.plan.hooks import hooks_given
 from amp_migrate.plan.regions.forwards import DATA_CALLS, Forwards
 from amp_migrate.plan.regions.region import Region
-from amp_migrate.plan.safety.namespaces import Meant, is_module, meant_by, table_of
+from amp_migrate.plan.safety.namespaces import Meant, is_module, meant_by, modules_looked_up_in, table_of
 from amp_migrate.plan.safety.open_makers import (
     calls_open,
     is_instantiated,
@@ -413,7 +413,8 @@ class Reach:
         own = [
             self.facts.file_of(one).name for one in values if isinstance(one, cst.Subscript) and looks_up_global(one)
         ]
-        return [*own, *(name for table in tables for name in self._modules_meant(table))]
+        held = modules_looked_up_in(self.facts, callee)
+        return [*own, *held, *(name for table in tables for name in self._modules_meant(table))]
 
     def _modules_meant(self, table: cst.BaseExpression) -> list[str]:
         """The module that a name means, and those that a parameter is given: `config.make("arch", models)`."""
@@ -456,6 +457,7 @@ class Reach:
             self._note_name(call, name)
         for module in self._tables(callee):
             self.unread |= dict.fromkeys(self._meant_by(module).unread, call)
+            self.hidden += self._meant_by(module).hidden
         called = self.facts.names.module(callee) if isinstance(callee, (cst.Name, cst.Attribute)) else None
         if called is not None:  # called, it is no module: the package has given its name to something else
             self.unread[dotted_text(callee)] = call
