@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amp_migrate import Options, migrate_project, migrate_source
+from tests.drawn.run import run
 
 LABELS = """\
 import numpy as np
@@ -279,3 +280,74 @@ def test_what_has_the_dtype_of_a_cast_by_hand_is_float32_as_well(given, is_islan
 
 def test_what_a_base_class_out_of_sight_has_set_is_still_there():
     assert "self.scaler.step(self.optimizer)" in output_of(INHERITED)
+
+
+BESIDE_OUTPUTS = """\
+import numpy as np
+import torch
+import torch.nn as nn
+
+
+def as_array(x):
+    return x.detach().cpu().numpy()
+
+
+def chosen(embeddings, labels):
+    labels = ARRAY
+    counts = np.zeros(4)
+    counts[labels] += 1
+    return torch.LongTensor(np.flatnonzero(counts[labels] > 0))
+
+
+def pair_loss(embeddings, target):
+    return nn.functional.relu(1 - embeddings[chosen(embeddings, target).cuda()].pow(2).sum(1)).mean()
+
+
+torch.manual_seed(0)
+model = nn.Linear(8, 4).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+LOADER
+for data, target in loader:
+    target = target.cuda()
+    optimizer.zero_grad()
+    outputs = model(data.cuda())
+    JOINED
+    loss.backward()
+    optimizer.step()
+    print("loss", loss.item())
+"""
+LISTED = "loader = [(torch.randn(16, 8), torch.randint(0, 4, (16,))) for _ in range(3)]"
+LOADED = """\
+pairs = torch.utils.data.TensorDataset(torch.randn(48, 8), torch.randint(0, 4, (48,)))
+loader = torch.utils.data.DataLoader(pairs, batch_size=16)"""
+
+
+@pytest.mark.parametrize("loader", [LISTED, LOADED])
+@pytest.mark.parametrize(
+    "joined",
+    [
+        "given = (outputs,)\n    given += (target,)\n    loss = pair_loss(*given)",
+        "given = ()\n    given += (outputs,)\n    given += (target,)\n    loss = pair_loss(*given)",
+        "given = (outputs,) + (target,)\n    loss = pair_loss(*given)",
+        "own, labels = (outputs,), (target,)\n    given = own + labels\n    loss = pair_loss(given[0], given[1])",
+        "given = [outputs]\n    given.extend([target])\n    loss = pair_loss(*given)",
+        "given = [outputs]\n    given.append(target)\n    loss = pair_loss(*given)",
+        "given = (outputs,)\n    given += (target,)\n    first, second = given\n    loss = pair_loss(first, second)",
+    ],
+)
+def test_class_numbers_that_are_joined_to_outputs_stay_integers(joined, loader):
+    source = BESIDE_OUTPUTS.replace("ARRAY", "labels.cpu().numpy()").replace("JOINED", joined).replace("LOADER", loader)
+    result = migrate_source(source.encode(), Options(api="torch.amp"))
+    before, after = run(source), run(result.output.decode())
+    assert result.changed
+    assert after.losses == pytest.approx(before.losses, rel=3e-3), after
+
+
+@pytest.mark.parametrize("loader", [LISTED, LOADED])
+def test_a_helper_that_gets_class_numbers_as_well_is_given_float32_outputs(loader):
+    joined = "loss = pair_loss(outputs, target)\n    shown = as_array(outputs)"
+    source = BESIDE_OUTPUTS.replace("ARRAY", "as_array(labels)").replace("JOINED", joined).replace("LOADER", loader)
+    result = migrate_source(source.encode(), Options(api="torch.amp"))
+    before, after = run(source), run(result.output.decode())
+    assert b"shown = as_array(outputs.float())" in result.output
+    assert after.losses == pytest.approx(before.losses, rel=3e-3), after

@@ -9,6 +9,7 @@ forwards of modules. A call is followed with its own arguments, so that a helper
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cached_property
 
 import libcst as cst
@@ -44,7 +45,7 @@ _OPERATORS: dict[type[cst.BaseBinaryOp], str] = {
 }
 # What layers of torch call their parameters.
 _WEIGHTS = frozenset("weight bias in_proj_weight in_proj_bias".split())
-_LISTS = (cst.List, cst.ListComp)
+_LISTS = (cst.List, cst.ListComp, cst.Tuple)
 
 _DEEPEST = 6  # keys, of containers in containers
 
@@ -100,11 +101,20 @@ class Steps:
     # -- operators --------------------------------------------------------------------------------------
 
     def _arithmetic(self, node: cst.BinaryOperation, place: Place) -> Step:
-        if place.keys and any(isinstance(one, _LISTS) for one in (node.left, node.right)):  # `[stop] * r`
-            lists = [one for one in (node.left, node.right) if isinstance(one, _LISTS)]
-            joined = [node.left, node.right] if isinstance(node.operator, cst.Add) else lists
-            return Step(tuple(Place(one, of_any(place.keys), place.frames) for one in joined))
+        operands = (Place(node.left, place.keys, place.frames), Place(node.right, place.keys, place.frames))
+        if place.keys and any(self._is_listed(one) for one in operands):  # `[stop] * r`
+            if isinstance(node.operator, cst.Add):
+                return _joined(*operands)
+            listed = (one for one in operands if self._is_listed(one))
+            return Step(tuple(dataclasses.replace(one, keys=of_any(one.keys)) for one in listed))
         return _made(node, _OPERATORS[type(node.operator)], (node.left, node.right), place.frames)
+
+    def _is_listed(self, place: Place) -> bool:
+        """True for a list or a tuple, also under a name, and for what is joined to one."""
+        if isinstance(place.node, cst.BinaryOperation):
+            return any(self._is_listed(Place(one)) for one in (place.node.left, place.node.right))
+        shown = (one.origin for one in self.facts.objects.objects(place.node) if one.kind == "display")
+        return isinstance(place.node, _LISTS) or any(isinstance(one, _LISTS) for one in shown)
 
     def _unary(self, node: cst.UnaryOperation, place: Place) -> Step:
         if isinstance(node.operator, cst.Not):
@@ -162,7 +172,7 @@ class Steps:
     def _augmented(self, binding: Binding, before: Place, value: Place) -> Step:
         """`x += y`: in place where x is a tensor, and x + y where it is a number."""
         if before.keys:
-            return Step((before, value))
+            return _joined(before, value)
         statement = binding.statement.node if binding.statement is not None else None
         operator = statement.operator if isinstance(statement, cst.AugAssign) else None
         name = _IN_PLACE.get(type(operator)) if operator is not None else None
@@ -307,6 +317,16 @@ def _same(nodes: list[cst.BaseExpression], place: Place) -> Step:
 def _made(node: cst.BaseExpression, name: str, operands: tuple[cst.BaseExpression, ...], frames: Frames) -> Step:
     places = tuple(Place(one, (), frames) for one in operands)
     return Step(made=(Made(node, (models.method(name),), places),))
+
+
+def _joined(front: Place, back: Place) -> Step:
+    """An element of `front + back`, of which nobody knows where the second begins, but for what has a negative key."""
+    key = front.keys[0]
+    if not isinstance(key, int):
+        return Step((front, back))
+    if key < 0:
+        return Step((dataclasses.replace(front, keys=of_any(front.keys)), back))
+    return Step((front, dataclasses.replace(back, keys=of_any(back.keys))))
 
 
 def _elements(node: cst.Tuple | cst.List | cst.Set, keys: Keys, frames: Frames) -> list[Place]:

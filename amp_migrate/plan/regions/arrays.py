@@ -20,6 +20,7 @@ from amp_migrate.facts.dataflow import reads
 from amp_migrate.facts.tree import called_name
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.values import Values
+from amp_migrate.models import Dtype
 from amp_migrate.plan.model import Backward
 from amp_migrate.plan.regions.half_parts import plain_names
 from amp_migrate.plan.regions.moved import after_moves, before_moves
@@ -27,18 +28,33 @@ from amp_migrate.plan.regions.tensors import Tensors
 
 
 def halves_before_numpy(facts: Facts, values: Values, backwards: Iterable[Backward]) -> Iterator[cst.BaseExpression]:
-    """X of each `X.detach().cpu().numpy()`, and of each `X.cpu()` for a package, that may be half. Of what is
-    out of sight, X has to be used as a floating tensor somewhere: it may be the numbers of classes.
+    """X of each `X.detach().cpu().numpy()`, and of each `X.cpu()` for a package, that may be half. Where a function is
+    given class numbers as well, it is what its other callers give.
     """
     losses = {path[0] for backward in backwards for path in reads(backward.loss)}
     for call, _ in facts.tree.every(cst.Call):
         is_bare = isinstance(call.func, cst.Attribute) and not call.args
         if is_bare and (called_name(call) == "numpy" or _is_for_a_package(facts, call)):
             assert isinstance(call.func, cst.Attribute)
-            given = before_moves(call.func.value)
-            value = values.of(given)
-            if value.may_be_half and (not value.is_open or _is_of_model(facts, values, given, losses)):
-                yield given
+            yield from _floating(facts, values, before_moves(call.func.value), losses)
+
+
+def _floating(
+    facts: Facts, values: Values, given: cst.BaseExpression, losses: set[str]
+) -> Iterator[cst.BaseExpression]:
+    """What may be half and certainly is no integer; of a parameter that may be either, what the calls give for it."""
+    waiting, seen = [Place(given)], set()
+    while waiting:
+        place = waiting.pop()
+        value = values.at(place)
+        if place.keys or place in seen or not value.may_be_half or value.is_container:
+            continue
+        seen.add(place)
+        is_integer = not value.dtypes.isdisjoint((Dtype.INTEGER, Dtype.BOOLEAN))
+        if _is_of_model(facts, values, place, losses) if value.is_open else not is_integer:
+            yield place.node
+        elif any(one.kind == "param" for one in facts.names.bindings_at(place.node)):
+            waiting += values.steps.of(place).same
 
 
 def _is_for_a_package(facts: Facts, call: cst.Call) -> bool:
@@ -48,12 +64,15 @@ def _is_for_a_package(facts: Facts, call: cst.Call) -> bool:
     return any(not path.startswith("torch.") and facts.elsewhere.source_of(path) is None for path in paths)
 
 
-def _is_of_model(facts: Facts, values: Values, given: cst.BaseExpression, losses: set[str]) -> bool:
-    """True for floating tensors that models out of sight return."""
-    if not values.may_leave_autocast(Place(given)):
+def _is_of_model(facts: Facts, values: Values, given: Place, losses: set[str]) -> bool:
+    """True for floating tensors that models out of sight return, and nothing but models."""
+    if not values.may_leave_autocast(given):
         return False
     tensors = Tensors(facts)
-    variables = (facts.names.variable_at(one.node) for one in values.ways_of_dtype(Place(given)).places)
+    ways = values.ways_of_dtype(given)
+    of_models = values.halves(given)
+    is_mixed = any(one.node not in of_models for one in ways.open)
+    variables = (facts.names.variable_at(one.node) for one in ([given] if is_mixed else ways.places))
     loads = [load for one in dict.fromkeys(variables) if one is not None for load in one.loads]
     return any(tensors.shows_floating(load) or _is_compared(facts, load, losses) for load in loads)
 
