@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amp_migrate import Options, migrate_source
+from tests.drawn.run import run
 
 SCRIPT = """\
 import torch
@@ -139,3 +140,47 @@ def test_nothing_is_kept_where_nothing_is_near_a_pole(loss):
 def test_one_that_is_not_the_last_module_refuses(head):
     result = migrate_source(SCRIPT.format(head=head, out=CALLED, loss=LOG).encode(), Options())
     assert [finding.code for finding in result.findings] == ["AMP967"]
+
+
+BOUNDED = """\
+import torch
+from torch import nn
+
+
+def bounded(x):
+    {body}
+    return y
+
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4)).cuda()
+nn.init.constant_(net[1].bias, 30.0)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.001)
+for step in range(3):
+    p = bounded(net(torch.randn(16, 8).cuda()))
+    loss = -(torch.log(p) * (1 - p) ** 2 + torch.log(1 - p) * p**2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("loss", loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = torch.clamp(x.sigmoid_(), min=1e-4, max=1 - 1e-4)",
+        "y = torch.sigmoid(x).clip(1e-4, 1 - 1e-4)",
+        "y = x.sigmoid() * 1.0\n    y.clamp_(1e-4, 1 - 1e-4)",
+        "y = nn.functional.hardtanh(x.sigmoid(), 1e-4, 1 - 1e-4)",
+        "limits = [1e-4, 1 - 1e-4]\n    y = torch.clamp(nn.functional.sigmoid(x), *limits)",
+        "y = torch.minimum(x.sigmoid(), x.new_tensor(1 - 1e-4))",
+        "y = torch.min(x.sigmoid(), torch.full_like(x, 1 - 1e-4))",
+        "y = torch.where(x > 9, x.new_full((1,), 1 - 1e-4), x.sigmoid())",
+    ],
+)
+def test_a_bound_below_one_holds(body):
+    source = BOUNDED.format(body=body)
+    before, after = run(source), run(migrate_source(source.encode(), Options(api="torch.amp")).output.decode())
+    assert after.switched == (True,)
+    assert after.losses == pytest.approx(before.losses, rel=1e-2), after

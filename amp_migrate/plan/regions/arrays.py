@@ -47,7 +47,7 @@ def _floating(
     while waiting:
         place = waiting.pop()
         value = values.at(place)
-        if place.keys or place in seen or not value.may_be_half or value.is_container:
+        if place.keys or place in seen or not value.may_be_half:
             continue
         seen.add(place)
         is_integer = not value.dtypes.isdisjoint((Dtype.INTEGER, Dtype.BOOLEAN))

@@ -85,8 +85,11 @@ def _guarded(context: Context, made: Made) -> Iterator[Place]:
 
 
 def _bounds_anew(made: Made) -> bool:
-    """True for a clamp that leaves what it is given as it is: in place, it would change a copy."""
-    return made.is_a("bound") and made.operation is not None and not made.operation.in_place and bool(made.operands)
+    """True for a clamp that leaves what it is given as it is: in place, it would change a copy. A bound that is made by
+    `torch.full_like(x, 1e-8)` is rounded itself.
+    """
+    is_bound = made.is_a("bound") or made.is_a("like")
+    return is_bound and made.operation is not None and not made.operation.in_place and bool(made.operands)
 
 
 def _bounds(made: Made) -> list[cst.BaseExpression]:
