@@ -39,6 +39,8 @@ class Stores:
                 self._readers.setdefault(part.attr.value, []).append(part.value)
             elif type(part) is cst.Call and (put := put_into(part)) is not None:
                 self._add(ANY, Store(*put, (), tree.statement_of(part)))
+            elif type(part) is cst.Call and (name := _named_by(part)) is not None:
+                self._add(name, Store(part.args[0].value, part.args[2].value, (), tree.statement_of(part)))
 
     def at(self, field: str) -> list[Store]:
         """The stores to a field, those by the keywords of a call among them."""
@@ -91,6 +93,13 @@ class Stores:
 
     def _add(self, field: str, store: Store) -> None:
         self._stores.setdefault(field, []).append(store)
+
+
+def _named_by(call: cst.Call) -> str | None:
+    """The attribute that `setattr(net, "head", head)` sets."""
+    is_setting = isinstance(call.func, cst.Name) and call.func.value == "setattr" and len(call.args) == 3
+    name = call.args[1].value if is_setting else None
+    return str(name.evaluated_value) if isinstance(name, cst.SimpleString) else None
 
 
 def subscript_key(node: cst.Subscript) -> str:

@@ -48,7 +48,8 @@ class Calls:
             step = either([self.returned(frame, part) for frame in entered])
             return dataclasses.replace(step, is_container=True) if is_mapped and not place.keys else step
         return (
-            self._of_numbers(node, place)
+            self._of_map(node, place)
+            or self._of_numbers(node, place)
             or self._of_containers(node, place)
             or self._of_layers(node, place)
             or self._of_torch(node, place)
@@ -248,8 +249,18 @@ class Calls:
         output = place.keys[0] if place.keys else None
         inputs = len(node.args) + (0 if names else 1)
         known = [row for row in rows if row is not None]
-        return Step(
-            made=tuple(Made(node, (row,), operands, output, cast, inputs <= max(row.inputs, 1)) for row in known)
+        made = tuple(Made(node, (row,), operands, output, cast, inputs <= max(row.inputs, 1)) for row in known)
+        return Step(made=made, is_container=not place.keys and any(map(_makes_list, known)))
+
+    def _of_map(self, node: cst.Call, place: Place) -> Step | None:
+        """The elements of `map(torch.detach, outputs)`."""
+        names = self._torch_names(node.args[0].value) if _is_map(node) and node.args else []
+        rows = [row for name in names if (row := models.function(name) or models.method(name)) is not None]
+        operands = tuple(Place(arg.value, (ANY,), place.frames) for arg in node.args[1:])
+        return (
+            Step(made=tuple(Made(node, (row,), operands) for row in rows), is_container=not place.keys)
+            if rows
+            else None
         )
 
     def is_operation(self, node: cst.Call) -> bool:
@@ -349,7 +360,7 @@ class Calls:
         if read is None and name in _SAME_ELEMENTS and (isinstance(node.func, cst.Name) or name in _OF_MODULES):
             read = _same_elements(node, place)
         read = read or _read_in_turn(name, args, place) or _read_of_fields(node, place)
-        if not place.keys and self._makes_container(node):
+        if not place.keys and (self._makes_container(node) or (read and name in _SAME_ELEMENTS - _OF_MODULES)):
             return dataclasses.replace(read or LOST, is_container=True)
         return read
 
@@ -428,6 +439,8 @@ def _read_in_turn(name: str, args: list[cst.BaseExpression], place: Place) -> St
         return _part(args[0], (ANY, *keys), place)
     if name == "enumerate" and args and len(keys) > 1:
         return _part(args[0], (ANY, *keys[2:]), place) if may_be_same(keys[1], 1) else CONSTANT
+    if name in ("zip", "enumerate") and len(keys) == 1:
+        return Step(is_container=True)  # a tuple
     if name == "zip" and args and len(keys) > 1:
         chosen = [arg for index, arg in enumerate(args) if may_be_same(keys[1], index)]
         return either([_part(arg, (ANY, *keys[2:]), place) for arg in chosen])
@@ -449,6 +462,11 @@ def _read_of_fields(node: cst.Call, place: Place) -> Step | None:
 
 def _runs_first(call: cst.Call) -> bool:
     return bool(call.args) and (called_name(call) == "checkpoint" or _is_map(call))
+
+
+def _makes_list(row: Operation) -> bool:
+    """True for `x.chunk(2)`: the results are of one kind, and as many as there are."""
+    return row.shape_only and len(row.outputs) > 1
 
 
 def _is_map(call: cst.Call | None) -> bool:

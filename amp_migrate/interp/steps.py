@@ -107,7 +107,8 @@ class Steps:
                 return _joined(*operands)
             listed = (one for one in operands if self._is_listed(one))
             return Step(tuple(dataclasses.replace(one, keys=of_any(one.keys)) for one in listed))
-        return _made(node, _OPERATORS[type(node.operator)], (node.left, node.right), place.frames)
+        made = _made(node, _OPERATORS[type(node.operator)], (node.left, node.right), place.frames)
+        return dataclasses.replace(made, is_container=self._is_listed(operands[1]))
 
     def _is_listed(self, place: Place) -> bool:
         """True for a list or a tuple, also under a name, and for what is joined to one."""
@@ -177,7 +178,7 @@ class Steps:
         operator = statement.operator if isinstance(statement, cst.AugAssign) else None
         name = _IN_PLACE.get(type(operator)) if operator is not None else None
         operation = models.method(name) if name is not None else None
-        return Step(made=(Made(before.node, (operation,), (before, value)),))
+        return Step(made=(Made(before.node, (operation,), (before, value)),), is_container=self._is_listed(value))
 
     def _parameter(self, variable: Variable, binding: Binding, place: Place) -> Step:
         function, param = variable.scope.owner, binding.node

@@ -218,6 +218,8 @@ class Values:
             return _OF_INSTANCE
         if type(made.node) in _OPERATORS and all(one.dtypes == _NUMBER for one in given):
             return Value(_NUMBER)
+        if type(made.node) is cst.Name and len(given) > 1 and given[0].dtypes == _NUMBER:
+            return given[1]  # `total = 0`, `total += x`
         if type(made.node) is cst.BinaryOperation and given[0].is_none and not given[0].dtypes:
             return given[0]  # `"%d of %d" % (done, all)` is a text
         if made.cast is not None:

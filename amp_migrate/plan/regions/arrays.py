@@ -17,7 +17,7 @@ import libcst as cst
 
 from amp_migrate.facts import Facts
 from amp_migrate.facts.dataflow import reads
-from amp_migrate.facts.tree import called_name
+from amp_migrate.facts.tree import called_name, walk
 from amp_migrate.interp.place import Place
 from amp_migrate.interp.values import Values
 from amp_migrate.models import Dtype
@@ -72,7 +72,8 @@ def _is_of_model(facts: Facts, values: Values, given: Place, losses: set[str]) -
     ways = values.ways_of_dtype(given)
     of_models = values.halves(given)
     is_mixed = any(one.node not in of_models for one in ways.open)
-    variables = (facts.names.variable_at(one.node) for one in ([given] if is_mixed else ways.places))
+    nodes = walk(given.node) if is_mixed else [one.node for one in ways.places]
+    variables = (facts.names.variable_at(one) for one in nodes if isinstance(one, cst.BaseExpression))
     loads = [load for one in dict.fromkeys(variables) if one is not None for load in one.loads]
     return any(tensors.shows_floating(load) or _is_compared(facts, load, losses) for load in loads)
 

@@ -24,6 +24,7 @@ from amp_migrate.files.only_ranking import only_ranks
 from amp_migrate.files.only_reading import runs_models
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.place import Place
+from amp_migrate.interp.step import Made
 from amp_migrate.plan.regions.forwards import Forwards
 from amp_migrate.plan.regions.moved import before_moves
 from amp_migrate.plan.regions.region import Region
@@ -55,9 +56,10 @@ def _keep_given(context: Context, forwards: Forwards, statements: Collection[Sta
     for call, _ in context.reach.calls():
         is_unread = _runs_unread(context, forwards, call)
         is_open = is_seen and _is_open(context, forwards, call)
+        takes_parts = is_unread or is_open or _is_elsewhere(context.facts, call)
         for arg in call.args if is_open else _taken(context, forwards, call, is_unread=is_unread):
             given = Place(arg.value, (ANY,) if arg.star else ())
-            for node in _parts(context, given) if is_unread or arg.star else [arg.value]:
+            for node in _parts(context, given) if takes_parts or arg.star else [arg.value]:
                 if context.precisions.of(node) is not Precision.HALF:
                     continue
                 cast = _tensor(context, node) if context.facts.tree.statement_of(node) in statements else None
@@ -208,21 +210,35 @@ def _uses(facts: Facts, node: cst.BaseExpression) -> Iterator[cst.BaseExpression
 
 
 def _parts(context: Context, place: Place) -> Iterator[cst.BaseExpression]:
-    """A value that may be a tensor, as an expression, and what is put into a list or a dict."""
+    """A value that may be a tensor, as an expression, what is put into a list or dict, and what a function returns."""
     waiting, seen = [place], set()
     while waiting:
         current = waiting.pop()
         if current in seen:
             continue
         seen.add(current)
+        node, step = current.node, context.steps.of(current)
+        function = context.facts.tree.function_at.get(node) or context.facts.objects.function_handed_over(node)
         if current.keys:
-            waiting += context.steps.of(current).same
-        elif isinstance(current.node, cst.Call) and called_name(current.node)[:1].isupper():  # an instance
-            waiting += [Place(arg.value, (), current.frames) for arg in current.node.args]
+            waiting += step.same
+            waiting += [one for made in step.made if _makes_several(made) for one in made.operands]
+            if step.is_container or any(not one.keys and context.values.at(one).is_container for one in step.same):
+                waiting.append(Place(node, (*current.keys, ANY), current.frames))
+        elif isinstance(node, cst.Call) and (called_name(node)[:1].isupper() or context.facts.objects.is_partial(node)):
+            waiting += [Place(arg.value, (), current.frames) for arg in node.args]
+        elif function is not None:
+            waiting += [Place(one, (), current.frames) for one in context.facts.objects.returned_by(function)]
+        elif isinstance(node, (cst.IfExp, cst.BooleanOperation)):
+            waiting += step.same
         elif context.values.at(current).is_container:
-            waiting.append(Place(current.node, (ANY,), current.frames))
+            waiting.append(Place(node, (ANY,), current.frames))
         else:
-            yield current.node
+            yield node
+
+
+def _makes_several(made: Made) -> bool:
+    """True for `x.chunk(2)` and `map(torch.detach, outputs)`."""
+    return made.operation is not None and made.operation.shape_only
 
 
 # -- what files outside of the unit see -----------------------------------------------------------------
@@ -262,7 +278,10 @@ def _is_read_outside(facts: Facts, base: cst.BaseExpression, field: str) -> bool
     """True where files outside of the unit speak of an attribute of a class of the unit, or give what is filled."""
     if any(one.kind == "parameter" for one in facts.objects.objects(base)):
         return field.startswith("[") and facts.is_seen_outside(*facts.name_of(facts.tree.function_of(base)))
-    owners = [one for one in facts.objects.origins(base) if isinstance(one, Class)]
+    origins = facts.objects.origins(base)
+    if any(isinstance(one, cst.Call) and _is_elsewhere(facts, one) for one in origins):
+        return True
+    owners = [one for one in origins if isinstance(one, Class)]
     return any(facts.is_seen_outside(facts.file_of(one.node).path, f"{one.name}.{field}") for one in owners)
 
 
