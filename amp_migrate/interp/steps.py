@@ -354,4 +354,4 @@ def _items(node: cst.Dict, keys: Keys, frames: Frames) -> list[Place]:
 
 
 def _is_at(index: int, key: Key, length: int) -> bool:
-    return not isinstance(key, int) or key % length == index
+    return not isinstance(key, int) or key in (index, index - length)
