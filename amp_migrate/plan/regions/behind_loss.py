@@ -102,11 +102,10 @@ class BehindLoss:
         return reached
 
     def _enter(self, statement: Statement) -> None:
-        """What stays out of autocast as a whole: the loss that its function returns is made in there."""
-        if self.found.evaluates or not self.barriers.blocks(statement):
-            return
+        """What attacks as well stays out of autocast as a whole: in its function, the loss that it returns does not."""
+        attacking = {at.function for at in self.found.apart}
         for function in filter(None, map(self.facts.objects.called_function, self.facts.tree.calls(statement))):
-            for inner in function.descendants() if self.barriers.function_blocks(function) else ():
+            for inner in function.descendants() if self.facts.calls.reaches(function, attacking.__contains__) else ():
                 if isinstance(inner.node, cst.Return) and inner.node.value is not None:
                     self._slice(inner, list(reads(inner.node.value)), by_name=True)
 
