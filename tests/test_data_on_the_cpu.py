@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amp_migrate import Options, migrate_source
+from tests.drawn.run import CLOSE, run
 
 SCRIPT = """\
 import torch
@@ -103,3 +104,56 @@ def test_data_may_go_there(changes):
 @pytest.mark.parametrize("changes", TAKEN.values(), ids=TAKEN)
 def test_a_loss_may_not(changes):
     assert [one.code for one in _migrated(changes).findings] == ["AMP969"]
+
+
+MEASURED = """\
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self):
+        self.net = nn.Linear(8, 4).cuda()
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+        self.names = NAMES
+
+    def run(self):
+        for _ in range(3):
+            x, y = torch.randn(16, 8).cuda(), torch.randint(0, 4, (16,)).cuda()
+            output = self.net(x)
+            losses = {}
+            losses["loss"] = nn.functional.cross_entropy(output, y)
+            self.optimizer.zero_grad()
+            losses["loss"].backward()
+            self.optimizer.step()
+            self.measure(output, losses)
+            print("loss", losses["loss"].item())
+
+    def measure(self, output, losses):
+        errors = [output.abs().mean(), (output ** 2).mean()]
+        for LOOP:
+            losses[name] = errors[i].cpu()
+
+
+torch.manual_seed(0)
+Trainer().run()
+"""
+NUMBERED = "i, name in enumerate(self.names)"
+
+
+@pytest.mark.parametrize(
+    "names, loop, is_loss",
+    [
+        ('["absolute", "squared"]', NUMBERED, False),
+        ('("absolute", "squared")', "name, i in zip(self.names, range(2))", False),
+        ('["absolute", "loss"]', NUMBERED, True),
+        ("[]", "i, name in enumerate(sorted(losses))", True),
+        ('["absolute"] + list(map(str, range(2)))', NUMBERED, True),
+    ],
+)
+def test_a_metric_under_another_key_is_no_loss(names, loop, is_loss):
+    script = MEASURED.replace("NAMES", names).replace("LOOP", loop)
+    result = migrate_source(script.encode(), Options(api="torch.amp"))
+    assert [one.code for one in result.findings] == (["AMP969"] if is_loss else [])
+    if not is_loss:
+        assert [*run(result.output.decode()).losses] == pytest.approx([*run(script).losses], abs=CLOSE)

@@ -703,7 +703,7 @@ fit(model, torch.randn(3, 8, 4))
     [
         ("self.optimizer.zero_grad()\n        ", "", []),
         ("", "", ["AMP911"]),
-        ("self.net.zero_grad()\n        ", "", ["AMP911"]),  # the optimizer may have others
+        ("self.net.zero_grad()\n        ", "", []),
         ("if x.sum() > 0:\n            self.optimizer.zero_grad()\n        ", "", ["AMP911"]),
         ("", "self.optimizer.zero_grad()\n        loss = self.loss(x)\n        loss.backward()\n        ", []),
     ],
@@ -714,6 +714,13 @@ def test_a_backward_whose_gradients_no_step_takes(first, between, codes):
     assert [finding.code for finding in result.findings] == codes
     assert (b"self.scaler.step(self.optimizer)" in result.output) == (not codes)
     assert b"        self.loss(x).backward()\n" in result.output
+
+
+def test_a_model_clears_no_gradients_of_another_one_of_its_optimizer():
+    others = PREPARED.replace("self.net.parameters()", "[*self.net.parameters(), *self.other.parameters()]")
+    source = "from elsewhere import start\n" + others.format(first="self.net.zero_grad()\n        ", between="")
+    result = migrate_source((source + MAIN_OF_PREPARED).encode(), Options())
+    assert [finding.code for finding in result.findings] == ["AMP911"]
 
 
 BESIDE_A_WRAPPER = """\

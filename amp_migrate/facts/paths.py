@@ -36,6 +36,7 @@ Decide = Callable[[cst.BaseExpression], bool | None]
 Environment = frozenset[tuple[str, bool]]
 Leg = tuple[Callable[["Point"], bool], Callable[["Point"], bool]]  # of a path: its goal, and what it avoids
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
+_ASKING = (cst.If, cst.While, cst.IfExp, cst.BooleanOperation, cst.UnaryOperation, cst.ComparisonTarget, cst.Comparison)
 _MOST_POINTS = 20_000  # of a graph: a callee is laid out anew for each way that leads to it
 _STATES_OF_A_POINT = 30  # on average: each condition that a path remembers may double its states
 _FEW = 7  # conditions, where they do
@@ -426,21 +427,32 @@ class Graph:
                 point.edges.append(Edge(target, holds))
 
     def _given(self, test: cst.BaseExpression, site: CallSite) -> bool | None:
-        """The value of a test of a parameter, where this call gives it a constant: `forward(x, train=True)`."""
-        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-            opposite = self._given(test.expression, site)
-            return None if opposite is None else not opposite
-        variable = self.facts.names.variable_at(test)
-        if variable is None or len(variable.bindings) != 1:
-            return None
-        param = variable.bindings[0].node
-        if not isinstance(param, cst.Param) or variable.scope.owner is not site.callee:
+        """The value of a test of a parameter, where this call gives it a constant: `forward(x, train=True)`; and of
+        `optimizer is None`, where it gives an object.
+        """
+        read = names_in(test) - {"None"}
+        param = next((one for one in site.callee.parameters if {one.name.value} == read), None)
+        if param is None or len(self.facts.names.bindings_at(param.name)) != 1:
             return None
         arg = self.facts.objects.argument(site.call, site.callee, param)
         starred = any(given.star for given in site.call.args)
         given = arg.value if arg is not None else None if starred else param.default
         value = literal_value(given) if given is not None else UNKNOWN
-        return value if isinstance(value, bool) else None
+        if value is UNKNOWN and "None" in names_in(test) and self._is_there(given):
+            value = given
+        is_known = value is None or value is given or isinstance(value, bool)
+        return value_of_test(self.facts.text(test), param.name.value, value) if is_known else None
+
+    def _is_there(self, node: cst.BaseExpression | None) -> bool:
+        """True for a variable that calls give its value, and whose methods are called without a test of it."""
+        variable = self.facts.names.variable_at(node)
+        if variable is None or not all(
+            one.kind == "assign" and isinstance(one.value, cst.Call) for one in variable.bindings
+        ):
+            return False
+        around = [self.facts.tree.parents.get(load) for load in variable.loads]
+        is_used = any(isinstance(one, cst.Attribute) for one in around)
+        return is_used and not any(isinstance(one, _ASKING) for one in around)
 
     def _calls(self, statement: Statement, point: Point, frames: Frames) -> Point:
         entry = point

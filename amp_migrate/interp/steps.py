@@ -10,6 +10,7 @@ forwards of modules. A call is followed with its own arguments, so that a helper
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -48,6 +49,7 @@ _WEIGHTS = frozenset("weight bias in_proj_weight in_proj_bias".split())
 _LISTS = (cst.List, cst.ListComp, cst.Tuple)
 
 _DEEPEST = 6  # keys, of containers in containers
+_MOST_PLACES = 100  # on the way to what a key may be
 
 
 class Steps:
@@ -58,6 +60,7 @@ class Steps:
         self.calls = facts.analysis(Calls)
         self._containers = facts.analysis(Containers)
         self._known: dict[Place, Step] = {}
+        self._strings: dict[cst.BaseExpression, Sequence[Key]] = {}
 
     def of(self, place: Place) -> Step:
         """What a value is made of, one step back."""
@@ -276,12 +279,34 @@ class Steps:
         for _, around, put in sorted(into, key=lambda one: (one[0], len(one[1]))):
             rest = keys[len(around) :]
             is_there = bool(rest) and all(map(may_be_same, around, keys))
-            if put.base is node or not is_there or not (put.merges or may_be_same(put.key, rest[0])):
+            if put.base is node or not is_there or not (put.merges or self._may_be_at(put, rest[0])):
                 continue
             inside = of_any(rest) if isinstance(rest[0], int) else rest
             part = inside if put.merges else (*put.selector, *rest[1:])
             found.append(self._elsewhere(put.value, part, place.frames))
         return Step(written=tuple(found)) if found and self._is_tensor(node) else Step(tuple(found))
+
+    def _may_be_at(self, put: Put, key: Key) -> bool:
+        """False for `log[name] = value` and another key, where all that the name may be are constants."""
+        around = self.facts.tree.parents.get(put.base)
+        index = around.slice[0].slice if isinstance(around, cst.Subscript) and around.value is put.base else None
+        names = self._constants(index.value) if put.key is ANY and isinstance(index, cst.Index) else (put.key,)
+        return any(may_be_same(one, key) for one in names)
+
+    def _constants(self, node: cst.BaseExpression) -> Sequence[Key]:
+        """The strings that an expression may be; ANY where it may be anything else."""
+        if node not in self._strings:
+            self._strings[node] = (ANY,)  # for who asks on the way
+            places, found = [Place(node)], []
+            for place in places:
+                step = self.of(place)
+                if isinstance(place.node, cst.SimpleString) and not place.keys:
+                    found.append(constant_key(place.node))
+                elif not step.same or step != Step(step.same) or len(places) > _MOST_PLACES:
+                    return (ANY,)
+                places += [one for one in step.same if one not in places]
+            self._strings[node] = tuple(found)
+        return self._strings[node]
 
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         """True for results of operations: what is put under their keys is written into them."""

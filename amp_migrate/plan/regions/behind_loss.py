@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, path_of, reads, writes
+from amp_migrate.facts.dataflow import Path, backward_slice, overlaps, own_reads, path_of, reads, writes
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Class, Function, Statement, called_name, walk
 from amp_migrate.findings import Refusal
@@ -87,6 +87,8 @@ class BehindLoss:
         if not forwards and not reached and not by_name:
             computing = [one for one in found.statements if not is_trailing_arithmetic(one, found.statements)]
             forwards = _of_this_round(filter(self.forwards.computes, computing), at)
+        for statement in forwards:
+            self._enter(statement)
         if forwards:
             reached = True
             needed = self._after_forward(found.statements, forwards)
@@ -99,10 +101,27 @@ class BehindLoss:
         self._sliced[key] = reached
         return reached
 
+    def _enter(self, statement: Statement) -> None:
+        """What attacks as well stays out of autocast as a whole: in its function, the loss that it returns does not."""
+        attacking = {at.function for at in self.found.apart}
+        for function in filter(None, map(self.facts.objects.called_function, self.facts.tree.calls(statement))):
+            for inner in function.descendants() if self.facts.calls.reaches(function, attacking.__contains__) else ():
+                if isinstance(inner.node, cst.Return) and inner.node.value is not None:
+                    self._slice(inner, list(reads(inner.node.value)), by_name=True)
+
     def _is_apart(self, statement: Statement) -> bool:
-        """True for what runs a model for labels, or for a penalty: `grad(outputs=net(x), inputs=x)`."""
+        """True for what runs a model for labels, for an attack, or for a penalty: `grad(outputs=net(x), inputs=x)`."""
         is_penalty = not self.found.evaluates and self.barriers.takes_gradient(statement)
-        return is_penalty or self._labels(statement)
+        return is_penalty or statement in self._attacking or self._labels(statement)
+
+    @cached_property
+    def _attacking(self) -> set[Statement]:
+        """What makes the losses whose backwards stay in float32."""
+        return {
+            made
+            for at in self.found.apart
+            for made in backward_slice(at, own_reads(at), lambda path: False, self._reads_of).statements
+        }
 
     def _labels(self, statement: Statement) -> bool:
         """True for `labels = guess(net, images)` without gradients, of class numbers: that was an evaluation."""

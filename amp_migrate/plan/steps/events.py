@@ -59,8 +59,8 @@ class Step:
 
 @dataclasses.dataclass(eq=False)
 class ZeroGrad:
-    """Gradients set to zero; `objects` is None where it may be those of every optimizer. With a call `of_optimizer` all
-    of its gradients are.
+    """Gradients set to zero; `objects` is None where it may be those of every optimizer. Where this is known to be all
+    `of_optimizer`, no gradient of it is left.
     """
 
     statement: Statement
@@ -188,11 +188,24 @@ class _Collector:
             self._step(call, func, statement)
         elif func.attr.value == "zero_grad":
             objects: ObjectSet | None = self.roles.optimizers_at(func.value)
-            is_own = bool(objects)
+            is_own = bool(objects) or self._has_all(func.value)
             if not objects:
                 objects = self.roles.holders(func.value) if self.roles.is_model(func.value) else frozenset()
             if objects is None or objects:
                 self.events.zero_grads.setdefault(statement, []).append(ZeroGrad(statement, objects, is_own))
+
+    def _has_all(self, model: cst.BaseExpression) -> bool:
+        """True where each optimizer has the parameters of this model, and nothing else: `SGD(model.parameters())`."""
+        makers = [one.origin for one in self.roles.optimizers]
+        given = [one.args[0].value if isinstance(one, cst.Call) and one.args else None for one in makers]
+        whole = self.facts.objects.objects(model)
+        return bool(whole) and all(
+            isinstance(one, cst.Call)
+            and called_name(one) == "parameters"
+            and isinstance(one.func, cst.Attribute)
+            and self.facts.objects.objects(one.func.value) == whole
+            for one in given
+        )
 
     def _step(self, call: cst.Call, func: cst.Attribute, statement: Statement) -> None:
         objects = self.roles.optimizers_at(func.value)
@@ -467,7 +480,7 @@ class _Collector:
         """
         if (self.facts.names.dotted(node) or "").startswith("torch."):
             return False
-        return not is_input(self.facts, self.roles, node.value)
+        return not is_input(self.facts, self.roles.optimizers, node.value)
 
 
 def _drops_gradients(statement: Statement) -> bool:

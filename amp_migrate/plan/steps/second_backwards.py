@@ -109,7 +109,7 @@ def _gradient_of_input(facts: Facts, roles: Roles, function: Function) -> cst.At
     """A gradient that is read and that no optimizer takes: `delta.grad`."""
     parts = (part for inner in function.descendants() for part in facts.tree.expressions(inner))
     gradients = (part for part in parts if isinstance(part, cst.Attribute) and part.attr.value == "grad")
-    return next((one for one in gradients if is_input(facts, roles, one.value)), None)
+    return next((one for one in gradients if is_input(facts, roles.optimizers, one.value)), None)
 
 
 def _runs_model(facts: Facts, roles: Roles, statement: Statement) -> bool:

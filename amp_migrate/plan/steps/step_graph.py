@@ -80,7 +80,8 @@ class StepGraph:
         self.facts = facts
         self.events = events
         self.root = root
-        busy = {statement.function for statement in (*events.backwards, *events.steps, *events.zero_grads)}
+        marked = (*events.backwards, *events.steps, *events.zero_grads, *events.apart)
+        busy = {statement.function for statement in marked}
         self.called_again = not self._has_loop()
         self.graph = Graph(
             facts,

@@ -100,6 +100,8 @@ class UnscalePlanner:
                 continue
             if not self.graph.path_exists(sources, points.__contains__, ends):
                 continue  # nothing scaled is held here
+            if all(use.kind == "backward" for use in relevant) and not self._is_taken(points, members):
+                continue
             if self.graph.path_exists(points, backward, ends):
                 self._note_micro_use(relevant[0])
             else:
@@ -115,6 +117,14 @@ class UnscalePlanner:
                 self.unscales.append(unscale)
             if not all(self._is_stepped(use, members) for use in cluster):
                 self.unstepped[unscale] = (members, cluster)
+
+    def _is_taken(self, points: list[Point], members: ObjectSet) -> bool:
+        """True where a step or a use of gradients follows, before they are cleared."""
+        step = self.graph.is_step(members)
+        used = {at for at, uses in self.events.uses.items() if any(use.kind != "backward" for use in uses)}
+        return self.graph.path_exists(
+            points, lambda point: step(point) or point.statement in used, self.graph.clears(members)
+        )
 
     def check_unstepped(self, updated: Iterable[Point]) -> None:
         """Gradients that no step takes any more are cleared, but `unscale_` is remembered until the next update:

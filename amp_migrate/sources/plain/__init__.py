@@ -18,10 +18,11 @@ from amp_migrate.plan.model import LossScale, Recognition, Setup
 from amp_migrate.rules.plain import CHOSEN_PRECISION, NO_GPU, UNKNOWN_OPTIMIZER, UPDATE_BY_HAND
 from amp_migrate.rules.source_forms import PLAIN
 from amp_migrate.sources.native import decides_natively
+from amp_migrate.sources.plain.attacks import Attacks
 from amp_migrate.sources.plain.cast_like import cast_like_another
 from amp_migrate.sources.plain.chosen_precision import chosen_precision
 from amp_migrate.sources.plain.devices import Devices
-from amp_migrate.sources.plain.inner_fits import is_attack, is_inner_fit
+from amp_migrate.sources.plain.inner_fits import is_inner_fit
 from amp_migrate.sources.plain.left_alone import reasons_to_leave_alone
 from amp_migrate.sources.plain.losses import find_losses, gradients_given, read_backwards
 from amp_migrate.sources.plain.optimizers import Optimizers
@@ -66,17 +67,21 @@ def recognise(facts: Facts) -> tuple[Recognition, list[Refusal]]:
     like_another = cast_like_another(facts)
     if like_another is not None:
         return found, [like_another]
-    attacks = {one.statement.function for one in losses if is_attack(facts, optimizers, one)}
+    try:
+        fits = [one for one in losses if is_inner_fit(facts, one, losses)]
+    except Refusal as refusal:
+        return found, [refusal]
+    attacks = Attacks(facts, optimizers, losses, fits)
     refusals = reasons_to_leave_alone(facts, optimizers, losses, attacks)
     if refusals:
         return found, refusals
     try:
         switches = unread_switches(facts, optimizers, losses)
         devices.check_losses()
-        apart = attacks | {one.statement.function for one in losses if is_inner_fit(facts, one, losses)}
-        found.setups.extend(one for one in _setups(facts, optimizers) if one.statement.function not in apart)
-        found.apart.extend(one.statement for one in losses if one.statement.function in attacks)
-        stepped = [one for one in losses if one.statement.function not in apart]
+        inside = {one.statement.function for one in fits}
+        found.setups.extend(one for one in _setups(facts, optimizers) if one.statement.function not in inside)
+        found.apart.extend(one.statement for one in attacks.through_models())
+        stepped = [one for one in losses if one not in attacks.apart]
         found.backwards.extend(read_backwards(facts, optimizers, stepped))
         for setup in found.setups:
             setup.conditions = [*devices.conditions_at(setup.statement), *switches]

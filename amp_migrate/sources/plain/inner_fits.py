@@ -14,8 +14,6 @@
         loss = criterion(net(wanted), target)
 
 A GradScaler made there would start anew with every batch, and skip most of the few steps until its scale fits.
-
-So do attacks on the inputs that an evaluation makes: no step takes the gradients of their backwards.
 """
 
 from __future__ import annotations
@@ -23,13 +21,11 @@ from __future__ import annotations
 import libcst as cst
 
 from amp_migrate.facts import Facts
-from amp_migrate.facts.tree import walk
 from amp_migrate.findings import Refusal
 from amp_migrate.interp.steps import Steps
 from amp_migrate.plan.steps.inputs import makes_tensor
 from amp_migrate.rules.plain import UNKNOWN_CALLER
 from amp_migrate.sources.plain.losses import Loss
-from amp_migrate.sources.plain.optimizers import Optimizers
 
 
 def is_inner_fit(facts: Facts, loss: Loss, losses: list[Loss]) -> bool:
@@ -48,15 +44,6 @@ def is_inner_fit(facts: Facts, loss: Loss, losses: list[Loss]) -> bool:
     return False
 
 
-def is_attack(facts: Facts, optimizers: Optimizers, loss: Loss) -> bool:
-    """True where a function reads gradients, and leads to no step."""
-    function, stepping = loss.statement.function, {statement.function for _, statement in optimizers.steps}
-    if not any(isinstance(part, cst.Attribute) and part.attr.value == "grad" for part in walk(function.node)):
-        return False
-    is_open = function.is_module or facts.is_used_outside(function.outermost) or facts.calls.value_uses(function)
-    return bool(stepping) and not is_open and not facts.calls.reaches(function, stepping.__contains__)
-
-
 def _makes_optimizer_of_tensors(facts: Facts, loss: Loss) -> bool:
     calls = (call for inner in loss.statement.function.descendants() for call in facts.tree.calls(inner))
     made = [call for call in calls if (facts.names.dotted(call.func) or "").startswith("torch.optim.") and call.args]
@@ -66,4 +53,4 @@ def _makes_optimizer_of_tensors(facts: Facts, loss: Loss) -> bool:
 def _is_of_tensors(facts: Facts, call: cst.Call) -> bool:
     origins = [one.origin for one in facts.objects.elements(call.args[0].value)]
     steps = facts.analysis(Steps)
-    return bool(origins) and all(isinstance(one, cst.Call) and makes_tensor(steps, one) for one in origins)
+    return bool(origins) and all(isinstance(one, cst.BaseExpression) and makes_tensor(steps, one) for one in origins)

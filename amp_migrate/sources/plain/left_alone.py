@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import PurePath
 
@@ -41,6 +41,7 @@ from amp_migrate.rules.plain import (
 )
 from amp_migrate.rules.safety import GRADIENT_PENALTY
 from amp_migrate.rules.steps import UPDATE_PLACE
+from amp_migrate.sources.plain.attacks import Attacks
 from amp_migrate.sources.plain.frameworks import owned_by_framework
 from amp_migrate.sources.plain.losses import Loss
 from amp_migrate.sources.plain.optimizers import Optimizers
@@ -58,11 +59,9 @@ _PYTHON_VERSION = re.compile(r"version|\bPY[23]\b")
 _PARAMETERS = re.compile(r"param|weight|theta|fast|named_|\bphi\b", re.IGNORECASE)
 
 
-def reasons_to_leave_alone(
-    facts: Facts, optimizers: Optimizers, losses: list[Loss], apart: Collection[Function]
-) -> list[Refusal]:
-    """The reasons that hold, the most telling one first; functions that stand `apart` may look at their gradients."""
-    finder = _Finder(facts, optimizers, losses, apart)
+def reasons_to_leave_alone(facts: Facts, optimizers: Optimizers, losses: list[Loss], attacks: Attacks) -> list[Refusal]:
+    """The reasons that hold, the most telling one first; attacks may look at their gradients."""
+    finder = _Finder(facts, optimizers, losses, attacks)
     checks: list[Callable[[], Refusal | None]] = [
         lambda: owned_by_framework(facts, optimizers, losses),
         finder.test,
@@ -85,11 +84,11 @@ def reasons_to_leave_alone(
 
 
 class _Finder:
-    def __init__(self, facts: Facts, optimizers: Optimizers, losses: list[Loss], apart: Collection[Function]) -> None:
+    def __init__(self, facts: Facts, optimizers: Optimizers, losses: list[Loss], attacks: Attacks) -> None:
         self.facts = facts
         self.optimizers = optimizers
         self.losses = losses
-        self.apart = apart
+        self.attacks = attacks
 
     # -- whose code it is -------------------------------------------------------------------------------
 
@@ -253,7 +252,7 @@ class _Finder:
         """True for what an attack changes: `delta.data`."""
         while isinstance(node, cst.Attribute) and node.attr.value == "data":
             node = node.value
-        return statement.function in self.apart and not self._is_parameter(node)
+        return self.attacks.change(node, statement) and not self._is_parameter(node)
 
     def _is_own_grad(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
         own = self.facts.text(target).removesuffix(".data")
@@ -416,11 +415,11 @@ class _Finder:
     def other_gradients(self) -> Refusal | None:
         """`x.grad` of an input: it stays scaled, since only the optimizer's gradients are unscaled."""
         for part, statement in self.facts.tree.every(cst.Attribute):
-            if part.attr.value == "grad" and statement.function not in self.apart:
+            if part.attr.value == "grad":
                 dotted = self.facts.names.dotted(part) or ""
                 if dotted.startswith("torch.") or self._is_parameter(part.value):
                     continue
-                if asks_whether_there_is(self.facts, part):
+                if asks_whether_there_is(self.facts, part) or self.attacks.change(part.value, statement):
                     continue
                 return Refusal(GRADIENTS_WATCHED, part, f"{self.facts.text(part)} is no gradient of a parameter")
         return None
