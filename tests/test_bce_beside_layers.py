@@ -122,3 +122,36 @@ def test_two_of_them_in_one_statement_take_what_is_float32_as_it_is(made):
     assert "output = torch.sigmoid(disc(out).float())" in output
     assert "prediction = torch.sigmoid(disc(x).float())" in output
     assert f"    loss = {made}(output, valid) + {made}(prediction, 1 - valid)\n" in output
+
+
+FORWARD = """\
+import torch
+from torch import nn
+
+
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score = nn.Linear(8, 1)
+
+    def forward(self, x):
+        return torch.sigmoid(self.score(x)).view(-1)
+
+
+critic = Critic().cuda()
+bce = nn.BCELoss()
+optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+for x in batches:
+    x = x.cuda()
+    judged = critic(x)
+    loss = bce(judged, torch.ones(4).cuda())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_probabilities_that_a_forward_makes_in_float32_are_not_cast_again():
+    output = migrate_source(FORWARD.encode(), Options(api="torch.amp")).output.decode()
+    assert "return torch.sigmoid(self.score(x).float()).view(-1)" in output
+    assert "    loss = bce(judged, torch.ones(4).cuda())\n" in output

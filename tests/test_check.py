@@ -103,6 +103,28 @@ def test_criterion_on_half():
 
 
 @pytest.mark.parametrize(
+    ("criterion", "model", "found"),
+    [
+        ("torch.nn.MSELoss()", "make()", ["criterion on half"]),
+        ("torch.nn.BCELoss()", "make()", []),
+        ("torch.nn.BCELoss()", "torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Sigmoid())", ["criterion on half"]),
+    ],
+)
+def test_a_model_out_of_sight_gives_a_binary_cross_entropy_float32(criterion, model, found):
+    """It raises on half values beside float32 targets."""
+    step = f"""
+    net, bce = {model}, {criterion}
+    with torch.cuda.amp.autocast():
+        output = net(x)
+    loss = bce(output, y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    """
+    assert violations(step) == found
+
+
+@pytest.mark.parametrize(
     ("kind", "step"),
     [
         ("scaled twice", "scaler.scale(scaler.scale(loss)).backward()\nscaler.step(optimizer)\nscaler.update()"),

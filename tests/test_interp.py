@@ -31,6 +31,7 @@ def doubled(t):
 
 
 one = lambda t: t.abs()
+Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
 
 
 def first_of(*given):
@@ -126,6 +127,8 @@ EXPECTED = {
     "h @ s": "half",
     "h.double() * h": "double",
     "torch.where(h > 0, h, s)": "single",
+    "Tensor(3, 4)": "single",
+    "(torch.cuda.FloatTensor if margin else torch.FloatTensor)(3, 4)": "single",
     "h.argmax(1)": "integer",
     "h > 0": "boolean",
     "h.topk(2)[1]": "integer",

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from amp_migrate.files.mentions import mentions, mentions_in_notebook
+from amp_migrate.sources.screen import line_of_apex_import
 
 PYPI, SOURCE, SPOKEN, LAUNCHED = "AMP130", "AMP131", "AMP132", "AMP147"
 
@@ -150,6 +151,18 @@ def test_what_still_needs_apex_is_named(tmp_path):
     (tmp_path / "requirements.txt").write_text("apex==0.1\n")
     (finding,) = mentions(tmp_path, needed_by="ddp.py:3")
     assert finding.message == "asks PyPI for `apex==0.1`; ddp.py:3 still imports apex"
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        (b"#     from apex.normalization import FusedLayerNorm\n", None),
+        (b"x = 1  # needed import apex\n# import apex\nfrom apex import amp\n", 3),
+        (b"import torch\nimport apex\n", 2),
+    ],
+)
+def test_an_import_in_a_comment_needs_nothing(source, line):
+    assert line_of_apex_import(source) == line
 
 
 def test_bytes_that_are_no_text_and_links_do_no_harm(tmp_path):

@@ -434,3 +434,12 @@ def test_a_file_that_imports_itself_is_read(tmp_path, names, made):
     results = {one.path.rpartition("/")[2]: one for one in migrate_project([tmp_path])}
     assert ".float().masked_fill(own, -1e9)" in results["nets.py"].output.decode()
     assert [one for one in results["main.py"].findings + results["nets.py"].findings if one.code == "AMP192"] == []
+
+
+def test_a_class_of_data_is_no_model():
+    """`Pair(x, y)` of a namedtuple is called under autocast, and nothing has to be assumed about it."""
+    made = 'Pair = collections.namedtuple("Pair", "left right")\nnet = Net().cuda()'
+    run = MODEL.format(it="net").replace("torch.randn(6, 8).cuda())", "Pair(torch.randn(6, 8).cuda(), step).left)")
+    result = migrate_source((HEAD + made + run).encode())
+    assert result.status == "migrated"
+    assert [one.code for one in result.findings] == []

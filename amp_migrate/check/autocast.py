@@ -13,8 +13,8 @@ from amp_migrate.facts import Facts
 from amp_migrate.facts.reaching import reaching
 from amp_migrate.facts.tree import Statement, called_name
 from amp_migrate.interp.values import values_as_written
-from amp_migrate.models import Dtype, function, names
-from amp_migrate.models.queries import in_float32, keeps_numbers, passes_on
+from amp_migrate.models import Dtype, function, layer, names
+from amp_migrate.models.queries import in_float32, is_refused, keeps_numbers, passes_on
 
 
 def check_autocast(facts: Facts, scalers: Scalers, *, whole: bool) -> Iterator[Violation]:
@@ -29,7 +29,7 @@ def check_autocast(facts: Facts, scalers: Scalers, *, whole: bool) -> Iterator[V
                 continue
             made = _made_by_calls(facts, statement)
             for following in statement.next_siblings():
-                yield from _criteria_on(facts, following, statement, made)
+                yield from _criteria_on(facts, following, statement, made, whole=whole)
 
 
 def _made_by_calls(facts: Facts, region: Statement) -> set[str]:
@@ -56,7 +56,9 @@ def _reshaped(call: cst.Call) -> str | None:
     return receiver.value if isinstance(receiver, cst.Name) and called_name(call) in names(keeps_numbers) else None
 
 
-def _criteria_on(facts: Facts, statement: Statement, region: Statement, made: set[str]) -> Iterator[Violation]:
+def _criteria_on(
+    facts: Facts, statement: Statement, region: Statement, made: set[str], *, whole: bool
+) -> Iterator[Violation]:
     for inner in statement.descendants():
         if any(any(autocast_items(facts, outer)) for outer in inner.path()):
             continue
@@ -64,7 +66,7 @@ def _criteria_on(facts: Facts, statement: Statement, region: Statement, made: se
             if isinstance(part, cst.Call) and part.args and _is_loss(facts, part):
                 given = part.args[0].value
                 is_half = isinstance(given, cst.Name) and given.value in made and _comes_from(facts, given, region)
-                if is_half and isinstance(given, cst.Name) and not _is_certainly_float32(facts, given):
+                if is_half and isinstance(given, cst.Name) and not _is_float32_here(facts, part, given, whole=whole):
                     message = f"{facts.text(part.func)} gets {given.value} in half, outside of autocast"
                     yield violation(facts, "criterion on half", part, message)
 
@@ -76,9 +78,12 @@ def _comes_from(facts: Facts, name: cst.Name, region: Statement) -> bool:
     return any(one.statement is not None and one.statement.inside(region) for one in bound)
 
 
-def _is_certainly_float32(facts: Facts, name: cst.Name) -> bool:
-    """True for the output of a model that ends in a log_softmax, say: autocast runs that in float32."""
-    return facts.analysis(values_as_written).of(name).dtypes == {Dtype.SINGLE}
+def _is_float32_here(facts: Facts, criterion: cst.Call, name: cst.Name, *, whole: bool) -> bool:
+    """True for the output of a model that ends in a log_softmax, say: autocast runs that in float32. A binary cross
+    entropy raises on half values beside float32 targets, so that a model out of sight gives it float32.
+    """
+    value = facts.analysis(values_as_written).of(name)
+    return value.dtypes == {Dtype.SINGLE} or (value.is_open and not whole and _raises_on_half(facts, criterion))
 
 
 def _is_float32(facts: Facts, call: cst.Call) -> bool:
@@ -92,14 +97,18 @@ def _is_float32(facts: Facts, call: cst.Call) -> bool:
 
 def _is_loss(facts: Facts, call: cst.Call) -> bool:
     """A loss function of torch, or an object made by one of its loss classes."""
-    row = function(facts.names.dotted(call.func) or "")
-    if row is not None and row.is_a("loss"):
-        return True
-    if not isinstance(call.func, (cst.Name, cst.Attribute)):
-        return False
-    for one in facts.objects.objects(call.func):
-        if isinstance(one.origin, cst.Call):
-            made = facts.names.dotted(one.origin.func) or ""
-            if made.startswith("torch.nn.") and made.endswith("Loss"):
-                return True
-    return False
+    rows = {name: function(name) for name in _criteria(facts, call)}
+    is_function = any(row is not None and row.is_a("loss") for row in rows.values())
+    return is_function or any(name.startswith("torch.nn.") and name.endswith("Loss") for name in rows)
+
+
+def _raises_on_half(facts: Facts, criterion: cst.Call) -> bool:
+    rows = (function(name) or layer(name) for name in _criteria(facts, criterion))
+    return any(row is not None and is_refused(row) for row in rows)
+
+
+def _criteria(facts: Facts, call: cst.Call) -> list[str]:
+    """The names of torch for what a call runs: of a function, and of the classes that make the object."""
+    objects = facts.objects.objects(call.func) if isinstance(call.func, (cst.Name, cst.Attribute)) else ()
+    makers = (one.origin.func for one in objects if isinstance(one.origin, cst.Call))
+    return [facts.names.dotted(one) or "" for one in (call.func, *makers)]

@@ -285,9 +285,9 @@ class Calls:
             return [dotted] if dotted.startswith("torch.") or models.function(dotted) is not None else []
         if self._is_probably_torchs(func):
             return self._of_unknown_origin(func)
-        held = self.facts.objects.values_of(func) if isinstance(func, (cst.Name, cst.Attribute)) else []
-        names = [self.facts.names.dotted(one) or "" for one in held]
-        return names if names and all(one.startswith("torch.") for one in names) else []
+        held = self.facts.objects.objects(func)
+        names = sorted(str(one.origin) for one in held if one.kind == "import")
+        return names if len(names) == len(held) and all(one.startswith("torch.") for one in names) else []
 
     def _is_probably_torchs(self, func: cst.BaseExpression) -> bool:
         """True for `torch.exp` and `F.relu` of names that nothing in sight binds: `from common import *`."""

@@ -45,9 +45,10 @@ def may_import_apex(source: bytes) -> bool:
 
 
 def line_of_apex_import(source: bytes) -> int | None:
-    """The line (from 1) of the first import of apex, as far as bytes tell; None without one."""
-    found = IMPORTS_APEX.search(source) if b"apex" in source else None
-    return source.count(b"\n", 0, found.start()) + 1 if found is not None else None
+    """The line (from 1) of the first import of apex that no comment holds, as far as bytes tell; None without one."""
+    places = (one.start() for one in IMPORTS_APEX.finditer(source)) if b"apex" in source else ()
+    lines = (source.count(b"\n", 0, at) + 1 for at in places if b"#" not in source[source.rfind(b"\n", 0, at) + 1 : at])
+    return next(lines, None)
 
 
 def may_train(source: bytes) -> bool:

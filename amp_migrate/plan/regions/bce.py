@@ -192,9 +192,8 @@ class _Finder:
                 endings += made.endings
                 products += made.products
                 in_sight = in_sight or index == 0
-                places = [*made.arguments, *made.endings]
-                if not places or any(self.facts.tree.function_of(one) is not statement.function for one in places):
-                    floats.append(value)  # a wrapper around the model may hand out half again
+                if not made.arguments and not made.endings:
+                    floats.append(value)
             elif index == 0 or self._is_made_by(value, region):
                 floats.append(value)
             elif any(not in_sight or one != self.facts.text(call.args[0].value) for one in self._typed_as(value)):

@@ -30,6 +30,7 @@ from amp_migrate.plan.safety.run_time_names import is_by_name, possibly_meant
 
 _NAMED = ("instance", "definition", "import")
 _LOADERS = frozenset("torch.load torch.hub.load torch.jit.load dill.load joblib.load".split())
+_CLASSES_OF_DATA = frozenset(("collections.namedtuple", "dataclasses.make_dataclass"))
 _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
 _DEEPEST = 4  # calls of what calls return
 
@@ -140,7 +141,7 @@ def _is_shown(facts: Facts, call: cst.Call, depth: int) -> bool:
         return False
     if isinstance(func, _NAMES) and any(_is_open_field(facts, one) for one in facts.objects.objects(func)):
         return False
-    if facts.objects.candidates(call) or _shows(facts, func, depth):
+    if facts.objects.candidates(call) or facts.names.dotted(func) in _CLASSES_OF_DATA or _shows(facts, func, depth):
         return True
     if is_by_name(call):
         return _is_named(facts, call)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+import libcst as cst
+
 from amp_migrate.facts import Facts
 from amp_migrate.facts.tree import Function
 from amp_migrate.findings import Refusal
@@ -170,24 +172,68 @@ class Binder:
         def sees(function: Function) -> bool:
             return any(self._sees(one, function) for one in (*owners, *carriers))
 
-        creations = [creation for owner in owners for creation in self.creations.each(owner)]
+        creations = [creation for owner in owners for creation in self._creations_of(owner, owners).each(owner)]
         parameters, arguments = self.passing.through(self.users, sees)
         return Binding(creations, None, parameters, arguments, {}, carriers=carriers)
 
+    def _creations_of(self, owner: Function, owners: list[Function]) -> Creations:
+        """The places in one of several functions, without what the others below it do by themselves."""
+        inside = {
+            one
+            for other in owners
+            if other is not owner
+            for one in self._below(other)
+            if owner not in self._below(other)
+        }
+        return self.creations.without(inside) if inside else self.creations
+
+    def _below(self, function: Function) -> set[Function]:
+        return set(self.facts.calls.reachable(function))
+
     def _runs(self) -> list[Function]:
         """The functions that build an optimizer, where several do and each leads to all that it needs for a training
-        (`train_once()` beside `cross_validate()`). Empty where that is not so.
+        (`train_once()` beside `cross_validate()`, or before it `pretrain()`). Empty where that is not so.
         """
         setups: dict[Function, list[Setup]] = {}
         for setup in self.creations.setups:
             setups.setdefault(setup.statement.function, []).append(setup)
         homes = list(setups)
         used = [{user for user in self.users if self.facts.calls.leads_to(home, user)} for home in homes]
-        is_apart = self._are_apart(homes)
+        is_apart = self._are_apart(homes) and not any(home.is_module for home in homes)
         builds = all(self.creations.runs.builds_its_own(own, home) for home, own in setups.items())
-        if len(homes) < 2 or not builds or not all(used) or not is_apart or any(home.is_module for home in homes):
+        if len(homes) < 2 or not builds or not all(used) or not (is_apart or self._are_nested(setups)):
             return []
         return homes if set().union(*used) == set(self.users) and not self._called_past(homes) else []
+
+    def _are_nested(self, setups: dict[Function, list[Setup]]) -> bool:
+        """True where one of the functions leads to the others, each of which trains with nothing but its own."""
+        outer = next((one for one in setups if all(self.facts.calls.leads_to(one, other) for other in setups)), None)
+        inner = [one for one in setups if one is not outer]
+        return outer is not None and self._are_apart(inner) and all(self._is_closed(one, setups[one]) for one in inner)
+
+    def _is_closed(self, home: Function, setups: list[Setup]) -> bool:
+        """True where nobody else runs what trains here, or sees its optimizers."""
+        below = self._below(home)
+        callers = [
+            site.caller
+            for user in self.users
+            if user in below and user is not home
+            for site in self.facts.calls.callers(user)
+        ]
+        own = {one for setup in setups for node in setup.optimizers for one in self.roles.optimizers_at(node)}
+        outside = [
+            part
+            for one, uses in self.users.items()
+            if one not in below
+            for use in uses
+            for part in self.facts.tree.expressions(use)
+        ]
+        seen = any(
+            not own.isdisjoint(self.roles.optimizers_at(part))
+            for part in outside
+            if isinstance(part, (cst.Name, cst.Attribute))
+        )
+        return all(one in below for one in callers) and not seen
 
     def _are_apart(self, functions: list[Function]) -> bool:
         return not any(self.facts.calls.leads_to(one, other) for one, other in itertools.permutations(functions, 2))
@@ -236,15 +282,13 @@ class Binder:
         return None
 
     def _dominator(self) -> Function:
-        """The lowest function that leads to the setup and to every use."""
+        """The lowest function that leads to the setups and to every use; of setups of several programs to the first."""
         users = [user for user in self.users if not self._is_called_elsewhere(user)]
-        candidates = [
-            function
-            for function in self.facts.tree.functions
-            if self.facts.calls.leads_to(function, self.home)
-            and all(self.facts.calls.leads_to(function, user) for user in users)
-        ]
-        lowest = self._without_others_below(candidates)
+        leads_to = self.facts.calls.leads_to
+        candidates = [one for one in self.facts.tree.functions if all(leads_to(one, to) for to in (self.home, *users))]
+        homes = {setup.statement.function for setup in self.creations.setups}
+        to_all = [one for one in candidates if all(leads_to(one, home) for home in homes)]
+        lowest = self._without_others_below(to_all or candidates)
         if lowest is not None:
             return lowest
         user = next(user for user in users if not self.facts.calls.leads_to(self.home, user))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import libcst as cst
 
@@ -35,6 +35,12 @@ class Creations:
         self.passing = passing
         self.home = setups[0].statement.function
         self.runs = Runs(facts, roles)
+
+    def without(self, functions: Collection[Function]) -> Creations:
+        """The same for what does not happen in some functions."""
+        setups = [one for one in self.setups if one.statement.function not in functions]
+        users = {user: uses for user, uses in self.users.items() if user not in functions}
+        return Creations(self.facts, self.roles, self.enabling, setups, users, self.passing)
 
     @property
     def setup_text(self) -> str:
