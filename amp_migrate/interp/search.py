@@ -63,7 +63,7 @@ def trace(
     waiting = [value]
     while waiting:
         place = waiting.pop()
-        if place in seen or any(place.node is one for one in without):
+        if place in seen or place.node in without:
             continue
         seen[place] = None
         if len(seen) > _MOST:

@@ -7,6 +7,7 @@ found is the least that holds of loops and recursions, so that no loop makes a v
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
@@ -107,8 +108,11 @@ class Values:
         self.steps = steps
         self._repairs = repairs
         self.runs_under_autocast = runs_under_autocast
-        self._by_repairs: dict[object, dict[Place, Value]] = {}
         self._known: dict[Place, Value] = {}
+        self._repaired: frozenset[object] = frozenset()  # as it was when these were worked out
+        self._noted: set[Place] = set()
+        self._behind_them: defaultdict[Place, list[Place]] = defaultdict(list)  # what is worked out of each place
+        self._changed_by: defaultdict[object, list[Place]] = defaultdict(list)  # what each repair would change
 
     def of(self, node: cst.BaseExpression) -> Value:
         """What an expression may be where it stands, whoever calls the function that it stands in."""
@@ -119,19 +123,43 @@ class Values:
         statement = self.facts.tree.statement_of(node)
         if statement in self._repairs.islands:
             return self.of(node)
+        self._follow_repairs()
+        known, repaired = dict(self._known), self._repaired
         self._repairs.islands.append(statement)
         try:
             return self.of(node)
         finally:
             self._repairs.islands.pop()
+            self._known, self._repaired = known, repaired
 
     def at(self, place: Place) -> Value:
         """The same of a part of a value, after certain calls."""
-        repaired = len(self._repairs.floats), len(self._repairs.split), frozenset(map(id, self._repairs.islands))
-        self._known = self._by_repairs.setdefault(repaired, {})
+        self._follow_repairs()
         if place not in self._known:
             self._settle(place)
         return self._known[place]
+
+    def _follow_repairs(self) -> None:
+        """Forget what has changed since the last answer: what a new repair decides, and all that comes from it."""
+        repaired = frozenset((*self._repairs.floats, *self._repairs.split, *self._repairs.islands))
+        waiting = [place for one in repaired ^ self._repaired for place in self._changed_by[one]]
+        self._repaired = repaired
+        while waiting:
+            place = waiting.pop()
+            if self._known.pop(place, None) is not None:
+                waiting += self._behind_them[place]
+
+    def _note(self, place: Place) -> None:
+        """Remember what a value is worked out of."""
+        if place in self._noted:
+            return
+        self._noted.add(place)
+        self._changed_by[place.node].append(place)
+        for source in self._sources(place):
+            self._behind_them[source].append(place)
+        for made in self.steps.of(place).made:
+            self._changed_by[made.node].append(place)
+            self._changed_by[self.facts.tree.statement_of(made.node)].append(place)
 
     def may_leave_autocast(self, place: Place, *, unseen: bool = True) -> bool:
         """True where a value has the dtype of what autocast has made half, or (`unseen`) of a call under it that is out
@@ -179,6 +207,7 @@ class Values:
             following = next((one for one in rest if not (one in self._known or one in found or one in open_)), None)
             if following is None:
                 found[current] = None
+                self._note(current)
                 continue
             open_[current] = rest
             if len(found) + len(open_) > _MOST:
@@ -198,7 +227,7 @@ class Values:
     # -- one step ---------------------------------------------------------------------------------------
 
     def _folded(self, place: Place) -> Value:
-        if any(place.node is one for one in self._repairs.floats):
+        if place.node in self._repaired and place.node in self._repairs.floats:
             return Value(frozenset((SINGLE,)))
         step = self.steps.of(place)
         found = _constant(place.node) if step.is_constant else _NOTHING
@@ -228,7 +257,7 @@ class Values:
         operations = made.operations
         if type(made.node) is cst.BinaryOperation and given[0].dtypes == _NUMBER:
             operations, given = _reflected(operations), given[::-1]
-        if any(made.node is one for one in self._repairs.split):
+        if made.node in self._repaired and made.node in self._repairs.split:
             operations, given = operations[-1:], [Value(frozenset((SINGLE,)))]
         autocast = self.is_autocast(made.node, frames)
         for operation in operations:
