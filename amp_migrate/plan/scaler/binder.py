@@ -178,13 +178,8 @@ class Binder:
 
     def _creations_of(self, owner: Function, owners: list[Function]) -> Creations:
         """The places in one of several functions, without what the others below it do by themselves."""
-        inside = {
-            one
-            for other in owners
-            if other is not owner
-            for one in self._below(other)
-            if owner not in self._below(other)
-        }
+        others = [one for one in owners if one is not owner and self.facts.calls.leads_to(owner, one)]
+        inside = set().union(*map(self._below, others))
         return self.creations.without(inside) if inside else self.creations
 
     def _below(self, function: Function) -> set[Function]:
