@@ -259,10 +259,12 @@ class Values:
             operations, given = _reflected(operations), given[::-1]
         if made.node in self._repaired and made.node in self._repairs.split:
             operations, given = operations[-1:], [Value(frozenset((SINGLE,)))]
+        is_number = type(made.node) in _OPERATORS and all(Dtype.NUMBER in one.dtypes for one in given)
         autocast = self.is_autocast(made.node, frames)
         for operation in operations:
             given = [_returned(operation, given, autocast, made.is_plain)]
-        return _output(made, given[0])
+        found = _output(made, given[0])
+        return dataclasses.replace(found, dtypes=found.dtypes | _NUMBER) if is_number else found
 
     def _asked(self, cast: frozenset[Dtype] | Place, given: list[Value]) -> frozenset[Dtype]:
         """The dtype that a call asks for: that of `y` in `x.to(y)`, which changes nothing where y is a device."""
