@@ -98,3 +98,17 @@ def test_it_is_given_float32(tmp_path, monkeypatch, given):
     before, after = run(source), run(found["train.py"].output.decode())
     assert found["train.py"].changed and not found["shown.py"].changed
     assert after.losses == pytest.approx(before.losses, rel=1e-2), after
+
+
+@pytest.mark.parametrize("given", ["time.time() - start", "1 - share", "-share * 2", "(share + start) / 3"])
+def test_what_python_makes_of_what_may_be_numbers_is_not_cast(tmp_path, monkeypatch, given):
+    timed = "    start = time.time()\n    share = random.random()\n    loss = fake.pow(2).mean() * (1 - share)\n"
+    source = TRAINING.replace("import functools", "import functools\nimport random\nimport time")
+    source = source.replace("    loss = fake.pow(2).mean()\n", timed).replace("GIVEN", f"shown.show({given})")
+    write_tree(tmp_path, {".git/HEAD": b"", "train.py": source.encode(), "shown.py": SHOWN.encode()})
+    monkeypatch.syspath_prepend(tmp_path)
+    found = {result.path.rpartition("/")[2]: result for result in migrate_project([tmp_path], Options(api="torch.amp"))}
+    output = found["train.py"].output.decode()
+    assert f"shown.show({given})" in output
+    assert "GradScaler" in output
+    assert not run(output).error
