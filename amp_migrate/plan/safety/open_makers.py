@@ -181,13 +181,15 @@ def _shows(facts: Facts, node: cst.CSTNode, depth: int) -> bool:
     if isinstance(node, _NAMES):
         if facts.tree.is_label(node):
             return False
-        if any(_is_of_known(facts, one, depth) for one in facts.objects.objects(node)):
+        objects = facts.objects.objects(node)
+        if any(_is_of_known(facts, one, depth) for one in objects):
             return True
         if isinstance(node, cst.Attribute):  # `getattr(models, name).Net` belongs to a module in a package
             held = [one.origin for one in facts.objects.objects(node.value)]
             if any(isinstance(one, cst.BaseExpression) and table_of(one) is not None for one in (node.value, *held)):
                 return False
-        return not isinstance(node, cst.Name) and _shows(facts, node.value, depth)
+        # What `self.params["loss"]` is decides, where that is seen, and not that self is an object of the unit.
+        return not isinstance(node, cst.Name) and not objects and _shows(facts, node.value, depth)
     return any(_shows(facts, part, depth) for part in node.children)
 
 
