@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from amp_migrate import Options, migrate_source
+from tests.drawn.run import CLOSE, run
 
 SOURCE = """\
 import argparse
@@ -258,3 +261,114 @@ def test_one_of_two_functions_moves_the_models_and_the_batches(move, enabled):
 @pytest.mark.parametrize("move", ["to_gpu if args.slow else to_gpu", "[as_it_is, to_gpu][args.slow]"])
 def test_which_of_two_functions_moves_them_is_not_told_by_a_flag(move):
     assert "args.slow" not in scaler_of(f"{BOTH}move = {move}", *MOVED)
+
+
+BY_OPTION = """\
+import argparse
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", {option})
+class Trainer:
+    def __init__(self, configs):
+        self.configs = configs
+        self.net = nn.Linear(8, 3).{move}
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def train(self, x, y):
+        x, y = x.{move_to}, y.to({y})
+        self.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(self.net(x), y)
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+torch.manual_seed(0)
+trainer = Trainer(parser.parse_args())
+for _ in range(3):
+    print("loss", trainer.train(torch.randn(6, 8), torch.randint(0, 3, (6,))))
+"""
+
+
+def by_option(option: str) -> str:
+    place = "self.configs.device"
+    return BY_OPTION.format(option=option, move="to(configs.device)", move_to=f"to({place})", y=place)
+
+
+@pytest.mark.parametrize(
+    "option", ['default="cpu"', 'type=str, default="cpu:0"', 'default="cpu", choices=["cpu", "cuda"]']
+)
+def test_an_option_that_is_the_cpu_by_default_may_be_a_gpu(option: str) -> None:
+    source = by_option(option)
+    output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
+    assert 'enabled=torch.device(configs.device).type == "cuda"' in output
+    assert run(output).losses == run(source).losses
+    assert run(output).switched == (False,)
+    on_gpu = run(output, ("--device", "cuda"))
+    assert not on_gpu.error
+    assert on_gpu.losses == pytest.approx(run(source).losses, abs=CLOSE)
+    assert on_gpu.switched == (True,)
+
+
+def test_an_option_that_can_only_be_the_cpu_shows_no_gpu() -> None:
+    source = by_option('default="cpu", choices=["cpu"]')
+    assert migrate_source(source.encode(), Options(api="torch.amp")).status == "untouched"
+
+
+def test_an_option_for_a_type_is_no_device() -> None:
+    source = BY_OPTION.format(
+        option='default="torch.FloatTensor"',
+        move="type(configs.device)",
+        move_to="type(self.configs.device)",
+        y='"cpu"',
+    )
+    assert migrate_source(source.encode(), Options(api="torch.amp")).status == "untouched"
+
+
+ENTRY = """\
+import sys
+import torch
+from torch import nn
+
+known = {{}}
+
+def train():
+    torch.manual_seed(0)
+    net = nn.Linear(8, 3)
+    net.to({device})
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        x, y = torch.randn(6, 8).to({device}), torch.randint(0, 3, (6,)).to({device})
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        print("loss", loss.item())
+
+def main(given):
+    known.update(given)
+    train()
+
+if __name__ == "__main__":
+    main(dict(one.split("=") for one in sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("device", ['known["device"]', 'known.get("device", "cpu")', 'known.get("device")'])
+def test_an_entry_that_is_called_device_says_where_the_training_is(device: str) -> None:
+    source = ENTRY.format(device=device)
+    output = migrate_source(source.encode(), Options(api="torch.amp")).output.decode()
+    assert "GradScaler" in output
+    if run(source).losses:
+        assert run(output) == dataclasses.replace(run(source), switched=(False,))
+    for given in ("cpu", "cuda"):
+        done = run(output, (f"device={given}",))
+        assert not done.error, done
+        assert done.switched == (given == "cuda",)
+        assert done.losses == pytest.approx(run(source, (f"device={given}",)).losses, abs=CLOSE)
+
+
+@pytest.mark.parametrize("device", ["known", 'known["other"]'])
+def test_another_entry_shows_no_gpu(device: str) -> None:
+    assert migrate_source(ENTRY.format(device=device).encode(), Options(api="torch.amp")).status == "untouched"

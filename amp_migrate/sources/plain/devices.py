@@ -626,7 +626,8 @@ class Devices:
         places = [self._place(value) for value in values]
         if option is not None:
             known = [option.default, *(option.choices or ())]
-            if any(isinstance(one, str) and one.startswith("cuda") for one in known):
+            devices = ("cuda",) if option.choices else ("cuda", "cpu")  # a default alone keeps nobody from the other
+            if any(isinstance(one, str) and one.startswith(devices) for one in known):
                 places.append(Decision(None, False, node, True))
         found = self._together(places, node)
         is_given = any(one.kind == "parameter" for one in self.facts.objects.objects(node))
@@ -670,10 +671,13 @@ class Devices:
         return [own[-1].value] if own else []
 
     def _is_of_settings(self, node: cst.BaseExpression) -> bool:
-        """True for `config.device` and `cfg.MODEL.DEVICE`: nothing in the unit has to show what the script goes by."""
+        """True for `config.device` and `cfg.MODEL.DEVICE`: nothing in the unit has to show what the script goes by; and
+        for `anything["device"]`, which no tensor has.
+        """
         asked = _asked_for_device(node)
         holders = self.facts.text(asked).split(".") if asked is not None else []
-        return any(_SETTINGS.search(holder) is not None for holder in holders)
+        is_entry = asked is not None and not isinstance(node, cst.Attribute)
+        return is_entry or any(_SETTINGS.search(holder) is not None for holder in holders)
 
     def _has_default(self, call: cst.Call) -> bool:
         """True for `anything.get("device", "cuda")`."""
@@ -831,7 +835,8 @@ class Devices:
             case _:
                 values = objects.returned_by(called) if called is not None else objects.values_of(node)
                 parts = [one for one in values if not _is_none(one)]  # a default, which somebody has replaced
-        by_default = option is not None and option.default is None and not parts
+        is_entry = isinstance(node, cst.Call) and called_name(node) == "get" and len(node.args) == 1
+        by_default = is_entry or (option is not None and option.default is None and not parts)
         return by_default or any(_is_none(one) or self._may_be_none(one, (*seen, node)) for one in parts)
 
     def _is_string_by_default(self, device: cst.BaseExpression) -> bool:
