@@ -43,7 +43,7 @@ from amp_migrate.result import Result, Status
 from amp_migrate.review import review
 from amp_migrate.rewrite import edited, new_violations, without_unused
 from amp_migrate.rules.apex import UNKNOWN_AMP_USE
-from amp_migrate.rules.source_forms import MODERNISE, NATIVE, PLAIN, TITLES
+from amp_migrate.rules.source_forms import FP16_UTILS, MODERNISE, NATIVE, PLAIN, TITLES
 from amp_migrate.rules.steps import NO_GRADIENTS
 from amp_migrate.rules.units import INTERNAL_ERROR
 from amp_migrate.seen import Seen, seen_in
@@ -331,6 +331,8 @@ class _Migration:
         functions = [
             parameter.function for plan in plans for scaler in plan.scalers for parameter in scaler.binding.parameters
         ]
+        if self.form == FP16_UTILS:  # whoever has an optimizer of theirs calls what only the wrapper had
+            functions += [setup.statement.function for plan in plans for setup in plan.found.setups]
         for backward in (one for plan in plans if plan.found.casts_models for one in plan.found.backwards):
             owner = backward.statement.function.owner  # it no longer casts: whoever trains by it needs autocast
             if owner is not None and "__init__" in owner.methods:

@@ -65,10 +65,14 @@ def _in_tree(path: Path, root: str) -> str:
 
 
 def _units(named: _Files) -> Iterator[_Files]:
-    """The files by unit, a file without one by itself."""
+    """The files by unit, a file without one by itself; what stays as it is may be read in several units."""
+    shown = {result.path: name for name, (_, result) in named.items()}
     found: dict[tuple[str, ...], _Files] = {}
     for name, (path, result) in named.items():
         found.setdefault(result.members, {})[name] = path, result
+    for members, unit in found.items():
+        others = {shown[member] for member in members if member in shown} - unit.keys()
+        unit |= {name: named[name] for name in sorted(others) if not named[name][1].changed}
     yield from found.values()
 
 

@@ -82,7 +82,7 @@ class Calls:
 
     def of_other_programs(self, homes: Collection[Function]) -> set[Function]:
         """The functions that only scripts run which neither hold nor may lead to any of some others."""
-        leading = self._leading(homes)
+        leading = self.leading_to(homes)
         own: set[Function] = set()
         other: set[Function] = set()
         for root in self.tree.roots:
@@ -91,7 +91,7 @@ class Calls:
             (own if leads else other).update(run)
         return other - own
 
-    def _leading(self, homes: Collection[Function]) -> set[Function]:
+    def leading_to(self, homes: Collection[Function]) -> set[Function]:
         """Some functions, those that may call them, and those that they are closures of, at any depth."""
         found: set[Function] = set()
         waiting = list(homes)

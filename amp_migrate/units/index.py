@@ -19,6 +19,7 @@ from amp_migrate.units.nearby import Nearby
 from amp_migrate.units.reach import Reach
 from amp_migrate.units.receivers import receivers
 from amp_migrate.units.sources import Node, Sources, node_of
+from amp_migrate.units.summary import MODULE
 from amp_migrate.units.tie import APEX_AMP, Tie
 from amp_migrate.units.universe import universe_of
 
@@ -207,6 +208,12 @@ class Index:
         used = {file: self._used_inside(file, unit, nodes) for file in unit.files}
         largest = {files: file for file, files in reversed(used.items()) if not any(map(files.__lt__, used.values()))}
         return {script: tuple(sorted(files)) for files, script in sorted(largest.items(), key=lambda item: item[1])}
+
+    def runs(self, file: Path) -> bool:
+        """False for a file that only lends what it defines: its own code calls nothing of the project."""
+        code = self._sources.definition(Node(file, MODULE))
+        used = map(self._sources.definition, self._sources.origins(self._sources.referred(Node(file, MODULE))))
+        return code is None or code.trains or any(one is not None and not one.passes_on for one in used)
 
     def users_of(self, name: str, file: Path, unit: Unit) -> dict[Path, str]:
         """Files outside of the unit that refer to a top-level definition; for `Class.method`, that may call it.

@@ -81,20 +81,25 @@ class Programs:
         shows files that have to join first.
         """
         members = {self.workspace.shown(file): reason for file, reason in unit.reasons.items()}
-        programs = self.index.programs(unit, given)
-        outcomes: dict[str, Outcome] = {}
-        leads_on = False
-        for script, files in programs.items():
-            outcome = outcomes[self.workspace.shown(script)] = self._program(files)
-            leads_on = self._leads_on(unit, outcome)
-            if leads_on or not set(aloud(unless)).isdisjoint(reasons_of(outcome)):
-                break
+        scripts = programs = self.index.programs(unit, given)
+        outcomes, leads_on = self._outcomes_of(unit, programs, unless)
+        silent = [one for one in programs if _is_silent(outcomes.get(self.workspace.shown(one)))]
+        running: list[Path] = []
+        if silent and any(_says_something(one) for one in outcomes.values()):
+            running = [one for one in silent if self.index.runs(one)]
+            lending = [files for script, files in programs.items() if script in silent and script not in running]
+            programs = {one: _with_sharing(files, lending) for one, files in programs.items() if one not in silent}
+            outcomes, leads_on = self._outcomes_of(unit, programs, unless)
         attempt = attempt_of(members, outcomes)
-        if len(programs) == 1 or not attempt.reasons or leads_on:
+        is_shared = bool(running and attempt.changed)
+        if len(scripts) == 1 or leads_on or not (attempt.reasons or is_shared):
             return attempt
-        in_float32 = self._shared_with_float32(programs, outcomes)
+        in_float32 = self._shared_with_float32(scripts, outcomes)
         if in_float32 is not None:
             return attempt.left(in_float32).of_form(HALF)
+        if is_shared:
+            message = f"{in_words(running[0])} trains by this as well, and nothing there shows a GPU"
+            return attempt.left(Finding(next(iter(attempt.changed)), 1, BELONGS_TOGETHER.code, message, case="float32"))
         # Where a script does not call all that it shares, only the scripts together show what is needed.
         together = attempt_of(members, {self.workspace.shown(unit.files[0]): self._program(unit.files)})
         lacks_models_only = bool(together.unread)  # they are yet to be added
@@ -135,6 +140,18 @@ class Programs:
                         return Finding(result.path, 1, BELONGS_TOGETHER.code, message, case="float32")
         return None
 
+    def _outcomes_of(
+        self, unit: Unit, programs: Mapping[Path, tuple[Path, ...]], unless: Iterable[Finding]
+    ) -> tuple[dict[str, Outcome], bool]:
+        """What came of some programs, as far as until one is refused as is known, or leads on to other files."""
+        outcomes: dict[str, Outcome] = {}
+        for script, files in programs.items():
+            outcome = outcomes[self.workspace.shown(script)] = self._program(files)
+            leads_on = self._leads_on(unit, outcome)
+            if leads_on or not set(aloud(unless)).isdisjoint(reasons_of(outcome)):
+                return outcomes, leads_on
+        return outcomes, False
+
     def _leads_on(self, unit: Unit, outcome: Outcome) -> bool:
         """True where a program has to read files that are not in its unit yet."""
         return len(unit.extended(self.index.holding_names(outcome.unread)).files) > len(unit.files)
@@ -172,3 +189,20 @@ class Programs:
 
     def _is_used_outside(self, files: tuple[Path, ...], path: str, name: str) -> bool:
         return bool(self.index.users_of(name, real(path), Unit(files, {})))
+
+
+def _is_silent(outcome: Outcome | None) -> bool:
+    """True for a program that is refused, and only because nothing there shows a GPU."""
+    return outcome is not None and outcome.refusal is not None and outcome.refusal.rule.kind == "silence"
+
+
+def _says_something(outcome: Outcome) -> bool:
+    """True for a program that is migrated, or refused aloud."""
+    return any(result.changed for result in outcome.results) or (
+        outcome.refusal is not None and not _is_silent(outcome)
+    )
+
+
+def _with_sharing(files: tuple[Path, ...], others: Iterable[tuple[Path, ...]]) -> tuple[Path, ...]:
+    """The files of a program, with those of others that share some with it."""
+    return tuple(sorted({*files, *(file for other in others if set(files) & set(other) for file in other)}))

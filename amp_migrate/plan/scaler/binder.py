@@ -296,6 +296,7 @@ class Binder:
         )
 
     def _is_called_elsewhere(self, user: Function) -> bool:
-        """True for what another script calls, and this one does not."""
-        function = user.whole
-        return not self.facts.calls.callers(function) and self.facts.is_used_outside(function)
+        """True for what another script runs, or nobody, and this one does not."""
+        leading = self.facts.calls.leading_to([user.whole])
+        first = [one for one in leading if not self.facts.calls.callers(one)]
+        return bool(first) and all(map(self.passing.is_run_elsewhere, first))

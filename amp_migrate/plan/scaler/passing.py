@@ -84,9 +84,27 @@ class Passing:
 
     def _check_has_callers(self, function: Function, site: CallSite) -> None:
         caller = site.caller.whole
-        if caller.is_module or not self.facts.calls.callers(caller):
+        if caller.is_module or not (self.facts.calls.callers(caller) or self.is_run_elsewhere(caller)):
             message = f"{function.name} needs the scaler, and is called here (in {caller.name}) where there is none"
             raise Refusal(UNKNOWN_SCALER, site.call, message)
+
+    def is_run_elsewhere(self, function: Function) -> bool:
+        """True for what nothing calls here, and another script does; or nobody, where it is a method of what scripts
+        train with by others, and no base class out of sight can call it.
+        """
+        if function.is_module or self.facts.calls.callers(function):
+            return False
+        owner = function.owner
+        if self.facts.is_used_outside(function) or owner is None or function.name.startswith("__"):
+            return self.facts.is_used_outside(function)
+        is_own = len(self.facts.objects.bases(owner)) == len(owner.node.bases)
+        return is_own and any(self._is_called_from_outside(one) for one in owner.methods.values())
+
+    def _is_called_from_outside(self, method: Function) -> bool:
+        """True where something else than its class calls a method, other than to make an object."""
+        callers = [site.caller.owner for site in self.facts.calls.callers(method)]
+        is_called = any(owner is not method.owner for owner in callers) or self.facts.is_used_outside(method)
+        return is_called and not method.name.startswith("__")
 
     def check_callers(self, function: Function) -> None:
         """Raises Refusal for a function that somebody may call in a way that is not known."""
@@ -99,7 +117,7 @@ class Passing:
             message = f"{function.name} needs the scaler as a parameter, but is {how} here"
             stars = self.facts.names.star_imports.get(self.facts.tree.root_of(values[0]), [])
             raise Refusal(SCALER_CANNOT_PASS, values[0], message, tuple(stars))
-        if not callers and not self.facts.is_used_outside(function):
+        if not callers and not self.is_run_elsewhere(function):
             message = f"{function.name} needs the scaler as a parameter, but its callers are not known"
             raise Refusal(SCALER_CANNOT_PASS, function.node, message)
         self._check_decorators(function)
