@@ -173,3 +173,100 @@ runner.run([(torch.randn(8, 4), torch.randint(0, 3, (8,))) for _ in range(3)])
     assert not any(one.changed for one in results.values())
     said = [finding.message for one in results.values() for finding in one.findings]
     assert any("on_cpu.py" in message for message in said), said
+
+
+TRAINERS = """import torch
+
+
+class Trainer:
+    def __init__(self, model, device):
+        self.model = model.to(device)
+        self.device = device
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def train(self, x, y):
+        self.optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(self.model(x.to(self.device)), y.to(self.device))
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+
+class Optim:
+    def __init__(self, parameters):
+        self.parameters = list(parameters)
+        self.optimizer = torch.optim.SGD(self.parameters, lr=0.1)
+
+    def step(self):
+        for parameter in self.parameters:
+            parameter.data.add_(parameter.grad, alpha=-0.01)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+"""
+BY_TRAINER = """import torch
+
+from trainers import Trainer
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+trainer = Trainer(torch.nn.Linear(4, 3), device)
+for _ in range(3):
+    print("loss", trainer.train(torch.randn(8, 4), torch.randint(0, 3, (8,))))
+"""
+BY_OPTIM = """import torch
+
+from trainers import Optim
+{imports}
+
+def main():
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Linear(4, 3).to(device)
+    optim = Optim(model.parameters())
+    for _ in range(3):
+        loss = torch.nn.functional.cross_entropy(model(torch.randn(8, 4).to(device)), torch.zeros(8).long().to(device))
+        loss.backward()
+        optim.step()
+    {more}
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def of_trainers(root: Path, imports: str = "", more: str = "print()") -> dict[str, Result]:
+    (root / ".git").mkdir()
+    helper = "from trainers import Trainer\n\n\ndef make(model, device):\n    return Trainer(model, device)\n"
+    tree = {
+        "trainers.py": TRAINERS,
+        "one.py": BY_TRAINER,
+        "two.py": BY_OPTIM.format(imports=imports, more=more),
+        "helper.py": helper,
+    }
+    write_tree(root, {name: source.encode() for name, source in tree.items()})
+    return {Path(one.path).name: one for one in migrate_project([root])}
+
+
+def test_a_class_of_another_program_in_the_same_file_prevents_nothing(tmp_path: Path) -> None:
+    results = of_trainers(tmp_path)
+    assert [name for name, one in results.items() if one.changed] == ["trainers.py"]
+    assert results["two.py"].status == "left"
+    before = {script: losses(tmp_path, script) for script in ("one.py", "two.py")}
+    (tmp_path / "trainers.py").write_bytes(results["trainers.py"].output)
+    assert losses(tmp_path, "two.py") == before["two.py"]
+    assert losses(tmp_path, "one.py") == pytest.approx(before["one.py"], abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("imports", "more"),
+    [
+        ("from trainers import Trainer\n", "Trainer(model, device).train(torch.randn(8, 4), torch.zeros(8).long())"),
+        ("import trainers\n", "trainers.Trainer(model, device).train(torch.randn(8, 4), torch.zeros(8).long())"),
+        ("from helper import make\n", "make(model, device).train(torch.randn(8, 4), torch.zeros(8).long())"),
+        ("import trainers\n", 'getattr(trainers, "Train" + "er")(model, device)'),
+    ],
+)
+def test_a_program_that_is_refused_keeps_what_it_trains_by(tmp_path: Path, imports: str, more: str) -> None:
+    results = of_trainers(tmp_path, imports, more)
+    assert not any(one.changed for one in results.values())
+    assert results["trainers.py"].findings

@@ -141,6 +141,12 @@ def _agreed(results: list[Result]) -> bytes | None:
     return b"".join(lines)
 
 
+def only_casts(result: Result) -> bool:
+    """True where a file changes in nothing but casts for what is written by index."""
+    lines = result.source.splitlines(keepends=True)
+    return all(_only_casts(lines, edit) for edit in _edits(result))
+
+
 def _only_casts(lines: list[bytes], edit: tuple[int, int, bytes]) -> bool:
     first, end, text = edit
     return _CAST_FOR_A_WRITE.sub(b"", text) == _CAST_FOR_A_WRITE.sub(b"", b"".join(lines[first:end]))

@@ -7,6 +7,7 @@ import dataclasses
 
 from amp_migrate.files.syntax import tree_of
 
+_KINDS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _WITHOUT_GRADIENTS = frozenset(("no_grad", "inference_mode", "set_grad_enabled", "eval"))
 
 
@@ -68,10 +69,20 @@ class Definition:
         return Definition(*(one | two for one, two in values))
 
 
-def changed_definitions(before: bytes, after: bytes) -> list[str]:
-    """The functions and classes of a module that are not the same in another version of it. Both parse."""
+def changed_definitions(before: bytes, after: bytes, *, with_code: bool = False) -> list[str]:
+    """The functions and classes of a module that are not the same in another version of it, `with_code` also "" where
+    something else of it is not, but for its imports. Both parse.
+    """
     then, now = _defined(before), _defined(after)
-    return [name for name, node in then.items() if name not in now or ast.dump(now[name]) != ast.dump(node)]
+    changed = [name for name, node in then.items() if name not in now or ast.dump(now[name]) != ast.dump(node)]
+    return [*changed, ""] if with_code and _code(before) != _code(after) else changed
+
+
+def _code(source: bytes) -> list[str]:
+    """What a module runs itself."""
+    return [
+        ast.dump(node) for node in tree_of(source).body if not isinstance(node, (*_KINDS, ast.Import, ast.ImportFrom))
+    ]
 
 
 def changed_trainings(before: bytes, after: bytes) -> list[str]:
@@ -85,5 +96,4 @@ def _has_backward(definition: ast.stmt) -> bool:
 
 
 def _defined(source: bytes) -> dict[str, ast.stmt]:
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return {node.name: node for node in tree_of(source).body if isinstance(node, kinds)}
+    return {node.name: node for node in tree_of(source).body if isinstance(node, _KINDS)}

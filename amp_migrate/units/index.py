@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -214,6 +214,24 @@ class Index:
         code = self._sources.definition(Node(file, MODULE))
         used = map(self._sources.definition, self._sources.origins(self._sources.referred(Node(file, MODULE))))
         return code is None or code.trains or any(one is not None and not one.passes_on for one in used)
+
+    def come_to(self, files: Iterable[Path], names: Collection[tuple[Path, str]]) -> bool:
+        """True where the code of some files uses one of some names, directly or through others; all of a module where
+        it is used as a whole, or where its own code, `""`, is among them.
+        """
+        homes = {file for file, name in names if not name}
+        waiting = self._definitions(files)
+        seen = set(waiting)
+        while waiting:
+            referred = set(self._sources.referred(waiting.pop()))
+            used = referred.union(self._sources.origins(referred)) - seen
+            if any((one.file, one.name) in names or one.file in homes for one in used):
+                return True
+            if any(not one.name and one.file in {file for file, _ in names} for one in used):
+                return True
+            seen |= used
+            waiting += used
+        return False
 
     def users_of(self, name: str, file: Path, unit: Unit) -> dict[Path, str]:
         """Files outside of the unit that refer to a top-level definition; for `Class.method`, that may call it.

@@ -28,7 +28,7 @@ from amp_migrate.rules.rule import Help
 from amp_migrate.rules.source_forms import FP16_UTILS, HALF, PLAIN
 from amp_migrate.rules.units import BELONGS_TOGETHER
 from amp_migrate.sources.screen import HALF_MODEL, may_cast_model
-from amp_migrate.units.attempt import Attempt
+from amp_migrate.units.attempt import Attempt, only_casts
 from amp_migrate.units.definition import changed_definitions
 from amp_migrate.units.index import Unit
 from amp_migrate.units.programs import CASTS, HALF_CASTS, Programs
@@ -186,7 +186,7 @@ class _Units:
     def _tried(self, unit: Unit) -> _Done:
         """What came of a unit. A bug of ours must not cost the user the others: it is a finding in this one."""
         try:
-            return self._migrated(unit)
+            return self._without_refused(self._migrated(unit))
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
             broken = [
@@ -198,6 +198,26 @@ class _Units:
         done = self._with_products_in_place(self._with_half_inputs(self._with_models(self._grown(unit))))
         done = self._with_savers(self._with_context(done))
         return self._unless_others_decide(self._unless_casts_need_apex(done))
+
+    def _without_refused(self, done: _Done) -> _Done:
+        """The unit without the programs that cannot be migrated, where these come to nothing that changes but for casts
+        to the type of what is written into: another class of a shared file is another training.
+        """
+        programs = self.index.programs(done.unit, done.given) if done.attempt.reasons else {}
+        alone = {one: Unit(files, {file: done.unit.reasons[file] for file in files}) for one, files in programs.items()}
+        whole = [unit for unit in alone.values() if self.programs.attempt(unit).changed]
+        if not 0 < len(whole) < len(alone):
+            return done
+        rest = self._migrated(whole[0].joined(*whole[1:]))
+        others = [one for one, unit in alone.items() if unit not in whole and self.index.runs(one)]
+        changed = {
+            (real(one.path), name)
+            for one in rest.attempt.results
+            if not only_casts(one)
+            for name in changed_definitions(one.source, one.output, with_code=True)
+        }
+        is_apart = rest.attempt.changed and not set(rest.unit.files).intersection(others)
+        return rest if is_apart and not self.index.come_to(others, changed) else done
 
     def _with_models(self, done: _Done) -> _Done:
         """The unit with the models and losses that it trains: their code decides whether it can be migrated, too. So do
