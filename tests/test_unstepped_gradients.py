@@ -62,3 +62,17 @@ def test_behind_the_update_of_another_optimizer_it_is_refused(step):
     source = TWO + "".join(f"    {line}\n" for line in body.splitlines())
     result = migrate_source(source.encode(), Options(api="torch.amp"))
     assert [one.code for one in result.findings] == ["AMP904"]
+
+
+ROUNDS = HEAD.format(made="one = torch.optim.SGD(both.parameters(), lr=0.1)").replace(
+    "torch.randint(0, 3, (32,)).cuda()", "{labels}.long().cuda()"
+)
+
+
+@pytest.mark.parametrize("labels", ["torch.zeros(32)", "x.new_zeros(32)"])
+def test_what_makes_zeros_clears_no_gradients(labels):
+    """They are cleared in every second round only, so that scaled gradients would be added to unscaled ones."""
+    body = "if i % 2:\n    one.zero_grad()\n" + BACKWARD + "one.step()\n"
+    source = ROUNDS.format(labels=labels) + "".join(f"    {line}\n" for line in body.splitlines())
+    result = migrate_source(source.encode(), Options(api="torch.amp"))
+    assert (result.status, [one.code for one in result.findings]) == ("left", ["AMP904"])

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amp_migrate import models
 from amp_migrate.facts import Facts
 from amp_migrate.facts.object import ObjectSet
 from amp_migrate.facts.paths import Point
@@ -76,7 +77,7 @@ def _counts_rounds(test: cst.BaseExpression) -> bool:
 def _is_unknown(facts: Facts, statement: Statement, members: ObjectSet) -> bool:
     """True for calls that sound like clearing, and for those of other files that are given the optimizer."""
     for call in facts.tree.calls(statement):
-        if facts.objects.candidates(call):
+        if facts.objects.candidates(call) or _only_computes(facts, call):
             continue
         if any(word in called_name(call).lower() for word in _MAY_CLEAR):
             return True
@@ -84,3 +85,10 @@ def _is_unknown(facts: Facts, statement: Statement, members: ObjectSet) -> bool:
         if not is_of_form and any(facts.objects.objects(arg.value) & members for arg in call.args):
             return True
     return False
+
+
+def _only_computes(facts: Facts, call: cst.Call) -> bool:
+    """True for `torch.zeros(8)` and `x.new_zeros(8)`, which sound like clearing, and change nothing."""
+    dotted = facts.names.dotted(call.func)
+    row = models.method(called_name(call)) if dotted is None else models.function(dotted)
+    return row is not None and not row.in_place
