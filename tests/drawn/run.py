@@ -50,6 +50,9 @@ def run(source: str, arguments: tuple[str, ...] = (), gpu: bool = True) -> Run:
 
 
 def _executed(source: str, arguments: tuple[str, ...], gpu: bool) -> Run:
+    import torch
+
+    torch.set_num_threads(1)  # a forked process waits for ever for the threads that torch had before the fork
     if gpu:
         redirect.install()
     switched = _watched()
