@@ -347,7 +347,7 @@ _PLAIN = [
     Mutation(
         "plain: BCELoss under autocast",
         "plain/dcgan_sigmoid_bce",
-        "    errG = criterion(output.float(), label)\n",
+        "    errG = criterion(output, label)\n",
         "        errG = criterion(output, label)\n",
         "torch.nn.BCELoss are unsafe to autocast",
     ),

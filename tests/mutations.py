@@ -291,7 +291,7 @@ _PRECISION = [
         "bce_saturates",
         "torch.sigmoid(self.score(hidden).float())",
         "torch.sigmoid(self.score(hidden))",
-        "first loss",
+        "RuntimeError: Found dtype Float but expected Half",
     ),
 ]
 

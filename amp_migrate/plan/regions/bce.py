@@ -192,7 +192,8 @@ class _Finder:
                 endings += made.endings
                 products += made.products
                 in_sight = in_sight or index == 0
-                if not made.arguments and not made.endings:
+                is_half = any(self.facts.tree.function_of(one) is not statement.function for one in made.products)
+                if is_half or not (made.arguments or made.endings):
                     floats.append(value)
             elif index == 0 or self._is_made_by(value, region):
                 floats.append(value)
